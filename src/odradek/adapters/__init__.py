@@ -1,0 +1,1 @@
+"""The real Clock, Rng, Disk, Net and Spawner. Imported by `node` alone."""

@@ -1,0 +1,17 @@
+"""Every limit in one place, with its unit in its name. A limit that a config can change is only the default here."""
+
+from __future__ import annotations
+
+KIB = 1024
+MIB = 1024 * KIB
+
+request_bytes_max = 100 * MIB
+request_bytes_min = 8  # api key, api version, correlation id
+array_elements_max = 1_000_000
+tagged_fields_max = 64
+topic_name_chars_max = 249
+client_id_chars_max = 1024
+decompressed_batch_bytes_max = 100 * MIB
+connection_unsent_bytes_max = 64 * MIB
+connection_parked_requests_max = 1000
+offset_metadata_bytes_max = 4096

@@ -1,0 +1,164 @@
+"""The doors to the world: time, chance, disk, network, background work.
+
+Rooms below `node` reach the outside only through these. `adapters` has the real ones, `sim` the simulated
+ones; both run the same code above. A port is handed to a constructor, never imported as a global.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+ByteSource = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    def monotonic_ms(self) -> int:
+        """For timeouts and intervals; never goes back."""
+
+    def wall_ms(self) -> int:
+        """For record timestamps and retention; may jump."""
+
+
+class Rng(Protocol):
+    def bytes(self, count: int) -> bytes: ...
+
+    def below(self, bound: int) -> int:
+        """An integer in [0, bound)."""
+
+
+class File(Protocol):
+    """One file. All methods are plain calls; those marked *slow* belong in `Spawner.blocking`."""
+
+    @property
+    def path(self) -> str: ...
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes; fewer only at the end of the file."""
+
+    def pwrite(self, data: ByteSource, position: int) -> int:
+        """How many bytes were written: may be fewer than asked for, as in POSIX."""
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Slow. Content and size are durable when it returns; when it raises, they may never be."""
+
+    def close(self) -> None: ...
+
+    def fileno(self) -> int:
+        """A descriptor for sendfile, or -1 when no kernel file is behind this."""
+
+    def pin(self) -> None:
+        """Keep the content readable, even past removal, until the matching `unpin`."""
+
+    def unpin(self) -> None: ...
+
+
+class Disk(Protocol):
+    """One data directory. Paths are relative to it, with `/` between parts.
+
+    A created, renamed or removed name is durable only after `sync_dir` of its directory.
+    """
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Sorted names, without `.` and `..`."""
+
+    def make_dir(self, path: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Atomic; replaces a file at `new`. Open files under `old` stay valid."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None:
+        """Slow."""
+
+    def sync_dir(self, path: str) -> None:
+        """Slow."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Slow. Atomic and durable: write aside, sync, rename, sync the directory."""
+
+
+class Region:
+    """A stretch of a file on its way to a client: never bytes, never a descriptor.
+
+    Pins its file from construction to `release`, so that retention cannot take it away half sent.
+    """
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: File, position: int, length: int) -> None:
+        file.pin()
+        self.file = file
+        self.position = position
+        self.length = length
+
+    def release(self) -> None:
+        self.file.unpin()
+
+    def read(self) -> bytes:
+        return self.file.pread(self.length, self.position)
+
+
+class Link(Protocol):
+    """The write half of one connection; keeps order, releases each Region once sent or once the connection is lost."""
+
+    def send(self, parts: Sequence[bytes | bytearray | Region]) -> None: ...
+
+    def pump(self) -> None:
+        """Go on sending; to be called from the protocol's `resume_writing`."""
+
+    def unsent_bytes(self) -> int: ...
+
+    def lost(self) -> None:
+        """The connection is gone: drop what is queued; to be called from `connection_lost`."""
+
+
+class Listener(Protocol):
+    @property
+    def port(self) -> int: ...
+
+    async def close(self) -> None:
+        """Accept no more; connections already made live on."""
+
+
+ProtocolFactory = Callable[[], asyncio.BufferedProtocol]
+
+
+class Net(Protocol):
+    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener: ...
+
+    async def connect(self, host: str, port: int, factory: ProtocolFactory) -> None: ...
+
+    def link(self, transport: asyncio.Transport) -> Link: ...
+
+
+class Spawner(Protocol):
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run in the background. An exception that escapes stops the node: it never passes in silence."""
+
+    def blocking(self, call: Callable[..., T], *args: Any) -> Awaitable[T]:
+        """Run a slow call off the event loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    clock: Clock
+    rng: Rng
+    disk: Disk
+    net: Net
+    spawner: Spawner

@@ -1,0 +1,1 @@
+"""Builds a node from a configuration and runs it."""

@@ -1,0 +1,1 @@
+"""Who may do what. Every handler asks `authorize` before it acts."""

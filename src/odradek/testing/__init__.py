@@ -1,0 +1,1 @@
+"""The embedded broker and the pytest plug-in: a real broker inside a test."""
