@@ -1,0 +1,32 @@
+from odradek.security.authorizer import (
+    OPERATIONS_OF,
+    AllowAll,
+    Operation,
+    ResourceType,
+    authorized_operations,
+)
+
+
+def test_allow_all_allows_every_operation_on_every_resource():
+    authorizer = AllowAll()
+    for resource_type in ResourceType:
+        for operation in Operation:
+            assert authorizer.authorize("User:ANONYMOUS", operation, resource_type, "x")
+
+
+def test_authorized_operations_is_a_bit_per_allowed_wire_code():
+    allowed = {Operation.READ, Operation.DESCRIBE}
+    bits = authorized_operations(lambda operation, _type, _name: operation in allowed, ResourceType.TOPIC, "orders")
+    assert bits == (1 << 3) | (1 << 8)
+
+
+def test_only_operations_that_make_sense_for_the_resource_are_asked():
+    asked = []
+
+    def authorize(operation, resource_type, name):
+        asked.append((operation, resource_type, name))
+        return True
+
+    bits = authorized_operations(authorize, ResourceType.GROUP, "g")
+    assert [operation for operation, _, _ in asked] == list(OPERATIONS_OF[ResourceType.GROUP])
+    assert bits == 0b1101_0100_1000
