@@ -1,0 +1,69 @@
+# make demo   sets everything up and shows the platform at work   (DURATION=20 ends by itself and checks what it showed)
+# make test   sets everything up and runs every test
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo test check unit clients crash sim bench requirements clean
+.DEFAULT_GOAL := help
+
+help:
+	@grep -E '^# make' Makefile | cut -c3-
+
+.venv/python: 
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Odradek needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/run: .venv/python requirements/run.txt pyproject.toml
+	@echo "installing Odradek into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: .venv/run requirements/dev.txt
+	@echo "installing the test tools into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+demo: .venv/run
+	@$(BIN)/odradek demo $(if $(DURATION),--duration $(DURATION))
+
+test: check unit clients crash sim
+
+check: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/tidy
+
+unit: .venv/dev
+	$(BIN)/pytest -n 2 tests --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim
+
+clients: .venv/dev
+	@sh tests/clients/install-kcat.sh
+	$(BIN)/pytest -rs tests/clients
+
+# make crash ROUNDS=50   kill -9 at random moments under load
+ROUNDS ?= 6
+crash: .venv/dev
+	ROUNDS=$(ROUNDS) $(BIN)/pytest -rs tests/crash
+
+# make sim SEEDS=1000    deterministic simulation of a node with power cuts and torn writes
+sim: .venv/dev
+	$(if $(SEEDS),$(BIN)/python -m odradek.sim --seeds $(SEEDS),$(BIN)/pytest -n 2 tests/sim)
+
+# make bench             against the raw limit and against Apache Kafka (needs gcc, Java 17 and Maven)
+bench: .venv/dev
+	$(BIN)/python bench/run.py
+
+requirements:
+	$(BIN)/python -m pip install --quiet pip-tools
+	cd requirements && for set in run dev; do \
+	  ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-annotate --no-header --no-emit-index-url \
+	    --no-emit-trusted-host --no-emit-find-links --output-file $$set.txt $$set.in && \
+	  sed -i "1i # Compiled from $$set.in by \`make requirements\`." $$set.txt; done
+
+clean:
+	rm -rf .venv build dist bench/out

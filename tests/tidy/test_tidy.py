@@ -1,0 +1,135 @@
+"""The house rules that a linter does not know, as tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SRC = ROOT / "src" / "odradek"
+SOURCES = sorted(SRC.rglob("*.py"))
+
+# Rooms that stand outside the simulated world and may touch the machine directly.
+OUTSIDE = {"adapters", "node", "cli", "testing", "demo", "sim"}
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 700
+
+BANNED_MODULES = {
+    "time": "the Clock port",
+    "random": "the Rng port",
+    "secrets": "the Rng port",
+    "uuid": "the Rng port",
+    "os": "the Disk port",
+    "pathlib": "the Disk port",
+    "shutil": "the Disk port",
+    "threading": "the Spawner port",
+    "socket": "the Net port",
+    "pickle": "a schema",
+}
+BANNED_CALLS = {
+    "open": "the Disk port",
+    "eval": "plain code",
+    "create_task": "the Spawner port",
+    "ensure_future": "the Spawner port",
+    "run_in_executor": "the Spawner port",
+}
+# The codec compiler turns schema tables into straight-line code: the one place where code is made from text.
+MAY_EXEC = {"protocol"}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SRC).parts[0]
+
+
+def called_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                yield node.func.id, node.lineno
+            elif isinstance(node.func, ast.Attribute) and node.func.attr != "open":
+                yield node.func.attr, node.lineno
+
+
+def imported_modules(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name.split(".")[0], node.lineno
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield (node.module or "").split(".")[0], node.lineno
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SRC)))
+def test_the_world_is_reached_through_ports_only(path: Path) -> None:
+    if room_of(path) in OUTSIDE:
+        return
+    tree = ast.parse(path.read_text())
+    broken = [f"{line}: import {name}: use {BANNED_MODULES[name]}" for name, line in imported_modules(tree) if name in BANNED_MODULES]
+    broken += [f"{line}: {name}(): use {BANNED_CALLS[name]}" for name, line in called_names(tree) if name in BANNED_CALLS]
+    broken += [
+        f"{line}: {name}(): write the code out"
+        for name, line in called_names(tree)
+        if name == "exec" and room_of(path) not in MAY_EXEC
+    ]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SRC)))
+def test_files_and_functions_stay_readable(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    too_long = [
+        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
+    ]
+    assert not too_long
+    assert len(text.splitlines()) <= FILE_LINES_MAX
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SRC)))
+def test_invariants_not_asserts(path: Path) -> None:
+    asserts = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+    assert not asserts, f"lines {asserts}: `python -O` strips assert; use base.invariants.invariant"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SRC)))
+def test_modules_say_what_they_are_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), "a module opens with its contract"
+
+
+def test_no_file_is_an_orphan() -> None:
+    imported = {
+        name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _imported_files(node)
+    }
+    doors = {"odradek.cli.main", "odradek.testing.plugin", "odradek.sim.__main__"}
+    modules = {".".join(("odradek", *path.relative_to(SRC).with_suffix("").parts)): path for path in SOURCES if path.name != "__init__.py"}
+    orphans = sorted(set(modules) - imported - doors)
+    assert not orphans
+
+
+def _imported_files(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        yield node.module
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("odradek."):
+        yield node.value.split(":")[0]
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/**/*.md")) + sorted(ROOT.glob("*.md")), ids=lambda path: path.name)
+def test_a_page_has_one_title_and_its_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    assert len(re.findall(r"^# ", text, flags=re.MULTILINE)) == 1
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (path.parent / target).exists(), f"{path.name} links to {target}"
