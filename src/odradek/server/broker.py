@@ -1,0 +1,43 @@
+"""What the handlers of one broker share. Built by `node`, handed to every request's context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.base.ids import BrokerId
+from odradek.base.ports import Clock, Rng, Spawner
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import ClusterImage, ImageDelta
+    from odradek.replication.partition_table import PartitionTable
+    from odradek.security.authorizer import Authorizer
+    from odradek.server.active_controller import ActiveController
+    from odradek.server.coordination import GroupCoordination
+    from odradek.server.request import Api, FrameApi
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Broker:
+    node_id: BrokerId
+    cluster_id: str
+    # The node's own settings by Kafka's names, parsed, every known key present: config["auto.create.topics.enable"].
+    config: Mapping[str, Any]
+    clock: Clock
+    rng: Rng
+    spawner: Spawner
+    authorizer: Authorizer
+    # What this broker advertises and answers, by API key.
+    apis: Mapping[int, Api | FrameApi]
+    partitions: PartitionTable
+    controller: ActiveController
+    groups: GroupCoordination
+    # The latest committed cluster image this broker has applied.
+    image: ClusterImage
+
+    def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """A commit of the metadata log. Partitions come first: what follows may write to a partition just led."""
+        self.image = image
+        self.partitions.apply(image, delta)
+        self.groups.apply(image, delta)
