@@ -1,0 +1,102 @@
+"""`odradek group`: who reads what, and how far they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.cluster import NOT_FOUND, REQUEST_TIMEOUT_S, admin_client, bootstrap_option, fail, refusals_told
+from odradek.cli.output import output_option, print_rows
+
+if TYPE_CHECKING:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+
+@click.group("group")
+def command() -> None:
+    """List, describe and delete consumer groups."""
+
+
+@command.command("ls")
+@bootstrap_option
+@output_option
+def list_groups(bootstrap: str, output: str) -> None:
+    """List the groups with their state."""
+    with refusals_told(bootstrap):
+        listed = admin_client(bootstrap).list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+    groups = sorted(listed.valid, key=lambda group: group.group_id)
+    rows = [{"group": group.group_id, "state": group.state.name.lower()} for group in groups]
+    print_rows(rows, output, nothing="no groups have read anything yet")
+
+
+@command.command()
+@bootstrap_option
+@output_option
+@click.argument("group")
+def describe(bootstrap: str, output: str, group: str) -> None:
+    """Show each partition's committed offset, its lag and its owner."""
+    with refusals_told(bootstrap):
+        admin = admin_client(bootstrap)
+        described = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
+        committed = _committed(admin, group)
+        if described.state.name == "DEAD" and not committed:
+            fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
+        owners = {
+            (tp.topic, tp.partition): member.client_id
+            for member in described.members
+            for tp in (member.assignment.topic_partitions if member.assignment else [])
+        }
+        positions = {(tp.topic, tp.partition): tp.offset for tp in committed}
+        ends = _log_ends(admin, sorted(positions.keys() | owners.keys()))
+    rows = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "committed": positions.get((topic, partition)),
+            "end": end,
+            "lag": end - positions[topic, partition] if (topic, partition) in positions else None,
+            "owner": owners.get((topic, partition)),
+        }
+        for (topic, partition), end in ends.items()
+    ]
+    if output == "table":
+        members = len(described.members)
+        click.echo(f"{group}: {described.state.name.lower()}, {members} member{'' if members == 1 else 's'}", err=True)
+    print_rows(rows, output, nothing="nothing assigned and nothing committed")
+
+
+def _committed(admin: AdminClient, group: str) -> list[TopicPartition]:
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    asked = [ConsumerGroupTopicPartitions(group)]
+    answer = admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
+    return [tp for tp in answer.topic_partitions if tp.offset >= 0]
+
+
+def _log_ends(admin: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    if not partitions:
+        return {}
+    asked = {TopicPartition(topic, index): OffsetSpec.latest() for topic, index in partitions}
+    answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+    return {(tp.topic, tp.partition): answer.result().offset for tp, answer in sorted(answers.items(), key=_name)}
+
+
+def _name(item: tuple[TopicPartition, object]) -> tuple[str, int]:
+    return item[0].topic, item[0].partition
+
+
+@command.command()
+@bootstrap_option
+@click.argument("groups", nargs=-1, required=True)
+def delete(bootstrap: str, groups: tuple[str, ...]) -> None:
+    """Delete groups that have no members, with their committed offsets."""
+    with refusals_told(bootstrap):
+        answers = admin_client(bootstrap).delete_consumer_groups(list(groups), request_timeout=REQUEST_TIMEOUT_S)
+        for group, deleted in answers.items():
+            deleted.result()
+            click.echo(f"deleted {group}")

@@ -1,0 +1,45 @@
+"""The door of the command line. A subcommand's module is imported only when it is called: `--help` stays fast."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from odradek import __version__
+
+# name -> (module, one line for --help)
+COMMANDS = {
+    "up": ("odradek.cli.up", "Run a broker in the foreground."),
+    "topic": ("odradek.cli.topic", "List, create, describe, grow and delete topics."),
+    "produce": ("odradek.cli.produce", "Write records, one per line of input."),
+    "consume": ("odradek.cli.consume", "Read records; without --group nobody is disturbed."),
+    "group": ("odradek.cli.group", "List, describe and delete consumer groups."),
+    "demo": ("odradek.cli.demo", "Show the platform at work."),
+    "sim": ("odradek.cli.sim", "Run the broker under deterministic simulation."),
+}
+
+
+class LazyCommands(click.Group):
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="odradek")
+def main() -> None:
+    """Odradek: a streaming platform in Python that every Kafka client can talk to.
+
+    Start with `odradek up`, then `odradek produce greetings` and `odradek consume greetings` in other terminals.
+    """

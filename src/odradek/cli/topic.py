@@ -1,0 +1,135 @@
+"""`odradek topic`: the feeds of the cluster."""
+
+from __future__ import annotations
+
+import click
+
+from odradek.cli.cluster import (
+    NOT_FOUND,
+    REQUEST_TIMEOUT_S,
+    admin_client,
+    bootstrap_option,
+    fail,
+    key_value,
+    refusals_told,
+)
+from odradek.cli.output import output_option, print_rows
+
+
+@click.group("topic")
+def command() -> None:
+    """List, create, describe, grow and delete topics."""
+
+
+@command.command("ls")
+@bootstrap_option
+@output_option
+@click.option("--internal", is_flag=True, help="Also the topics that the cluster keeps for itself.")
+def list_topics(bootstrap: str, output: str, internal: bool) -> None:
+    """List the topics."""
+    with refusals_told(bootstrap):
+        topics = admin_client(bootstrap).list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    rows = [
+        {"topic": name, "partitions": len(topic.partitions), "replicas": len(topic.partitions[0].replicas)}
+        for name, topic in sorted(topics.items())
+        if internal or not name.startswith("__")
+    ]
+    print_rows(rows, output, nothing="no topics; create one with `odradek topic create NAME`")
+
+
+@command.command()
+@bootstrap_option
+@click.argument("names", nargs=-1, required=True)
+@click.option("-p", "--partitions", default=-1, help="How many partitions; the broker's num.partitions unless given.")
+@click.option("-r", "--replication-factor", default=-1, help="How many copies of each partition.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic config; repeatable.")
+@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
+def create(
+    bootstrap: str,
+    names: tuple[str, ...],
+    partitions: int,
+    replication_factor: int,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+) -> None:
+    """Create topics."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    settings = dict(key_value(text) for text in configs)
+    wanted = [NewTopic(name, partitions, replication_factor, config=settings) for name in names]
+    with refusals_told(bootstrap):
+        for name, created in admin_client(bootstrap).create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
+            try:
+                created.result()
+            except KafkaException as refused:
+                if not (if_not_exists and refused.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
+                    raise
+                click.echo(f"{name} exists already")
+            else:
+                click.echo(f"created {name}")
+
+
+@command.command()
+@bootstrap_option
+@output_option
+@click.argument("name")
+def describe(bootstrap: str, output: str, name: str) -> None:
+    """Show where each partition begins and ends, who leads it and who is in sync."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    with refusals_told(bootstrap):
+        admin = admin_client(bootstrap)
+        topic = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.get(name)
+        if topic is None:
+            fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+
+        def offsets(spec: OffsetSpec) -> dict[int, int]:
+            asked = {TopicPartition(name, index): spec for index in topic.partitions}
+            answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+            return {tp.partition: answer.result().offset for tp, answer in answers.items()}
+
+        first, last = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())
+    rows = [
+        {
+            "partition": index,
+            "leader": partition.leader,
+            "replicas": list(partition.replicas),
+            "in_sync": list(partition.isrs),
+            "start": first[index],
+            "end": last[index],
+        }
+        for index, partition in sorted(topic.partitions.items())
+    ]
+    print_rows(rows, output, nothing="")
+
+
+@command.command("add-partitions")
+@bootstrap_option
+@click.argument("name")
+@click.option("-p", "--partitions", required=True, type=int, help="The new total.")
+def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
+    """Raise a topic's number of partitions. Keys may land elsewhere afterwards."""
+    from confluent_kafka.admin import NewPartitions
+
+    with refusals_told(bootstrap):
+        wanted = [NewPartitions(name, partitions)]
+        for grown in admin_client(bootstrap).create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S).values():
+            grown.result()
+    click.echo(f"{name} has {partitions} partitions")
+
+
+@command.command()
+@bootstrap_option
+@click.argument("names", nargs=-1, required=True)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
+    """Delete topics with all their records."""
+    if not yes:
+        click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
+    with refusals_told(bootstrap):
+        answers = admin_client(bootstrap).delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S)
+        for name, deleted in answers.items():
+            deleted.result()
+            click.echo(f"deleted {name}")

@@ -1,0 +1,32 @@
+"""`odradek up`: a broker in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from odradek.cli.cluster import key_value
+
+
+@click.command("up")
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="Where records live. [default: ./.odradek]"
+)
+@click.option("--memory", is_flag=True, help="Keep everything in memory; gone when the broker stops.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=9092, show_default=True, help="The port to listen on; 0 picks a free one.")
+@click.option("-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A broker config by Kafka's name.")
+def command(data: Path | None, memory: bool, host: str, port: int, settings: tuple[str, ...]) -> None:
+    """Run a broker until Ctrl-C or SIGTERM."""
+    from odradek.node.config import ConfigError
+    from odradek.node.process import StartFailed, run_in_foreground
+
+    if memory and data is not None:
+        raise click.UsageError("--memory and --data exclude each other")
+    overrides = dict(key_value(text) for text in settings)
+    directory = None if memory else (data or Path(".odradek"))
+    try:
+        run_in_foreground(directory, host, port, overrides, announce=click.echo)
+    except (ConfigError, StartFailed) as refused:
+        raise click.ClickException(str(refused)) from refused
