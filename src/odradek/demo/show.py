@@ -1,0 +1,165 @@
+"""`make demo`: a broker process, live traffic through a topic, two consumer groups, and a screen that tells what happens."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.demo.traffic import PARTITIONS, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
+
+START_TIMEOUT_S = 20.0
+CATCH_UP_TIMEOUT_S = 20.0
+
+
+class DemoFailed(Exception):
+    """What the demo showed was not right."""
+
+
+def show(duration_s: float | None, port: int) -> None:
+    """Run until Ctrl-C, or for `duration_s` and then check that what was shown was right."""
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    with _broker(_free(port)) as bootstrap:
+        AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(10)
+        _introduce(bootstrap)
+        _Scene(bootstrap).play(stopping, duration_s)
+
+
+def _free(port: int) -> int:
+    """The asked port, or any free one when something listens there already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+            print(f"port {port} is taken; using {probe.getsockname()[1]}")
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _broker(port: int) -> Iterator[str]:
+    """A broker process of its own, in its own session so that Ctrl-C reaches the demo first and the broker last."""
+    data = Path(tempfile.mkdtemp(prefix="odradek-demo-"))
+    command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(data), "--port", str(port)]
+    command += ["-c", "group.initial.rebalance.delay.ms=0"]
+    with (data / "broker.out").open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)  # noqa: S603
+    try:
+        _wait_until_listening(process, port, data / "broker.out")
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        if process.wait(20) != 0:
+            print(f"the broker ended with {process.returncode}:\n{(data / 'broker.out').read_text()}", file=sys.stderr)
+        shutil.rmtree(data)
+
+
+def _wait_until_listening(process: subprocess.Popen[bytes], port: int, out: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise DemoFailed(f"the broker did not start:\n{out.read_text()}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise DemoFailed(f"the broker did not listen within {START_TIMEOUT_S:.0f} s")
+
+
+def _introduce(bootstrap: str) -> None:
+    print(
+        f"""
+  broker    {bootstrap}, speaking Kafka's protocol, records in a temporary directory
+  topic     {TOPIC}: {PARTITIONS} partitions, about {RECORDS_PER_S} page views per second, keyed by visitor
+  groups    dashboard: two members share the partitions;  archive: one member reads everything
+
+  try, in another terminal:
+    .venv/bin/odradek consume {TOPIC} -b {bootstrap} -f '%k %v\\n' -n 5
+    .venv/bin/odradek group describe dashboard -b {bootstrap}
+    .venv/bin/odradek topic describe {TOPIC} -b {bootstrap}
+  or point any Kafka client at {bootstrap}
+"""
+    )
+
+
+class _Scene:
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._visits = Visits(bootstrap, seed=1)
+        self._views = {name: GroupView(name) for name in ("dashboard", "archive")}
+        self._readers = [
+            self._reader("dashboard", "dashboard-a"),
+            self._reader("dashboard", "dashboard-b"),
+            self._reader("archive", "archive-a"),
+        ]
+
+    def _reader(self, group: str, name: str) -> Reader:
+        return Reader(self._bootstrap, group, name, self._views[group].seen)
+
+    def play(self, stopping: threading.Event, duration_s: float | None) -> None:
+        self._visits.start()
+        for reader in self._readers:
+            reader.start()
+        started = time.monotonic()
+        left = False
+        while not stopping.wait(0.5 if sys.stdout.isatty() else 2.0):
+            elapsed = time.monotonic() - started
+            self._draw(elapsed)
+            if duration_s is not None and not left and elapsed > duration_s / 2:
+                self._member_leaves()
+                left = True
+            if duration_s is not None and elapsed >= duration_s:
+                break
+        print()
+        self._visits.stop()
+        try:
+            if duration_s is not None and not stopping.is_set():
+                self._check()
+        finally:
+            for reader in self._readers:
+                reader.stop()
+        print("stopped")
+
+    def _member_leaves(self) -> None:
+        leaving = self._readers.pop(0)
+        leaving.stop()
+        print(f"\n{leaving.name} left its group: the other member takes over its partitions")
+
+    def _draw(self, elapsed: float) -> None:
+        acknowledged = self._visits.acknowledged.total()
+        groups = "   ".join(f"{view.name} {view.count:,}" for view in self._views.values())
+        owners = "  ".join(f"{reader.name}{reader.partitions}" for reader in self._readers)
+        line = f"{elapsed:5.0f} s   acknowledged {acknowledged:,}   read: {groups}   owners: {owners}"
+        print(f"\r\x1b[K{line}" if sys.stdout.isatty() else line, end="" if sys.stdout.isatty() else "\n", flush=True)
+
+    def _check(self) -> None:
+        """Every acknowledged view reached each group, in each visitor's order, none twice."""
+        acknowledged = self._visits.acknowledged
+        deadline = time.monotonic() + CATCH_UP_TIMEOUT_S
+        while any(view.missing(acknowledged) for view in self._views.values()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        problems = [f"not acknowledged: {failure}" for failure in self._visits.failures]
+        for view in self._views.values():
+            problems += [f"{view.name}: {problem}" for problem in view.disordered]
+            if missing := view.missing(acknowledged):
+                problems.append(f"{view.name}: {missing} acknowledged records were not read")
+            if view.repeated:
+                problems.append(f"{view.name}: {view.repeated} records were read twice")
+        if not acknowledged:
+            problems.append("nothing was acknowledged")
+        if problems:
+            raise DemoFailed("\n".join(problems[:10]))
+        print(f"checked: {acknowledged.total():,} acknowledged records, each read once and in order by both groups")

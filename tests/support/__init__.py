@@ -1,0 +1,1 @@
+"""What several test suites need: a broker process, a wiretap."""

@@ -1,0 +1,80 @@
+"""A real broker as a process of its own, for tests that kill it or talk to it from outside."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+READY = re.compile(rb"ready on 127\.0\.0\.1:(\d+)")
+
+
+class BrokerProcess:
+    """`odradek up` on a data directory. Start, kill and start again: the port stays the same."""
+
+    def __init__(self, data: Path, **config: str) -> None:
+        self.data = data
+        self.config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
+        self.config |= {key.replace("_", "."): value for key, value in config.items()}
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output = data.with_suffix(".out")
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> Self:
+        command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(self.data), "--port", str(self.port)]
+        for key, value in self.config.items():
+            command += ["-c", f"{key}={value}"]
+        with self._output.open("ab") as errors:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        assert self._process.stdout is not None
+        announced = self._process.stdout.readline()
+        assert READY.search(announced), f"the broker did not start: {announced!r}\n{self.output}"
+        return self
+
+    def kill(self) -> None:
+        """As power to the process alone: what the kernel has been given stays."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._reap()
+
+    def stop(self) -> int:
+        assert self._process is not None
+        self._process.terminate()
+        return self._reap()
+
+    def _reap(self) -> int:
+        assert self._process is not None
+        self._process.communicate(timeout=30)
+        code = self._process.returncode
+        self._process = None
+        return code
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
