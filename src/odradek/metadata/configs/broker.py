@@ -1,0 +1,224 @@
+"""The keys of a broker that this broker honours, with Kafka's names, defaults and ranges.
+
+Two kinds. `BrokerConfig` has the broker's own keys: set before it starts, read as typed attributes (or by Kafka's
+name, `config["node.id"]`). `TOPIC_DEFAULTS` are the broker keys behind topic keys (`log.retention.ms` behind
+`retention.ms`): read only through `in_force`, since the strongest of each may change while the broker runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.metadata.configs.definition import (
+    INT32_MAX,
+    Check,
+    ConfigType,
+    Definition,
+    Synonym,
+    Value,
+    at_least,
+    attributes,
+    between,
+    boolean,
+    definitions,
+    distinct_among,
+    int32,
+    int64,
+    suggestion,
+    text,
+    unlimited_or_at_least_one,
+    words,
+)
+from odradek.metadata.configs.topic import TOPIC_CONFIGS
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """One broker's own settings, fixed while it runs."""
+
+    node_id: int = int32("node.id", 1, "This node's number, unique in the cluster.", at_least(0))
+    process_roles: tuple[str, ...] = words(
+        "process.roles",
+        ("broker", "controller"),
+        "What this node does. Both, so far.",
+        lambda roles: None if sorted(roles) == ["broker", "controller"] else "Value must be broker,controller",
+    )
+    broker_rack: str | None = text("broker.rack", None, "Where this broker stands, for placing replicas apart.")
+    listeners: tuple[str, ...] = words(
+        "listeners",
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "Where to listen, as PLAINTEXT://host:port. Port 0 takes a free one.",
+    )
+    advertised_listeners: tuple[str, ...] = words(
+        "advertised.listeners", (), "What clients are told to connect to, when it is not where this node listens."
+    )
+    log_dirs: tuple[str, ...] = words("log.dirs", (".odradek",), "The data directory.")
+
+    num_partitions: int = int32(
+        "num.partitions", 1, "Partitions of a topic created without saying how many.", at_least(1)
+    )
+    default_replication_factor: int = int32(
+        "default.replication.factor", 1, "Replicas of a topic created without saying how many.", at_least(1)
+    )
+    auto_create_topics_enable: bool = boolean(
+        "auto.create.topics.enable", True, "Whether asking for the metadata of an unknown topic creates it."
+    )
+    delete_topic_enable: bool = boolean("delete.topic.enable", True, "Whether topics can be deleted.")
+
+    socket_request_max_bytes: int = int32(
+        "socket.request.max.bytes", 100 * _MIB, "The largest request accepted.", at_least(1)
+    )
+    connections_max_idle_ms: int = int64(
+        "connections.max.idle.ms", 600_000, "After how long without a request a connection is closed."
+    )
+    fetch_max_bytes: int = int32(
+        "fetch.max.bytes", 55 * _MIB, "The most records that one fetch is answered with.", at_least(1024)
+    )
+    max_incremental_fetch_session_cache_slots: int = int32(
+        "max.incremental.fetch.session.cache.slots", 1000, "How many fetch sessions are remembered.", at_least(0)
+    )
+
+    log_retention_check_interval_ms: int = int64(
+        "log.retention.check.interval.ms",
+        300_000,
+        "How often logs are looked through for segments to delete.",
+        at_least(1),
+    )
+    log_flush_offset_checkpoint_interval_ms: int = int32(
+        "log.flush.offset.checkpoint.interval.ms", 60_000, "How often recovery points are written down.", at_least(0)
+    )
+    log_flush_start_offset_checkpoint_interval_ms: int = int32(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        60_000,
+        "How often log start offsets are written down.",
+        at_least(0),
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = int64(
+        "replica.high.watermark.checkpoint.interval.ms", 5000, "How often high watermarks are written down."
+    )
+    producer_id_expiration_ms: int = int32(
+        "producer.id.expiration.ms",
+        86_400_000,
+        "After how long without a write an idempotent producer is forgotten.",
+        at_least(1),
+    )
+
+    offsets_topic_num_partitions: int = int32(
+        "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets. Fixed once it exists.", at_least(1)
+    )
+    offsets_topic_replication_factor: int = int32(
+        "offsets.topic.replication.factor",
+        3,
+        "Replicas of __consumer_offsets; as many as there are brokers, where there are fewer.",
+        between(1, 2**15 - 1),
+    )
+    offsets_topic_segment_bytes: int = int32(
+        "offsets.topic.segment.bytes", 100 * _MIB, "The segment.bytes of __consumer_offsets.", at_least(1)
+    )
+    offsets_retention_minutes: int = int32(
+        "offsets.retention.minutes", 7 * 24 * 60, "How long an empty group's offsets are kept.", at_least(1)
+    )
+    offsets_retention_check_interval_ms: int = int64(
+        "offsets.retention.check.interval.ms", 600_000, "How often expired offsets are looked for.", at_least(1)
+    )
+    offset_metadata_max_bytes: int = int32(
+        "offset.metadata.max.bytes", 4096, "The largest note that may be committed with an offset."
+    )
+    group_min_session_timeout_ms: int = int32(
+        "group.min.session.timeout.ms", 6000, "The shortest session timeout that a member may ask for."
+    )
+    group_max_session_timeout_ms: int = int32(
+        "group.max.session.timeout.ms", 1_800_000, "The longest session timeout that a member may ask for."
+    )
+    group_initial_rebalance_delay_ms: int = int32(
+        "group.initial.rebalance.delay.ms", 3000, "How long an empty group waits for more members before it starts."
+    )
+    group_max_size: int = int32("group.max.size", INT32_MAX, "How many members a group may have.", at_least(1))
+
+    # What was set by hand, by Kafka's names: the source STATIC_BROKER.
+    static: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401, the type depends on the name
+        return getattr(self, _ATTRIBUTES[name])
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, str]) -> BrokerConfig:
+        """Raises KafkaError with INVALID_CONFIG naming the key: unknown, out of range, or in conflict."""
+        settings = {_ALIASES.get(name, name): value for name, value in settings.items()}
+        parsed = {name: broker_definition(name).parse(value) for name, value in settings.items()}
+        own: dict[str, Any] = {_ATTRIBUTES[name]: value for name, value in parsed.items() if name in _ATTRIBUTES}
+        config = cls(static=MappingProxyType(settings), **own)
+        if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "group.min.session.timeout.ms is larger than group.max.session.timeout.ms"
+            )
+        return config
+
+
+_ATTRIBUTES = attributes(BrokerConfig)
+# Kafka's older names for the same key.
+_ALIASES = {"log.dir": "log.dirs", "broker.id": "node.id"}
+
+
+# Where the broker key's range is not the topic key's.
+_OWN_CHECKS: dict[str, Check] = {
+    "log.retention.ms": unlimited_or_at_least_one,
+    "log.retention.minutes": unlimited_or_at_least_one,
+    "log.retention.hours": unlimited_or_at_least_one,
+    "log.roll.hours": at_least(1),
+    "log.roll.jitter.hours": at_least(0),
+    "log.cleanup.policy": distinct_among("compact", "delete"),
+}
+
+
+def _topic_default(topic: Definition, position: int, synonym: Synonym) -> Definition:
+    weakest = position == len(topic.synonyms) - 1
+    default = topic.default
+    if synonym.factor > 1 and isinstance(default, int):
+        default //= synonym.factor
+    return Definition(
+        name=synonym.name,
+        type=topic.type if synonym.factor == 1 else ConfigType.INT,
+        default=default if weakest else None,
+        doc=f"The {topic.name} of topics that do not set it. {topic.doc}",
+        check=_OWN_CHECKS.get(synonym.name, topic.check),
+        dynamic=position == 0,
+    )
+
+
+BROKER_CONFIGS = definitions(BrokerConfig)
+TOPIC_DEFAULTS: dict[str, Definition] = {
+    synonym.name: _topic_default(topic, position, synonym)
+    for topic in TOPIC_CONFIGS.values()
+    for position, synonym in enumerate(topic.synonyms)
+}
+_ALL = BROKER_CONFIGS | TOPIC_DEFAULTS
+
+
+def broker_definition(name: str) -> Definition:
+    if name not in _ALL:
+        hint = suggestion(name, _ALL)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}{hint}")
+    return _ALL[name]
+
+
+def validate_dynamic_broker_config(name: str, value: str | None) -> Value:
+    """The parsed value, or a KafkaError with INVALID_REQUEST, which is Kafka's code for broker keys (KAFKA-13609)."""
+    if name in _ALL and not _ALL[name].dynamic:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}")
+    if value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+    try:
+        return broker_definition(name).parse(value)
+    except KafkaError as refused:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, refused.message) from None
+
+
+def broker_definitions() -> Mapping[str, Definition]:
+    return _ALL

@@ -1,0 +1,38 @@
+"""Which configuration is in force for a topic or broker of an image.
+
+A topic's `TopicConfig` changes when its own ConfigResource does; every topic's may change when a broker's or the
+nameless broker's does, which stands for all of them.
+"""
+
+from __future__ import annotations
+
+from odradek.metadata.configs import effective
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.configs.effective import BrokerLayers, Described
+from odradek.metadata.configs.topic import TopicConfig
+from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+
+
+def effective_topic_config(image: ClusterImage, topic: str, broker: BrokerConfig) -> TopicConfig:
+    """Also for a topic that does not exist: what it would get."""
+    return effective.topic_config(image.config(TOPIC_RESOURCE, topic), _layers(image, broker))
+
+
+def describe_topic(image: ClusterImage, topic: str, broker: BrokerConfig) -> list[Described]:
+    return effective.describe_topic(image.config(TOPIC_RESOURCE, topic), _layers(image, broker))
+
+
+def describe_broker(image: ClusterImage, broker: BrokerConfig) -> list[Described]:
+    return effective.describe_broker(_layers(image, broker))
+
+
+def describe_cluster_defaults(image: ClusterImage) -> list[Described]:
+    return effective.describe_cluster_defaults(image.config(BROKER_RESOURCE, ""))
+
+
+def _layers(image: ClusterImage, broker: BrokerConfig) -> BrokerLayers:
+    return BrokerLayers(
+        dynamic_broker=image.config(BROKER_RESOURCE, str(broker.node_id)),
+        dynamic_default=image.config(BROKER_RESOURCE, ""),
+        static=broker.static,
+    )

@@ -1,0 +1,204 @@
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.metadata.configs.broker import BrokerConfig, broker_definitions, validate_dynamic_broker_config
+from odradek.metadata.configs.definition import INT64_MAX, ConfigSource
+from odradek.metadata.configs.effective import (
+    BrokerLayers,
+    describe_broker,
+    describe_cluster_defaults,
+    describe_topic,
+    topic_config,
+)
+from odradek.metadata.configs.topic import TOPIC_CONFIGS, validate_topic_config
+
+
+def layers(*, dynamic_broker=None, dynamic_default=None, static=None):
+    return BrokerLayers(dynamic_broker or {}, dynamic_default or {}, static or {})
+
+
+def refusal(name, value):
+    with pytest.raises(KafkaError) as refused:
+        validate_topic_config(name, value)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert name in refused.value.message
+    return refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("cleanup.policy", ("delete",)),
+        ("retention.ms", 604800000),
+        ("retention.bytes", -1),
+        ("segment.bytes", 1073741824),
+        ("segment.ms", 604800000),
+        ("segment.jitter.ms", 0),
+        ("segment.index.bytes", 10485760),
+        ("index.interval.bytes", 4096),
+        ("max.message.bytes", 1048588),
+        ("min.insync.replicas", 1),
+        ("unclean.leader.election.enable", False),
+        ("compression.type", "producer"),
+        ("message.timestamp.type", "CreateTime"),
+        ("message.timestamp.before.max.ms", INT64_MAX),
+        ("message.timestamp.after.max.ms", 3600000),
+        ("flush.messages", INT64_MAX),
+        ("flush.ms", INT64_MAX),
+        ("file.delete.delay.ms", 60000),
+        ("preallocate", False),
+        ("delete.retention.ms", 86400000),
+        ("min.compaction.lag.ms", 0),
+    ],
+)
+def test_topic_defaults_are_kafkas(name, default):
+    assert TOPIC_CONFIGS[name].default == default
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("cleanup.policy", "compact,delete", ("compact", "delete")),
+        ("cleanup.policy", " compact , delete ", ("compact", "delete")),
+        ("cleanup.policy", "", ()),
+        ("retention.ms", "-1", -1),
+        ("retention.ms", " 42 ", 42),
+        ("preallocate", "TRUE", True),
+        ("segment.bytes", "1048576", 1048576),
+        ("internal.segment.bytes", "1", 1),
+    ],
+)
+def test_values_are_parsed_as_kafka_does(name, written, value):
+    assert validate_topic_config(name, written) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("retention.ms", "-2"),
+        ("retention.ms", "1_000"),
+        ("retention.ms", "9223372036854775808"),
+        ("retention.ms", "٣"),
+        ("segment.bytes", "1048575"),
+        ("segment.bytes", "2147483648"),
+        ("segment.ms", "0"),
+        ("segment.index.bytes", "3"),
+        ("min.insync.replicas", "0"),
+        ("flush.messages", "0"),
+        ("preallocate", "yes"),
+        ("cleanup.policy", "shred"),
+        ("cleanup.policy", "delete,delete"),
+        ("cleanup.policy", "delete,"),
+        ("message.timestamp.type", "createtime"),
+        ("compression.type", "zstd"),
+        ("retention.ms", None),
+    ],
+)
+def test_values_out_of_range_are_refused_by_name(name, written):
+    refusal(name, written)
+
+
+def test_a_key_of_kafka_that_is_not_honoured_is_refused_with_the_reason():
+    assert "tiered storage" in refusal("remote.storage.enable", "false")
+    assert "log cleaner" in refusal("max.compaction.lag.ms", "1")
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one():
+    assert "did you mean retention.ms?" in refusal("retention.m", "1")
+
+
+def test_precedence_topic_then_dynamic_broker_then_dynamic_default_then_static_then_default():
+    key, synonym = "max.message.bytes", "message.max.bytes"
+    everything = {"dynamic_broker": {synonym: "20"}, "dynamic_default": {synonym: "30"}, "static": {synonym: "40"}}
+    assert topic_config({key: "10"}, layers(**everything)).max_message_bytes == 10
+    assert topic_config({}, layers(**everything)).max_message_bytes == 20
+    del everything["dynamic_broker"]
+    assert topic_config({}, layers(**everything)).max_message_bytes == 30
+    del everything["dynamic_default"]
+    assert topic_config({}, layers(**everything)).max_message_bytes == 40
+    assert topic_config({}, layers()).max_message_bytes == 1048588
+
+
+@pytest.mark.parametrize(
+    ("static", "retention_ms"),
+    [
+        ({}, 604800000),
+        ({"log.retention.hours": "2"}, 7200000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+        ({"log.retention.hours": "-1"}, -1),
+    ],
+)
+def test_the_finest_unit_of_a_broker_synonym_wins(static, retention_ms):
+    assert topic_config({}, layers(static=static)).retention_ms == retention_ms
+
+
+def test_t60_every_topic_key_is_described_with_source_and_synonyms():
+    rows = {
+        row.definition.name: row
+        for row in describe_topic(
+            {"retention.ms": "5"},
+            layers(dynamic_default={"log.retention.ms": "6"}, static={"log.retention.hours": "7"}),
+        )
+    }
+    assert set(rows) == set(TOPIC_CONFIGS) - {"internal.segment.bytes"}
+    row = rows["retention.ms"]
+    assert (row.written, row.source, row.read_only) == ("5", ConfigSource.TOPIC, False)
+    assert [(s.name, s.source, s.written) for s in row.synonyms] == [
+        ("retention.ms", ConfigSource.TOPIC, "5"),
+        ("log.retention.ms", ConfigSource.DYNAMIC_DEFAULT_BROKER, "6"),
+        ("log.retention.hours", ConfigSource.STATIC_BROKER, "7"),
+        ("log.retention.hours", ConfigSource.DEFAULT, "168"),
+    ]
+    untouched = rows["preallocate"]
+    assert (untouched.written, untouched.source) == ("false", ConfigSource.DEFAULT)
+
+
+def test_t60_what_was_described_can_be_set_again():
+    for row in describe_topic({}, layers()):
+        validate_topic_config(row.definition.name, row.written)
+
+
+def test_an_internal_key_is_described_once_it_is_set():
+    assert "internal.segment.bytes" in [
+        row.definition.name for row in describe_topic({"internal.segment.bytes": "1000"}, layers())
+    ]
+
+
+def test_every_broker_key_is_described():
+    rows = {row.definition.name: row for row in describe_broker(layers(static={"num.partitions": "4"}))}
+    assert set(rows) == set(broker_definitions())
+    assert (rows["num.partitions"].written, rows["num.partitions"].source) == ("4", ConfigSource.STATIC_BROKER)
+    assert rows["num.partitions"].read_only
+    assert not rows["log.retention.ms"].read_only
+    assert rows["log.retention.ms"].written is None
+    assert rows["log.retention.hours"].written == "168"
+
+
+def test_the_cluster_wide_resource_shows_only_what_was_set():
+    (row,) = describe_cluster_defaults({"log.retention.ms": "9"})
+    assert (row.definition.name, row.written, row.source) == (
+        "log.retention.ms",
+        "9",
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+    )
+
+
+def test_only_the_strongest_synonym_of_a_topic_key_can_change_at_run_time():
+    assert validate_dynamic_broker_config("log.retention.ms", "1000") == 1000
+    for name, value in (
+        ("log.retention.hours", "1"),
+        ("num.partitions", "2"),
+        ("nonsense", "1"),
+        ("log.retention.ms", "0"),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            validate_dynamic_broker_config(name, value)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+        assert name in refused.value.message
+
+
+def test_static_settings_remember_that_they_were_set():
+    config = BrokerConfig.parse({"num.partitions": "3", "log.dir": "d", "log.roll.hours": "2"})
+    assert config.static == {"num.partitions": "3", "log.dirs": "d", "log.roll.hours": "2"}
+    assert config.log_dirs == ("d",)
