@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support.broker_process import BrokerProcess, free_port
 from support.wiretap import Wiretap
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
 from support.wiretap import Wiretap
 
 pytestmark = pytest.mark.clients
