@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -39,6 +39,11 @@ def consumer(tap: Wiretap, *topics: str, group: str | None) -> AIOKafkaConsumer:
     )
 
 
+async def settled(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 the client tells nobody
+        await asyncio.sleep(0.02)
+
+
 async def produce(tap: Wiretap, topic: str, values: list[bytes], **settings: Any) -> None:
     async with AIOKafkaProducer(bootstrap_servers=tap.bootstrap, **settings) as producer:
         for pending in [await producer.send(topic, value) for value in values]:
@@ -66,11 +71,9 @@ def test_group_with_a_rebalance_commit_and_resume(tap: Wiretap) -> None:
         assert len(first.assignment()) == 4
         second = consumer(tap, "aio-shared", group="aio-group")
         await second.start()
-        while not len(first.assignment()) == len(second.assignment()) == 2:
-            await asyncio.sleep(0.05)
+        await settled(lambda: len(first.assignment()) == len(second.assignment()) == 2)
         await second.stop()
-        while len(first.assignment()) != 4:
-            await asyncio.sleep(0.05)
+        await settled(lambda: len(first.assignment()) == 4)
         await produce(tap, "aio-shared", [b"%d" % number for number in range(40)])
         seen = [await first.getone() for _ in range(30)]
         await first.commit()

@@ -1,4 +1,4 @@
-"""A node as a process of its own: signals, logging, the event loop; or as a thread inside another program."""
+"""A node on a real machine: until told to stop, or until it fails by itself."""
 
 from __future__ import annotations
 
@@ -10,51 +10,57 @@ from pathlib import Path
 
 from odradek.node.build import Node
 from odradek.node.config import NodeConfig
-from odradek.node.machine import machine_ports, new_event_loop, tune_allocator
-
-logger = logging.getLogger("odradek")
+from odradek.node.machine import MachineSpawner, machine_ports, new_event_loop, tune_allocator
 
 
-class StartFailed(Exception):
-    """The node did not come up. The message says why and what to do."""
+class NodeFailed(Exception):
+    """The node stopped by itself. What it had not acknowledged may be lost; what it had acknowledged is not."""
 
 
 def run_in_foreground(
     directory: Path | None, host: str, port: int, overrides: Mapping[str, str], announce: Callable[[str], None]
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then stop cleanly. Raises when the node fails by itself."""
+    """Serve until SIGINT or SIGTERM, then stop cleanly."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    config = NodeConfig.from_overrides({"listeners": f"PLAINTEXT://{host}:{port}", **overrides})
+    config = NodeConfig.parse({"listeners": f"PLAINTEXT://{host}:{port}", **overrides})
     tune_allocator()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(config, directory, announce))
-
-
-async def _serve(config: NodeConfig, directory: Path | None, announce: Callable[[str], None]) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
-    node = await _started(config, directory)
     where = "memory" if directory is None else str(directory)
-    announce(f"Odradek is ready on {node.host}:{node.port}, records in {where}. Ctrl-C stops it.")
-    await _until(stopping, node)
-    await node.stop()
+
+    def started(node: Node) -> None:
+        announce(f"Odradek is ready on {host}:{node.port}, records in {where}. Ctrl-C stops it.")
+
+    async def until_signal() -> None:
+        stopping = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+        await serve(config, directory, started, stopping)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(until_signal())
     announce("stopped cleanly")
 
 
-async def _started(config: NodeConfig, directory: Path | None) -> Node:
-    try:
-        node = Node(config, machine_ports(directory))
-        await node.start()
-    except OSError as refused:
-        raise StartFailed(f"cannot start: {refused}") from refused
-    return node
+async def serve(
+    config: NodeConfig, directory: Path | None, started: Callable[[Node], None], stopping: asyncio.Event
+) -> None:
+    """Run a node on this loop. Returns after a clean stop; raises NodeFailed when the node cannot go on."""
+    failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def failed(task: str, problem: BaseException) -> None:
+        if not failure.done():
+            failure.set_exception(NodeFailed(f"{task}: {problem}").with_traceback(problem.__traceback__))
+
+    spawner = MachineSpawner(failed)
+    node = Node(config, machine_ports(directory, spawner))
+    await node.start()
+    started(node)
+    stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
+    await asyncio.wait({stop_wanted, failure}, return_when=asyncio.FIRST_COMPLETED)
+    if failure.done():
+        await failure
+    await node.stop()
+    await spawner.close()
 
 
-async def _until(stopping: asyncio.Event, node: Node) -> None:
-    stop_wanted = asyncio.ensure_future(stopping.wait())
-    done, _ = await asyncio.wait({stop_wanted, node.failed}, return_when=asyncio.FIRST_COMPLETED)
-    if node.failed in done:
-        stop_wanted.cancel()
-        await node.failed
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()

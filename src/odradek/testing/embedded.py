@@ -11,7 +11,8 @@ from typing import Self
 
 from odradek.node.build import Node
 from odradek.node.config import NodeConfig
-from odradek.node.machine import machine_ports, new_event_loop
+from odradek.node.machine import new_event_loop
+from odradek.node.process import serve
 
 # A test should not wait for what only matters between machines.
 QUICK: Mapping[str, str] = {
@@ -33,9 +34,7 @@ class Embedded:
 
     def __init__(self, *, data: Path | None = None, port: int = 0, config: Mapping[str, str] | None = None) -> None:
         self._data = data
-        self._config = NodeConfig.from_overrides(
-            {**QUICK, "listeners": f"PLAINTEXT://127.0.0.1:{port}", **(config or {})}
-        )
+        self._config = NodeConfig.parse({**QUICK, "listeners": f"PLAINTEXT://127.0.0.1:{port}", **(config or {})})
         self._started = threading.Event()
         self._problem: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -96,13 +95,8 @@ class Embedded:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        node = Node(self._config, machine_ports(self._data))
-        await node.start()
+        await serve(self._config, self._data, self._ready, self._stopping)
+
+    def _ready(self, node: Node) -> None:
         self._node = node
         self._started.set()
-        stop_wanted = asyncio.ensure_future(self._stopping.wait())
-        await asyncio.wait({stop_wanted, node.failed}, return_when=asyncio.FIRST_COMPLETED)
-        stop_wanted.cancel()
-        if node.failed.done():
-            await node.failed
-        await node.stop()
