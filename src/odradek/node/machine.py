@@ -48,6 +48,4 @@ def tune_allocator() -> None:
         libc = ctypes.CDLL(None)
         if hasattr(libc, "mallopt"):
             libc.mallopt(_M_MMAP_THRESHOLD, 64 * MIB)
-            libc.mallopt(__all__ = ["MachineSpawner", "machine_ports", "new_event_loop", "tune_allocator"]
-
-_M_TRIM_THRESHOLD, 128 * MIB)
+            libc.mallopt(_M_TRIM_THRESHOLD, 128 * MIB)
