@@ -11,22 +11,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from odradek.base.ports import Region
 from odradek.security.authorizer import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from odradek.base.ports import Region
     from odradek.protocol.message import Message
     from odradek.server.broker import Broker
+
+
+# A reply on its way out: the whole frame, length first. Empty: this request gets no reply.
+Parts = list[bytes | bytearray | Region]
 
 
 class ReplySlot(Protocol):
     """A place in the connection's reply order. Filled once; filling a slot of a lost connection is harmless."""
 
-    def fill(self, parts: list[bytes | bytearray | Region]) -> None:
-        """The whole frame, length first. Empty: this request gets no reply."""
-
-    def abandon(self) -> None:
-        """Close the connection instead of answering."""
+    def fill(self, parts: Parts) -> None: ...
 
 
 class Connection(Protocol):
@@ -36,8 +36,11 @@ class Connection(Protocol):
     @property
     def principal(self) -> str: ...
 
-    def park(self, *, stop_reading: bool) -> ReplySlot:
-        """Take this request's place in the reply order, to be filled later."""
+    def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:
+        """Take this request's place in the reply order, to be filled later. `on_lost`: nobody waits for it any more."""
+
+    def end(self, why: str) -> None:
+        """Read nothing more, and close once the requests before this one are answered. `why` is logged."""
 
 
 class RequestContext:
@@ -67,7 +70,7 @@ class RequestContext:
 Handler = Callable[[RequestContext, Any], "Message | Awaitable[Message]"]
 # Gets the frame's body without a copy and must keep no view of it. Returns the reply's parts (none: no reply),
 # or None after it has taken a slot with `connection.park`.
-FrameHandler = Callable[[RequestContext, memoryview, int, int], "list[bytes | bytearray | Region] | None"]
+FrameHandler = Callable[[RequestContext, memoryview, int, int], Parts | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

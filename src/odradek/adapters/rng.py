@@ -1,0 +1,16 @@
+"""Chance from the operating system, good enough for ids that must not be guessed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+
+class SystemRng:
+    __slots__ = ()
+
+    def bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+    def below(self, bound: int) -> int:
+        return secrets.randbelow(bound)

@@ -1,0 +1,50 @@
+"""Background work on asyncio: tasks whose failure is never silent, and threads for calls that block."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+BLOCKING_THREADS = 4
+
+
+class AsyncioSpawner:
+    """Belongs to the loop it was made on. `on_failure` hears of each exception that escaped a task."""
+
+    __slots__ = ("_loop", "_on_failure", "_tasks", "_threads")
+
+    def __init__(self, on_failure: Callable[[str, BaseException], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_failure = on_failure
+        # The loop itself holds tasks only weakly.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._threads = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="odradek-blocking")
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def blocking(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
+        return self._loop.run_in_executor(self._threads, call, *args)
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait for blocking calls under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self._threads.shutdown)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if task.cancelled():
+            return
+        failure = task.exception()
+        if failure is not None:
+            self._on_failure(task.get_name(), failure)

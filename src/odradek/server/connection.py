@@ -1,0 +1,283 @@
+"""One client connection: frames in, replies out in the order of the requests.
+
+Requests are handled synchronously as their bytes arrive; the replies of one read leave in one write. A request that
+cannot be answered yet takes a slot in the reply order. Reading stops while a request other than Produce is parked,
+while too many Produce are, and while the client does not take its replies. An idle connection owns no buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, cast
+
+from odradek.base.ports import Link, Region
+from odradek.server.frames import PartialFrame
+from odradek.server.request import Parts
+
+if TYPE_CHECKING:
+    from odradek.server.listener import ClientListener
+
+logger = logging.getLogger(__name__)
+
+_length_at = Struct(">i").unpack_from
+
+# Why a connection reads nothing more for now, as bits.
+PARKED, UNSENT, ENDING = 1, 2, 4
+
+
+class Slot:
+    """The place of one parked request in its connection's reply order."""
+
+    __slots__ = ("_connection", "on_lost", "parts")
+
+    def __init__(self, connection: ClientConnection, on_lost: Callable[[], None] | None) -> None:
+        self._connection = connection
+        self.on_lost = on_lost
+        self.parts: Parts | None = None
+
+    def fill(self, parts: Parts) -> None:
+        self.parts = parts
+        self._connection.slot_filled(self)
+
+
+class ClientConnection(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_backlog",
+        "_blocker",
+        "_choked",
+        "_frame",
+        "_in_turn",
+        "_link",
+        "_listener",
+        "_lost",
+        "_out",
+        "_prefix",
+        "_reading",
+        "_replies",
+        "_stopped",
+        "_transport",
+        "client_host",
+        "last_turn",
+        "principal",
+    )
+
+    def __init__(self, listener: ClientListener) -> None:
+        self._listener = listener
+        self.client_host = ""
+        self.principal = "User:ANONYMOUS"
+        # When something last arrived, in turns of the listener's idle sweep.
+        self.last_turn = listener.idle_turn
+        # The first bytes of a length that a read cut in two.
+        self._prefix = b""
+        self._frame: PartialFrame | None = None
+        # Requests received, but not to be handled before what stopped the reading is over.
+        self._backlog: memoryview | None = None
+        # Requests not yet answered and replies waiting behind them, in request order; the first is never filled.
+        self._replies: list[Slot] = []
+        # The parked request behind which nothing may be read.
+        self._blocker: Slot | None = None
+        self._out: Parts = []
+        self._in_turn = False
+        self._stopped = 0
+        self._reading = True
+        self._choked = False
+        self._lost = False
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._link: Link = self._listener.net.link(self._transport)
+        peer = transport.get_extra_info("peername")
+        self.client_host = peer[0] if peer else ""
+        self._listener.made(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._lost = True
+        self._stopped = ENDING
+        self._link.lost()
+        self._listener.lost(self)
+        self._backlog = None
+        if self._frame is not None:
+            self._frame.release()
+            self._frame = None
+        replies, self._replies = self._replies, []
+        for slot in replies:
+            if slot.parts is not None:
+                _release(slot.parts)
+            elif slot.on_lost is not None:
+                slot.on_lost()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        if self._frame is not None:
+            return self._frame.room()
+        received = self._listener.receive_buffer
+        split = len(self._prefix)
+        if split:
+            received[:split] = self._prefix
+            return received[split:]
+        return received
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_turn = self._listener.idle_turn
+        self._in_turn = True
+        frame = self._frame
+        if frame is None:
+            end = len(self._prefix) + nbytes
+            self._prefix = b""
+            self._take(self._listener.receive_buffer, 0, end, shared=True)
+        else:
+            frame.filled += nbytes
+            if frame.filled == frame.length:
+                self._frame = None
+                self._handle(frame.view, 0, frame.length)
+                frame.release()
+        self._in_turn = False
+        if self._out:
+            self._flush()
+        if self._stopped or not self._reading:
+            self._settle()
+
+    def pause_writing(self) -> None:
+        self._choked = True
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        self._link.pump()
+        if not self._choked:
+            self._go(UNSENT)
+
+    # What handlers call
+
+    def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> Slot:
+        slot = Slot(self, on_lost)
+        self._replies.append(slot)
+        if stop_reading:
+            self._blocker = slot
+        if stop_reading or len(self._replies) >= self._listener.parked_requests_max:
+            self._stop(PARKED)
+        return slot
+
+    def end(self, why: str) -> None:
+        if why:
+            logger.info("closing the connection of %s: %s", self.client_host, why)
+        self._stop(ENDING)
+
+    def slot_filled(self, slot: Slot) -> None:
+        if self._lost:
+            _release(slot.parts or [])
+            return
+        ready = 0
+        for reply in self._replies:
+            if reply.parts is None:
+                break
+            self._out += reply.parts
+            ready += 1
+        del self._replies[:ready]
+        if slot is self._blocker:
+            self._blocker = None
+        if not self._in_turn and self._out:
+            self._flush()
+        if self._blocker is None and len(self._replies) < self._listener.parked_requests_max:
+            self._go(PARKED)
+
+    # What the listener calls
+
+    @property
+    def answered(self) -> bool:
+        return not self._replies
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # Requests
+
+    def _take(self, received: memoryview, position: int, end: int, *, shared: bool) -> None:
+        """Handle every whole request in received[position:end] and keep the rest."""
+        while end - position >= 4:
+            (length,) = _length_at(received, position)
+            if not self._listener.request_bytes_min <= length <= self._listener.request_bytes_max:
+                self.end(f"a request of {length} bytes; socket.request.max.bytes is {self._listener.request_bytes_max}")
+                return
+            start = position + 4
+            position = start + length
+            if position > end:
+                self._frame = PartialFrame(self._listener.frame_pool, length, received[start:end])
+                return
+            self._handle(received, start, position)
+            if self._stopped:
+                break
+        if position == end or self._stopped & ENDING:
+            return
+        if self._stopped:
+            rest = received[position:end]
+            # Handlers write into their frame, so a copy has to be writable too.
+            self._backlog = memoryview(bytearray(rest)) if shared else rest
+        else:
+            self._prefix = bytes(received[position:end])
+
+    def _handle(self, frame: memoryview, position: int, end: int) -> None:
+        parts = self._listener.handle(self, frame, position, end)
+        if not parts:
+            return
+        if self._replies:
+            slot = Slot(self, None)
+            slot.parts = parts
+            self._replies.append(slot)
+            return
+        self._out += parts
+        if len(parts) > 1:
+            # A fetch with data: let the limit on unsent bytes see it before the next request is handled.
+            self._flush()
+
+    # Replies
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._lost:
+            _release(out)
+            return
+        self._link.send(out)
+        if self._choked and self._link.unsent_bytes() > self._listener.unsent_bytes_max:
+            self._stop(UNSENT)
+
+    # Reading or not
+
+    def _stop(self, why: int) -> None:
+        self._stopped |= why
+        if not self._in_turn:
+            self._settle()
+
+    def _go(self, why: int) -> None:
+        self._stopped &= ~why
+        if not self._in_turn:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Outside a turn: go on with the backlog, then make the transport read or not, or close it."""
+        if self._lost:
+            return
+        while self._backlog is not None and not self._stopped:
+            backlog, self._backlog = self._backlog, None
+            self._in_turn = True
+            self._take(backlog, 0, len(backlog), shared=False)
+            self._in_turn = False
+            if self._out:
+                self._flush()
+        if self._stopped & ENDING and not self._replies and not self._link.unsent_bytes():
+            self._transport.close()
+        elif self._reading and self._stopped:
+            self._reading = False
+            self._transport.pause_reading()
+        elif not self._reading and not self._stopped:
+            self._reading = True
+            self._transport.resume_reading()
+
+
+def _release(parts: Parts) -> None:
+    for part in parts:
+        if isinstance(part, Region):
+            part.release()

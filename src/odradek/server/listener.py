@@ -1,0 +1,101 @@
+"""Accepts client connections, holds what they share, closes idle ones, and stops them in an orderly way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from odradek.base import limits
+from odradek.base.ports import Listener, Net
+from odradek.server.connection import ClientConnection
+from odradek.server.frames import FramePool
+from odradek.server.request import Parts
+
+logger = logging.getLogger(__name__)
+
+# Idle time is counted in turns of a sweep, so that a request costs no look at the clock.
+SWEEPS_PER_IDLE_TIME = 8
+
+FrameSink = Callable[[ClientConnection, memoryview, int, int], Parts | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    request_bytes_max: int = limits.request_bytes_max
+    idle_ms_max: int = 600_000
+    unsent_bytes_max: int = limits.connection_unsent_bytes_max
+    parked_requests_max: int = limits.connection_parked_requests_max
+
+
+class ClientListener:
+    def __init__(self, net: Net, handle: FrameSink, bounds: ConnectionLimits) -> None:
+        self.net = net
+        self.handle = handle
+        self.request_bytes_min = limits.request_bytes_min
+        self.request_bytes_max = bounds.request_bytes_max
+        self.unsent_bytes_max = bounds.unsent_bytes_max
+        self.parked_requests_max = bounds.parked_requests_max
+        # One for all connections of the loop: a read is consumed before the next one starts.
+        self.receive_buffer = memoryview(bytearray(limits.receive_buffer_bytes))
+        self.frame_pool = FramePool()
+        self.idle_turn = 0
+        self._sweep_s = bounds.idle_ms_max / 1000 / SWEEPS_PER_IDLE_TIME
+        self._connections: dict[ClientConnection, None] = {}
+        self._listener: Listener | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._all_gone: asyncio.Event = asyncio.Event()
+
+    @property
+    def port(self) -> int:
+        if self._listener is None:
+            raise RuntimeError("not listening")
+        return self._listener.port
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def start(self, host: str, port: int) -> None:
+        self._listener = await self.net.listen(host, port, lambda: ClientConnection(self))
+        self._schedule_sweep()
+
+    async def stop_accepting(self) -> None:
+        if self._listener is not None:
+            await self._listener.close()
+
+    async def stop(self) -> None:
+        """Accept no more, let each connection answer what it has accepted, and close it."""
+        await self.stop_accepting()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in list(self._connections):
+            connection.end("")
+        if self._connections:
+            self._all_gone.clear()
+            try:
+                async with asyncio.timeout(limits.connection_close_grace_ms / 1000):
+                    await self._all_gone.wait()
+            except TimeoutError:
+                logger.info("%d connections were closed with requests unanswered", len(self._connections))
+        for connection in list(self._connections):
+            connection.abort()
+
+    def made(self, connection: ClientConnection) -> None:
+        self._connections[connection] = None
+
+    def lost(self, connection: ClientConnection) -> None:
+        del self._connections[connection]
+        if not self._connections:
+            self._all_gone.set()
+
+    def _schedule_sweep(self) -> None:
+        self._sweep = asyncio.get_running_loop().call_later(self._sweep_s, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self.idle_turn += 1
+        for connection in list(self._connections):
+            if self.idle_turn - connection.last_turn > SWEEPS_PER_IDLE_TIME:
+                connection.abort()
+        self._schedule_sweep()

@@ -1,0 +1,306 @@
+"""Framing, reply order and back-pressure over real sockets.
+
+The requests of these tests are `[length][tag: 4 bytes][command]`; a reply is `[length][tag][text]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import struct
+
+import pytest
+
+from odradek.adapters.net import TcpNet
+from odradek.server.connection import ClientConnection
+from odradek.server.listener import ClientListener, ConnectionLimits
+
+MIB = 1024 * 1024
+
+
+def request(tag: int, command: bytes) -> bytes:
+    command = command.ljust(4, b" ")
+    return struct.pack(">ii", 4 + len(command), tag) + command
+
+
+def reply(tag: int, text: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(text), tag) + text
+
+
+class Desk:
+    """Answers, parks, refuses; the test fills what it parked."""
+
+    def __init__(self) -> None:
+        self.parked: dict[int, object] = {}
+        self.handled: list[tuple[int, bytes]] = []
+        self.lost: list[int] = []
+        self.arrived = asyncio.Event()
+
+    def handle(self, connection: ClientConnection, frame: memoryview, position: int, end: int):
+        (tag,) = struct.unpack_from(">i", frame, position)
+        command = bytes(frame[position + 4 : end]).rstrip()
+        self.handled.append((tag, command))
+        self.arrived.set()
+        if command == b"park":
+            self.parked[tag] = connection.park(stop_reading=False)
+            return None
+        if command == b"block":
+            self.parked[tag] = connection.park(stop_reading=True, on_lost=lambda: self.lost.append(tag))
+            return None
+        if command == b"at once":
+            connection.park(stop_reading=True).fill([reply(tag, b"at once")])
+            return None
+        if command == b"silent":
+            return []
+        if command == b"refuse":
+            connection.end("refused")
+            return None
+        if command.startswith(b"big"):
+            return [reply(tag, bytes(int(command[3:])))]
+        return [reply(tag, command)]
+
+    def fill(self, tag: int, text: bytes = b"later") -> None:
+        self.parked.pop(tag).fill([reply(tag, text)])
+
+    async def handled_count(self, count: int) -> None:
+        while len(self.handled) < count:
+            self.arrived.clear()
+            await self.arrived.wait()
+
+
+@contextlib.asynccontextmanager
+async def served(**bounds):
+    desk = Desk()
+    listener = ClientListener(TcpNet(), desk.handle, ConnectionLimits(**bounds))
+    await listener.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    try:
+        yield desk, listener, reader, writer
+    finally:
+        writer.close()
+        await listener.stop()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def until(holds) -> None:
+    while not holds():  # noqa: ASYNC110 (the state under test has no event)
+        await asyncio.sleep(0)
+
+
+async def others_are_served(listener: ClientListener) -> None:
+    """A round trip on another connection: whatever had already arrived has been read by now."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(request(77, b"other"))
+    await expect(reader, reply(77, b"other"))
+    writer.close()
+    await writer.wait_closed()
+
+
+async def only_connection(listener: ClientListener) -> ClientConnection:
+    await until(lambda: listener.connection_count)
+    return next(iter(listener._connections))
+
+
+async def expect(reader: asyncio.StreamReader, *replies: bytes) -> None:
+    wanted = b"".join(replies)
+    assert await reader.readexactly(len(wanted)) == wanted
+
+
+def test_a_request_split_at_every_byte(run):
+    stream = request(1, b"one") + request(2, b"two, somewhat longer")
+
+    def seen(desk, connection):
+        partial = 4 + connection._frame.filled if connection._frame else len(connection._prefix)
+        return partial + sum(len(request(*handled)) for handled in desk.handled)
+
+    async def scenario():
+        async with served() as (desk, listener, reader, writer):
+            connection = await only_connection(listener)
+            for cut in range(1, len(stream)):
+                desk.handled.clear()
+                writer.write(stream[:cut])
+                await until(lambda: seen(desk, connection) == cut)  # noqa: B023
+                writer.write(stream[cut:])
+                await expect(reader, reply(1, b"one"), reply(2, b"two, somewhat longer"))
+
+    run(scenario())
+
+
+def test_pipelined_requests_beyond_the_receive_buffer(run):
+    async def scenario():
+        async with served() as (_, _, reader, writer):
+            texts = [b"x" * size for size in (4, 70_000, 300_000, 5, 2 * MIB, 6, MIB, 12 * MIB)]
+            for tag, text in enumerate(texts):
+                writer.write(request(tag, text))
+            await expect(reader, *(reply(tag, text) for tag, text in enumerate(texts)))
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("length", [0, 7, -1, -(2**31), 2**31 - 1, 1001])
+def test_an_impossible_length_closes_only_this_connection_after_its_replies(run, caplog, length):
+    async def scenario():
+        async with served(request_bytes_max=1000) as (_, listener, reader, writer):
+            writer.write(request(1, b"fine") + struct.pack(">i", length) + b"GET / HTTP/1.1")
+            await expect(reader, reply(1, b"fine"))
+            assert await reader.read() == b""
+            other, other_writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            other_writer.write(request(2, b"alive"))
+            await expect(other, reply(2, b"alive"))
+            other_writer.close()
+
+    with caplog.at_level(logging.INFO):
+        run(scenario())
+    assert len([line for line in caplog.messages if "socket.request.max.bytes" in line]) == 1
+
+
+def test_announcing_a_large_request_allocates_little(run):
+    async def scenario():
+        async with served() as (_, listener, _, writer):
+            writer.write(struct.pack(">i", 90 * MIB) + b"only the beginning")
+            await writer.drain()
+            connection = await only_connection(listener)
+            await until(lambda: connection._frame)
+            assert len(connection._frame.buffer) <= 2 * MIB
+
+    run(scenario())
+
+
+def test_replies_keep_the_order_of_requests(run):
+    async def scenario():
+        async with served() as (desk, _, reader, writer):
+            writer.write(
+                request(1, b"now")
+                + request(2, b"park")
+                + request(3, b"now")
+                + request(4, b"park")
+                + request(5, b"silent")
+                + request(6, b"at once")
+            )
+            await expect(reader, reply(1, b"now"))
+            await desk.handled_count(6)
+            desk.fill(4)
+            desk.fill(2)
+            await expect(reader, reply(2, b"later"), reply(3, b"now"), reply(4, b"later"), reply(6, b"at once"))
+
+    run(scenario())
+
+
+def test_nothing_is_handled_behind_a_blocking_request(run):
+    async def scenario():
+        async with served() as (desk, listener, reader, writer):
+            writer.write(request(1, b"block") + request(2, b"now") + request(3, b"block") + request(4, b"x" * 300_000))
+            await desk.handled_count(1)
+            writer.write(request(5, b"now"))
+            await others_are_served(listener)
+            assert desk.handled == [(1, b"block"), (77, b"other")]
+            desk.fill(1)
+            await expect(reader, reply(1, b"later"), reply(2, b"now"))
+            await desk.handled_count(4)
+            desk.fill(3)
+            await expect(reader, reply(3, b"later"), reply(4, b"x" * 300_000), reply(5, b"now"))
+
+    run(scenario())
+
+
+def test_parked_requests_are_bounded(run):
+    async def scenario():
+        async with served(parked_requests_max=3) as (desk, listener, reader, writer):
+            for tag in range(6):
+                writer.write(request(tag, b"park"))
+            await desk.handled_count(3)
+            await others_are_served(listener)
+            assert [tag for tag, _ in desk.handled] == [0, 1, 2, 77]
+            for tag in range(6):
+                await desk.handled_count(tag + 2)
+                desk.fill(tag)
+            await expect(reader, *(reply(tag, b"later") for tag in range(6)))
+
+    run(scenario())
+
+
+def test_a_client_that_takes_no_replies_is_read_no_further(run):
+    async def scenario():
+        async with served(unsent_bytes_max=MIB) as (desk, listener, reader, writer):
+            reader._transport.pause_reading()
+            count = 200
+            for tag in range(count):
+                writer.write(request(tag, b"big%d" % (256 * 1024)))
+            connection = await only_connection(listener)
+            await until(lambda: connection._stopped)
+            handled = len(desk.handled)
+            assert handled < count
+            await others_are_served(listener)
+            assert len(desk.handled) == handled + 1
+            reader._transport.resume_reading()
+            await expect(reader, *(reply(tag, bytes(256 * 1024)) for tag in range(count)))
+
+    run(scenario())
+
+
+def test_a_refused_request_closes_after_the_replies_before_it(run):
+    async def scenario():
+        async with served() as (desk, _, reader, writer):
+            writer.write(request(1, b"park") + request(2, b"refuse") + request(3, b"now"))
+            await desk.handled_count(2)
+            desk.fill(1)
+            await expect(reader, reply(1, b"later"))
+            assert await reader.read() == b""
+            assert [tag for tag, _ in desk.handled] == [1, 2]
+
+    run(scenario())
+
+
+def test_a_lost_connection_tells_the_parked_request_and_drops_its_reply(run):
+    async def scenario():
+        async with served() as (desk, listener, _, writer):
+            writer.write(request(1, b"block"))
+            await desk.handled_count(1)
+            slot = desk.parked[1]
+            (await only_connection(listener)).abort()
+            await until(lambda: desk.lost)
+            slot.fill([reply(1, b"nobody")])
+            writer.transport.abort()
+
+    run(scenario())
+
+
+def test_stop_answers_parked_requests_and_closes(run):
+    async def scenario():
+        async with served() as (desk, listener, reader, writer):
+            writer.write(request(1, b"block"))
+            await desk.handled_count(1)
+            stopping = asyncio.ensure_future(listener.stop())
+            await asyncio.sleep(0)
+            desk.fill(1)
+            await expect(reader, reply(1, b"later"))
+            assert await reader.read() == b""
+            await stopping
+            assert listener.connection_count == 0
+
+    run(scenario())
+
+
+def test_idle_connections_are_closed(run):
+    async def scenario():
+        async with served(idle_ms_max=40) as (_, listener, reader, _):
+            assert await reader.read() == b""
+            assert listener.connection_count == 0
+
+    run(scenario())
+
+
+def test_an_idle_connection_owns_no_buffer(run):
+    async def scenario():
+        async with served() as (_, listener, reader, writer):
+            writer.write(request(1, b"x" * MIB))
+            await expect(reader, reply(1, b"x" * MIB))
+            connection = await only_connection(listener)
+            assert connection._frame is None
+            assert connection._backlog is None
+            assert connection._out == []
+            assert sum(len(kept) for kept in listener.frame_pool._free.values()) == 1
+
+    run(scenario())
