@@ -1,0 +1,281 @@
+"""The real disk: one data directory, with no more descriptors open at once than it was allowed.
+
+A File may be used from any thread. Its descriptor is opened at the first use and may be closed again while nobody
+uses it, the least recently used first; a pinned File keeps it. Renaming a file or a directory keeps the Files under
+it valid, removing a name leaves pinned Files readable.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import threading
+from collections import OrderedDict
+
+from odradek.base.ports import ByteSource, File
+
+
+class OsFile:
+    __slots__ = ("_disk", "closed", "fd", "folder", "name", "recent", "users")
+
+    def __init__(self, disk: OsDisk, folder: _Folder, name: str) -> None:
+        self._disk = disk
+        self.folder = folder
+        self.name = name
+        self.fd = -1
+        self.recent = False
+        self.closed = False
+        # One element per pin and per call under way. A list, because append and pop are atomic and need no lock:
+        # a user first enters, then reads the descriptor; an evictor first hides the descriptor, then looks for users.
+        # So at least one of the two sees the other.
+        self.users: list[None] = []
+
+    @property
+    def path(self) -> str:
+        return self.folder.path_of(self.name)
+
+    def pread(self, length: int, position: int) -> bytes:
+        self.users.append(None)
+        try:
+            fd = self.fd
+            if fd < 0:
+                fd = self._disk.descriptor(self)
+            else:
+                self.recent = True
+            return os.pread(fd, length, position)
+        finally:
+            self._leave()
+
+    def pwrite(self, data: ByteSource, position: int) -> int:
+        self.users.append(None)
+        try:
+            fd = self.fd
+            if fd < 0:
+                fd = self._disk.descriptor(self)
+            else:
+                self.recent = True
+            return os.pwrite(fd, data, position)
+        finally:
+            self._leave()
+
+    def size(self) -> int:
+        fd = self.fd
+        if fd < 0 and not self.users:
+            return os.stat(self._disk.absolute(self.path)).st_size
+        self.pin()
+        try:
+            return os.fstat(self.fd).st_size
+        finally:
+            self.unpin()
+
+    def truncate(self, size: int) -> None:
+        self.pin()
+        try:
+            os.ftruncate(self.fd, size)
+        finally:
+            self.unpin()
+
+    def sync(self) -> None:
+        self.pin()
+        try:
+            os.fsync(self.fd)
+        finally:
+            self.unpin()
+
+    def close(self) -> None:
+        self.closed = True
+        if not self.users:
+            self._disk.forget(self)
+
+    def fileno(self) -> int:
+        return self.fd if self.fd >= 0 else self._disk.descriptor(self)
+
+    def pin(self) -> None:
+        self.users.append(None)
+        if self.fd < 0:
+            try:
+                self._disk.descriptor(self)
+            except OSError:
+                self.users.pop()
+                raise
+        else:
+            self.recent = True
+
+    def unpin(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self.users.pop()
+        if self.closed and not self.users:
+            self._disk.forget(self)
+
+
+class _Folder:
+    """A directory that has open Files somewhere below; renaming it is one move in this tree."""
+
+    __slots__ = ("files", "folders", "name", "parent")
+
+    def __init__(self, parent: _Folder | None, name: str) -> None:
+        self.parent = parent
+        self.name = name
+        self.folders: dict[str, _Folder] = {}
+        self.files: dict[str, list[OsFile]] = {}
+
+    def path_of(self, name: str) -> str:
+        folder: _Folder | None = self
+        while folder is not None and folder.name:
+            name = f"{folder.name}/{name}"
+            folder = folder.parent
+        return name
+
+    def close(self) -> None:
+        for folder in self.folders.values():
+            folder.close()
+        for file in [file for files in self.files.values() for file in files]:
+            file.close()
+
+    def below(self, name: str) -> _Folder:
+        folder = self.folders.get(name)
+        if folder is None:
+            folder = self.folders[name] = _Folder(self, name)
+        return folder
+
+
+class OsDisk:
+    """`descriptors` bounds the open files; by default half of what the process may open, the rest is for sockets."""
+
+    def __init__(self, root: str, *, descriptors: int | None = None) -> None:
+        self._root = os.path.abspath(root)
+        self._capacity = descriptors or max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self._lock = threading.RLock()
+        self._tree = _Folder(None, "")
+        self._open: OrderedDict[OsFile, None] = OrderedDict()  # those with a descriptor, roughly by age
+        os.makedirs(self._root, exist_ok=True)
+
+    def absolute(self, path: str) -> str:
+        return self._root if path in ("", ".") else f"{self._root}/{path}"
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        folder_path, _, name = path.rpartition("/")
+        with self._lock:
+            folder = self._folder(folder_path)
+            file = OsFile(self, folder, name)
+            if create:
+                self._attach(file, os.open(self.absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            elif not os.path.isfile(self.absolute(path)):
+                raise FileNotFoundError(f"no file {path}")
+            folder.files.setdefault(name, []).append(file)
+        return file
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self.absolute(path))
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(self.absolute(path)))
+
+    def make_dir(self, path: str) -> None:
+        os.makedirs(self.absolute(path), exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        old_parent, _, old_name = old.rpartition("/")
+        new_parent, _, new_name = new.rpartition("/")
+        with self._lock:
+            os.rename(self.absolute(old), self.absolute(new))
+            source, target = self._folder(old_parent), self._folder(new_parent)
+            for replaced in target.files.pop(new_name, ()):
+                replaced.close()
+            for file in source.files.pop(old_name, ()):
+                file.folder, file.name = target, new_name
+                target.files.setdefault(new_name, []).append(file)
+            moved = source.folders.pop(old_name, None)
+            if moved is not None:
+                moved.parent, moved.name = target, new_name
+                target.folders[new_name] = moved
+
+    def remove(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        with self._lock:
+            os.unlink(self.absolute(path))
+            for file in self._folder(parent).files.pop(name, ()):
+                file.close()
+
+    def remove_tree(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        shutil.rmtree(self.absolute(path))
+        with self._lock:
+            gone = self._folder(parent).folders.pop(name, None)
+            if gone is not None:
+                gone.close()
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(self.absolute(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read(self, path: str) -> bytes:
+        with open(self.absolute(path), "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, data: bytes) -> None:
+        aside = self.absolute(path) + ".tmp"
+        with open(aside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(aside, self.absolute(path))
+        self.sync_dir(path.rpartition("/")[0])
+
+    def open_descriptors(self) -> int:
+        return len(self._open)
+
+    def descriptor(self, file: OsFile) -> int:
+        """The file's descriptor, opened if need be. The caller has entered `file.users`."""
+        with self._lock:
+            if file.fd < 0:
+                self._attach(file, os.open(self.absolute(file.path), os.O_RDWR | os.O_CLOEXEC))
+            return file.fd
+
+    def forget(self, file: OsFile) -> None:
+        with self._lock:
+            fd, file.fd = file.fd, -1
+            if fd >= 0:
+                del self._open[file]
+                os.close(fd)
+            siblings = file.folder.files.get(file.name, [])
+            if file in siblings:
+                siblings.remove(file)
+            if not siblings:
+                file.folder.files.pop(file.name, None)
+
+    def _attach(self, file: OsFile, fd: int) -> None:
+        file.fd = fd
+        file.recent = False
+        self._open[file] = None
+        if len(self._open) > self._capacity:
+            self._evict()
+
+    def _evict(self) -> None:
+        """Close the oldest ones that are neither in use nor used since they were last passed over."""
+        for _ in range(2 * len(self._open)):
+            if len(self._open) <= self._capacity:
+                return
+            victim, _ = self._open.popitem(last=False)
+            if victim.recent:
+                victim.recent = False
+            else:
+                fd, victim.fd = victim.fd, -1
+                if not victim.users:
+                    os.close(fd)
+                    continue
+                victim.fd = fd
+            self._open[victim] = None
+
+    def _folder(self, path: str) -> _Folder:
+        folder = self._tree
+        if path:
+            for name in path.split("/"):
+                folder = folder.below(name)
+        return folder

@@ -1,0 +1,164 @@
+"""Both disks keep the port's promises; the real one also keeps its descriptors bounded."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from odradek.adapters.disk import OsDisk
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.ports import Region
+
+
+@pytest.fixture(params=["os", "memory"])
+def disk(request, tmp_path):
+    return OsDisk(str(tmp_path)) if request.param == "os" else MemoryDisk()
+
+
+def write(disk, path, data):
+    file = disk.open(path, create=True)
+    file.pwrite(data, 0)
+    return file
+
+
+def test_reads_what_was_written(disk):
+    file = write(disk, "a", b"hello")
+    file.pwrite(b"world", 7)
+    assert file.pread(100, 0) == b"hello\0\0world"
+    assert file.pread(3, 9) == b"rld"
+    assert file.size() == 12
+    file.truncate(4)
+    assert disk.read("a") == b"hell"
+    file.truncate(6)
+    assert disk.read("a") == b"hell\0\0"
+
+
+def test_opening_what_is_not_there_is_refused(disk):
+    disk.make_dir("d")
+    for path in ("missing", "d/missing", "d"):
+        with pytest.raises(FileNotFoundError):
+            disk.open(path)
+
+
+def test_names(disk):
+    disk.make_dir("logs")
+    write(disk, "logs/b", b"")
+    write(disk, "logs/a", b"")
+    assert disk.listdir("") == disk.listdir(".") == ["logs"]
+    assert disk.listdir("logs") == ["a", "b"]
+    assert disk.exists("logs/a")
+    disk.remove("logs/a")
+    assert not disk.exists("logs/a")
+    disk.sync_dir("logs")
+    disk.sync_dir("")
+    disk.remove_tree("logs")
+    assert disk.listdir("") == []
+
+
+def test_replace_swaps_the_content_and_leaves_nothing_beside_it(disk):
+    disk.replace("checkpoint", b"one")
+    disk.replace("checkpoint", b"two")
+    assert disk.read("checkpoint") == b"two"
+    assert disk.listdir("") == ["checkpoint"]
+
+
+def test_open_files_survive_a_rename_of_their_directory(disk):
+    disk.make_dir("t-0")
+    file = write(disk, "t-0/log", b"abc")
+    disk.rename("t-0", "t-0.1-delete")
+    file.pwrite(b"d", 3)
+    assert file.path == "t-0.1-delete/log"
+    assert disk.read("t-0.1-delete/log") == b"abcd"
+    disk.rename("t-0.1-delete/log", "t-0.1-delete/log.deleted")
+    assert file.pread(4, 0) == b"abcd"
+    assert file.path == "t-0.1-delete/log.deleted"
+
+
+def test_a_region_outlives_the_removal_of_its_file(disk):
+    region = Region(write(disk, "log", b"0123456789"), 2, 5)
+    disk.remove("log")
+    assert region.read() == b"23456"
+    region.release()
+
+
+def test_descriptors_stay_bounded_and_nobody_notices(tmp_path):
+    disk = OsDisk(str(tmp_path), descriptors=4)
+    files = [write(disk, f"f{n}", b"%d" % n) for n in range(20)]
+    assert disk.open_descriptors() == 4
+    for n, file in enumerate(files):
+        assert file.pread(9, 0) == b"%d" % n
+        file.pwrite(b"!", 2)
+    assert disk.open_descriptors() == 4
+    assert all(disk.read(f"f{n}")[2:] == b"!" for n in range(20))
+
+
+def test_an_evicted_file_is_found_again_after_its_directory_moved(tmp_path):
+    disk = OsDisk(str(tmp_path), descriptors=1)
+    disk.make_dir("t-0")
+    file = write(disk, "t-0/log", b"abc")
+    write(disk, "other", b"")
+    disk.rename("t-0", "t-1")
+    assert file.pread(3, 0) == b"abc"
+
+
+def test_pinned_files_are_not_evicted(tmp_path):
+    disk = OsDisk(str(tmp_path), descriptors=2)
+    file = write(disk, "pinned", b"abc")
+    file.pin()
+    fd = file.fileno()
+    for n in range(10):
+        write(disk, f"f{n}", b"")
+    assert file.fileno() == fd
+    assert os.pread(fd, 3, 0) == b"abc"
+    disk.remove("pinned")
+    assert file.pread(3, 0) == b"abc"
+    file.unpin()
+    with pytest.raises(FileNotFoundError):
+        file.pread(3, 0)
+
+
+def test_the_least_recently_used_goes_first(tmp_path):
+    disk = OsDisk(str(tmp_path), descriptors=3)
+    hot, cold, other = (write(disk, name, b"") for name in ("hot", "cold", "other"))
+    for n in range(30):
+        hot.pread(1, 0)
+        write(disk, f"f{n}", b"")
+        hot.pread(1, 0)
+        assert hot.fd >= 0
+    assert cold.fd < 0
+    assert other.fd < 0
+
+
+def test_closing_gives_the_descriptor_back(tmp_path):
+    disk = OsDisk(str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    files = [write(disk, f"f{n}", b"x") for n in range(10)]
+    disk.make_dir("d")
+    write(disk, "d/f", b"")
+    assert len(os.listdir("/proc/self/fd")) == before + 11
+    for file in files:
+        file.close()
+    disk.remove_tree("d")
+    assert disk.open_descriptors() == 0
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_threads_never_see_another_files_descriptor(tmp_path):
+    disk = OsDisk(str(tmp_path), descriptors=2)
+    files = [write(disk, f"f{n}", b"%03d" % n) for n in range(8)]
+    wrong = []
+
+    def read_around(start):
+        for n in range(start, start + 1500):
+            if files[n % 8].pread(3, 0) != b"%03d" % (n % 8):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=read_around, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert disk.open_descriptors() <= 2
