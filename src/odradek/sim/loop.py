@@ -1,0 +1,285 @@
+"""An asyncio loop on virtual time: one thread, no selector, every choice drawn from a seed.
+
+Each callback belongs to a `Host` (one incarnation of a simulated machine or process). asyncio promises that
+the callbacks of one loop run in the order they were scheduled, so a host's callbacks stay first in, first out; between
+hosts nothing is promised and the seed chooses. A host that was cut off never runs again: no `finally` block, no last
+words.
+
+What asyncio offers beyond callbacks, timers, futures and tasks raises NotImplementedError: threads, sockets, signals
+and subprocesses would let the real world in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import heapq
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from random import Random
+from typing import Any, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+SECOND_NS = 1_000_000_000
+MILLISECOND_NS = 1_000_000
+
+
+class SimulationFailed(Exception):
+    """The run broke a rule of the simulation itself: an exception nobody handled, a livelock, a deadlock."""
+
+
+class PowerCut(BaseException):
+    """Unwinds whatever the host was in the middle of. Not an Exception: the code under test must not handle it."""
+
+
+class Host:
+    """One incarnation of a machine: owns its callbacks, so that a cut takes all of them and nothing else."""
+
+    __slots__ = ("alive", "listed", "name", "paused", "ready", "tasks_made")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alive = True
+        self.paused = False
+        self.ready: deque[_Callback | _Timer] = deque()
+        # True while the loop's list of runnable hosts holds this one.
+        self.listed = False
+        self.tasks_made = 0
+
+    def __repr__(self) -> str:
+        return f"<host {self.name}>"
+
+
+class _Callback(asyncio.Handle):
+    __slots__ = ("host",)
+    host: Host
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ("host",)
+    host: Host
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    def __init__(self, rng: Random, *, step_cost_ns: int = 0, busy_steps_max: int = 200_000) -> None:
+        self._rng = rng
+        self._step_cost_ns = step_cost_ns
+        self._busy_steps_max = busy_steps_max
+        self._busy_steps = 0
+        self.now_ns = 0
+        self.steps = 0
+        self._timers: list[tuple[int, int, _Timer]] = []
+        self._timers_made = 0
+        self._runnable: list[Host] = []
+        self.world = Host("world")
+        self.current = self.world
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._running = False
+        self._closed = False
+        self.failures: list[BaseException] = []
+        self.story: Callable[[int, str, str], None] | None = None
+
+    # Hosts
+
+    @contextmanager
+    def on(self, host: Host) -> Iterator[None]:
+        """What is scheduled inside the block belongs to `host`."""
+        before, self.current = self.current, host
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def cut(self, host: Host) -> None:
+        """The host stops between two instructions. Its tasks stay referenced until `close`: none is finalised early."""
+        host.alive = False
+        host.ready.clear()
+
+    def pause(self, host: Host) -> None:
+        host.paused = True
+
+    def resume(self, host: Host) -> None:
+        host.paused = False
+        if host.ready:
+            self._list(host)
+
+    def note(self, text: str) -> None:
+        """One line of the run's story; part of the digest whether or not anybody reads it."""
+        self._digest.update(text.encode())
+        if self.story is not None:
+            self.story(self.now_ns, self.current.name, text)
+
+    def digest(self) -> str:
+        return self._digest.copy().hexdigest()
+
+    # Scheduling
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Callback(callback, args, self, context)
+        handle.host = host = self.current
+        self._make_ready(host, handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at_ns(self.now_ns + round(delay * SECOND_NS), self.current, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at_ns(round(when * SECOND_NS), self.current, callback, *args, context=context)
+
+    def call_at_ns(
+        self, when_ns: int, host: Host, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        when_ns = max(when_ns, self.now_ns)
+        timer = _Timer(when_ns / SECOND_NS, callback, args, self, context)
+        timer.host = host
+        if host.alive and not self._closed:
+            self._timers_made += 1
+            heapq.heappush(self._timers, (when_ns, self._timers_made, timer))
+        return timer
+
+    def time(self) -> float:
+        return self.now_ns / SECOND_NS
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        host = self.current
+        if name is None:
+            # asyncio's own counter is global to the process and would leak into the digest.
+            host.tasks_made += 1
+            name = f"task-{host.tasks_made}"
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
+        self._tasks.append(task)
+        return task
+
+    def _make_ready(self, host: Host, handle: _Callback | _Timer) -> None:
+        if host.alive and not self._closed:
+            host.ready.append(handle)
+            if not host.listed and not host.paused:
+                self._list(host)
+
+    def _list(self, host: Host) -> None:
+        if not host.listed:
+            host.listed = True
+            self._runnable.append(host)
+
+    # Running
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        work: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]
+        asyncio._set_running_loop(self)
+        self._running = True
+        try:
+            while not work.done():
+                self._step()
+                if self.failures:
+                    raise self.failures[0]
+        finally:
+            self._running = False
+            asyncio._set_running_loop(None)
+        return work.result()
+
+    def _step(self) -> None:
+        timers = self._timers
+        if not self._runnable:
+            self._busy_steps = 0
+            if not timers:
+                raise SimulationFailed("deadlock: nothing is ready and no timer is set")
+            self.now_ns = max(self.now_ns, timers[0][0])
+        while timers and timers[0][0] <= self.now_ns:
+            timer = heapq.heappop(timers)[2]
+            if not timer.cancelled():
+                self._make_ready(timer.host, timer)
+        if self._runnable:
+            self._run_one(self._pick_host())
+
+    def _pick_host(self) -> int:
+        count = len(self._runnable)
+        return self._rng.randrange(count) if count > 1 else 0
+
+    def _run_one(self, index: int) -> None:
+        host = self._runnable[index]
+        if not host.ready or host.paused:
+            self._runnable[index] = self._runnable[-1]
+            self._runnable.pop()
+            host.listed = False
+            return
+        handle = host.ready.popleft()
+        if handle.cancelled():
+            return
+        self.steps += 1
+        self._busy_steps += 1
+        if self._busy_steps > self._busy_steps_max:
+            raise SimulationFailed(f"livelock: {self._busy_steps} steps without a rest, last on {host.name}")
+        self._digest.update(f"{host.name} {_name_of(handle)} {self.now_ns}\n".encode())
+        self.current = host
+        try:
+            handle._run()
+        except PowerCut:
+            # A callback outside any task was cut in the middle; its host is already dead.
+            pass
+        finally:
+            self.current = self.world
+        self.now_ns += self._step_cost_ns
+
+    def close(self) -> None:
+        """End every task left over, in the order of their making, deaf to whatever their clean-up tries to do."""
+        self._closed = True
+        for task in self._tasks:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _close_quietly(task.get_coro())
+        self._tasks.clear()
+        self._timers.clear()
+        self._runnable.clear()
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        failure = context.get("exception")
+        if self._closed or isinstance(failure, PowerCut):
+            return
+        problem = SimulationFailed(f"on {self.current.name}: {context['message']}: {failure!r}")
+        problem.__cause__ = failure
+        self.failures.append(problem)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """asyncio's TimerHandle calls this; a cancelled timer is skipped when its time comes."""
+
+
+def _name_of(handle: asyncio.Handle) -> str:
+    callback: Any = handle._callback  # type: ignore[attr-defined]
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return owner.get_name()
+    return getattr(callback, "__qualname__", None) or type(callback).__name__
+
+
+def _close_quietly(coroutine: Any) -> None:
+    with suppress(BaseException):  # the dead may say anything; nobody listens
+        coroutine.close()
