@@ -10,7 +10,7 @@ import pytest
 from support.broker_process import BrokerProcess, free_port
 from support.wiretap import Wiretap
 
-SPOKEN: dict[str, str] = {}
+SPOKEN: dict[str, set[tuple[str, int]]] = {}
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +28,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def tap(broker: BrokerProcess, request: pytest.FixtureRequest) -> Iterator[Wiretap]:
     with Wiretap(broker.tap_port, broker.port) as wiretap:  # type: ignore[attr-defined]
         yield wiretap
-    SPOKEN[request.node.nodeid.split("/")[-1]] = wiretap.spoken()
+    SPOKEN.setdefault(request.path.stem.removeprefix("test_"), set()).update(wiretap.spoken())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if SPOKEN:
         terminalreporter.section("API versions negotiated")
-        for test, spoken in SPOKEN.items():
-            terminalreporter.write_line(f"{test}\n    {spoken}")
+        for client, spoken in SPOKEN.items():
+            versions: dict[str, list[str]] = {}
+            for api, version in sorted(spoken):
+                versions.setdefault(api, []).append(str(version))
+            line = ", ".join(f"{api} v{'/'.join(numbers)}" for api, numbers in versions.items())
+            terminalreporter.write_line(f"{client}: {line}")

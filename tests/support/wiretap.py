@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
-from collections import defaultdict
 from typing import Self
 
 API_NAMES = {
@@ -48,19 +47,15 @@ class Wiretap:
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._versions: dict[int, set[int]] = defaultdict(set)
+        self._spoken: set[tuple[int, int]] = set()
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self._port}"
 
-    def spoken(self) -> str:
-        """For people: `ApiVersions v3, Fetch v16, Produce v10`."""
-        named = sorted((API_NAMES.get(key, f"api {key}"), sorted(versions)) for key, versions in self._versions.items())
-        return ", ".join(f"{name} v{'/'.join(map(str, versions))}" for name, versions in named)
-
-    def keys(self) -> set[int]:
-        return set(self._versions)
+    def spoken(self) -> set[tuple[str, int]]:
+        """(API, version) pairs that passed."""
+        return {(API_NAMES.get(key, f"api {key}"), version) for key, version in self._spoken}
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -93,10 +88,10 @@ class Wiretap:
                 length = await reader.readexactly(4)
                 frame = await reader.readexactly(struct.unpack(">i", length)[0])
                 key, version = struct.unpack_from(">hh", frame)
-                self._versions[key].add(version)
+                self._spoken.add((key, version))
                 up_writer.write(length + frame)
                 await up_writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             up_writer.close()
@@ -108,7 +103,7 @@ class Wiretap:
             while chunk := await reader.read(256 * 1024):
                 writer.write(chunk)
                 await writer.drain()
-        except ConnectionError:
+        except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
