@@ -20,3 +20,6 @@ connection_close_grace_ms = 2_000
 group_id_chars_max = 1024
 pending_members_per_group_max = 10_000
 member_metadata_bytes_max = 1 * MIB
+metadata_records_per_decision_max = 10_000
+metadata_batch_bytes_max = 8 * MIB
+config_value_chars_max = 32_767

@@ -1,0 +1,187 @@
+"""One replicated state machine on one internal partition: load, write, wait for the high watermark, answer.
+
+The partition's log is the truth. A state machine turns requests into changes; the engine appends them as one batch,
+replays them into memory at once, and runs what was to follow when the high watermark has passed. What could not be
+appended was never replayed, so memory never gets ahead of the log; when leadership moves, memory is dropped whole.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import Offset
+from odradek.base.invariants import invariant
+from odradek.coordinator.effects import Append, Effects, Now
+from odradek.protocol.batch import encode_batch, iter_batches, iter_records
+from odradek.protocol.malformed import MalformedMessage
+
+log = logging.getLogger(__name__)
+
+# Records replayed between two looks at the event loop; a few milliseconds of work.
+RECORDS_PER_SLICE = 200
+
+
+class PartitionWriter(Protocol):
+    """The engine's one door to the log, bound to its partition and to one leader epoch."""
+
+    def append(self, batch: bytearray) -> Offset:
+        """The base offset. KafkaError when nothing was written."""
+
+    def when_committed(self, offset: Offset, callback: Callable[[ErrorCode], None]) -> None:
+        """Once the high watermark has passed `offset`, at once if it has, or with the reason why it never will."""
+
+
+class ReplicatedState(Protocol):
+    def encode(self, change: Any) -> tuple[bytes, bytes | None]: ...  # noqa: ANN401
+
+    def decode(self, key: bytes, value: bytes | None) -> Any: ...  # noqa: ANN401
+
+    def replay(self, change: Any, at: Offset) -> None: ...  # noqa: ANN401
+
+    def commit(self, high_watermark: Offset) -> None:
+        """Everything below is committed."""
+
+    def loaded(self, now: Now) -> Effects: ...
+
+    def unload(self, now: Now) -> Effects: ...
+
+
+class Phase(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+# What a failed append means to somebody who asked the coordinator, not the log.
+_AS_COORDINATOR = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+S = TypeVar("S", bound=ReplicatedState)
+Settled = Callable[[ErrorCode], None]
+
+
+class Engine(Generic[S]):
+    __slots__ = ("_commit_timeout_ms", "_parked", "_writer", "_written_up_to", "phase", "state")
+
+    def __init__(self, state: S, writer: PartitionWriter, commit_timeout_ms: int) -> None:
+        self.phase = Phase.LOADING
+        self.state = state
+        self._writer = writer
+        self._commit_timeout_ms = commit_timeout_ms
+        # The offset after the last batch replayed or written.
+        self._written_up_to = Offset(0)
+        # In log order: the offset to be committed, the deadline, who waits.
+        self._parked: deque[tuple[Offset, int, Settled]] = deque()
+
+    def load(self, batches: bytes) -> Iterator[None]:
+        """Replays what is in the log; yields after each slice, so that the caller can let others run."""
+        invariant(self.phase is Phase.LOADING, f"an engine that is {self.phase.value} loads nothing")
+        replayed = 0
+        for batch in iter_batches(batches):
+            self._written_up_to = Offset(batch.last_offset + 1)
+            if batch.is_control:
+                continue
+            for record in iter_records(batch):
+                self._replay_stored(record.key, record.value, Offset(record.offset))
+                replayed += 1
+                if replayed % RECORDS_PER_SLICE == 0:
+                    yield
+
+    def _replay_stored(self, key: bytes | None, value: bytes | None, at: Offset) -> None:
+        try:
+            change = self.state.decode(key or b"", value)
+        except MalformedMessage as unreadable:
+            # Written by a later version or by somebody else; the other groups of this partition must not suffer.
+            log.warning("record at offset %d is passed over: %s", at, unreadable)
+            return
+        self.state.replay(change, at)
+
+    def finish_loading(self, now: Now) -> Effects:
+        invariant(self.phase is Phase.LOADING, f"an engine that is {self.phase.value} has not been loading")
+        self.phase = Phase.ACTIVE
+        if self._written_up_to > 0:
+            self._when_committed(Offset(self._written_up_to - 1))
+        return self.state.loaded(now)
+
+    def check_active(self) -> None:
+        if self.phase is Phase.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.phase is Phase.CLOSED:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def write(self, append: Append, now: Now, settled: Settled) -> None:
+        """`settled` is called exactly once: committed, failed, timed out, or the leadership is gone."""
+        records = [self.state.encode(change) for change in append.changes]
+        try:
+            base = self._writer.append(encode_batch(records, timestamp_ms=now.wall_ms))
+        except KafkaError as refusal:
+            log.warning("%d changes were not appended: %s", len(records), refusal)
+            settled(_AS_COORDINATOR.get(refusal.code, refusal.code))
+            return
+        self._written_up_to = Offset(base + len(records))
+        if append.replay:
+            self._replay_written(append.changes, base)
+        self._park(now, settled)
+
+    def _replay_written(self, changes: Sequence[Any], base: Offset) -> None:
+        for delta, change in enumerate(changes):
+            self.state.replay(change, Offset(base + delta))
+
+    def when_all_committed(self, now: Now, settled: Settled) -> None:
+        """For a reader that wants nothing pending: waits for all that is in the log at this moment."""
+        if self._parked:
+            self._park(now, settled)
+        else:
+            settled(ErrorCode.NONE)
+
+    def next_deadline(self) -> int | None:
+        return self._parked[0][1] if self._parked else None
+
+    def give_up_waiting(self, now: Now) -> None:
+        """The changes stay in the log and in memory; only their writers stop waiting, and may try again."""
+        while self._parked and self._parked[0][1] <= now.monotonic_ms:
+            _, _, settled = self._parked.popleft()
+            settled(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def unload(self, now: Now) -> Effects:
+        self.phase = Phase.CLOSED
+        self._fail_parked(ErrorCode.NOT_COORDINATOR)
+        return self.state.unload(now)
+
+    def _park(self, now: Now, settled: Settled) -> None:
+        last = Offset(self._written_up_to - 1)
+        self._parked.append((last, now.monotonic_ms + self._commit_timeout_ms, settled))
+        self._when_committed(last)
+
+    def _when_committed(self, last: Offset) -> None:
+        self._writer.when_committed(last, lambda error: self._committed(last, error))
+
+    def _committed(self, last: Offset, error: ErrorCode) -> None:
+        if self.phase is Phase.CLOSED:
+            return
+        if error:
+            self._fail_parked(_AS_COORDINATOR.get(error, error))
+            return
+        self.state.commit(Offset(last + 1))
+        while self._parked and self._parked[0][0] <= last:
+            _, _, settled = self._parked.popleft()
+            settled(ErrorCode.NONE)
+
+    def _fail_parked(self, error: ErrorCode) -> None:
+        parked, self._parked = self._parked, deque()
+        for _, _, settled in parked:
+            settled(error)

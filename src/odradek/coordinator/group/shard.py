@@ -1,0 +1,303 @@
+"""The groups of one partition of `__consumer_offsets`: every request and every timer is one turn.
+
+A method that may have to wait takes `to` and answers through the effects it returns; one that reads answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from odradek.base import limits
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID, Offset
+from odradek.base.invariants import InvariantBroken
+from odradek.coordinator.effects import Effects, Now, TimerKey
+from odradek.coordinator.group import committing, joining, membership, rebalance
+from odradek.coordinator.group.changes import (
+    Change,
+    CommittedOffset,
+    GroupStored,
+    OffsetStored,
+    PartitionKey,
+    decode,
+    encode,
+    restored_group,
+    stored_group,
+)
+from odradek.coordinator.group.classic_group import ClassicGroup
+from odradek.coordinator.group.config import GroupConfig
+from odradek.coordinator.group.joining import Joining
+from odradek.coordinator.group.offsets import OffsetStore
+from odradek.coordinator.group.states import Happening
+from odradek.coordinator.group.turn import Turn
+from odradek.protocol.messages.p08_offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.p11_join_group import JoinGroupResponse
+from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest
+from odradek.protocol.messages.p13_leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupResponse
+
+EXPIRY_TIMER: TimerKey = ("expiry", "", "")
+PURGE_TIMER: TimerKey = ("purge", "", "")
+# Per batch; the rest follows in the next turn, so that no batch and no turn grows without bound.
+REMOVED_PER_TURN = 500
+_RETRY_MS = 1000
+
+
+class GroupShard:
+    __slots__ = ("_gone_topics", "config", "groups", "offsets")
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config = config
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetStore()
+        self._gone_topics: dict[str, bytes] = {}
+
+    # What the engine needs: records, replay, commit.
+
+    encode = staticmethod(encode)
+    decode = staticmethod(decode)
+
+    def replay(self, change: Change, at: Offset) -> None:
+        if isinstance(change, GroupStored):
+            self._replay_group(change)
+            return
+        if change.committed is not None and change.group_id not in self.groups:
+            # Offsets without members: a simple consumer's group.
+            self.groups[change.group_id] = ClassicGroup(change.group_id)
+        self.offsets.put(change, at)
+
+    def _replay_group(self, change: GroupStored) -> None:
+        if change.value is None:
+            self.groups.pop(change.group_id, None)
+        else:
+            self.groups[change.group_id] = restored_group(change.group_id, change.value)
+
+    def commit(self, high_watermark: Offset) -> None:
+        self.offsets.commit(high_watermark)
+
+    def loaded(self, now: Now) -> Effects:
+        """Everything in the log has been replayed: members have a full session to show up."""
+        turn = Turn(now, self.config)
+        turn.set_timer(EXPIRY_TIMER, self.config.offsets_retention_check_interval_ms)
+        for group in self.groups.values():
+            for member in group.members.values():
+                turn.expect_heartbeat(group, member)
+            if len(group.members) > self.config.max_size:
+                rebalance.prepare(turn, group, f"{len(group.members)} members are more than {self.config.max_size}")
+        return turn
+
+    def unload(self, now: Now) -> Effects:
+        turn = Turn(now, self.config)
+        for group in self.groups.values():
+            self._bury(turn, group, ErrorCode.NOT_COORDINATOR)
+        self.groups.clear()
+        return turn
+
+    def _bury(self, turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
+        for member_id, to in group.joining.items():
+            turn.reply(to, JoinGroupResponse(member_id=member_id, error_code=error))
+        for to in group.syncing.values():
+            turn.reply(to, SyncGroupResponse(error_code=error))
+        group.joining.clear()
+        group.syncing.clear()
+        group.move(Happening.GONE, turn.now.wall_ms)
+
+    # Membership.
+
+    def join(self, event: Joining, now: Now) -> Effects:
+        turn = Turn(now, self.config)
+        group_id = event.request.group_id
+        group = self.groups.get(group_id)
+        if group is not None:
+            joining.join(turn, group, event)
+        elif event.request.member_id:
+            refusal = JoinGroupResponse(member_id=event.request.member_id, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+            turn.reply(event.to, refusal)
+        else:
+            self._join_new_group(turn, ClassicGroup(group_id, state_since_ms=now.wall_ms), event)
+        return turn
+
+    def _join_new_group(self, turn: Turn, group: ClassicGroup, event: Joining) -> None:
+        # Stored before anybody is in it, as Kafka does: tools see a group from its first member's knock on.
+        empty = stored_group(group)
+        joining.join(turn, group, event)
+        if not group.members and not group.pending_joins:
+            return
+        self.groups[group.group_id] = group
+
+        def stored(error: ErrorCode, now: Now) -> Effects:
+            after = Turn(now, self.config)
+            if error and self.groups.get(group.group_id) is group:
+                del self.groups[group.group_id]
+                self._bury(after, group, error)
+            return after
+
+        turn.store([empty], stored)
+
+    def sync(self, request: SyncGroupRequest, to: object, now: Now) -> Effects:
+        turn = Turn(now, self.config)
+        group = self.groups.get(request.group_id)
+        if group is None:
+            turn.reply(to, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            membership.sync(turn, group, request, to)
+        return turn
+
+    def heartbeat(self, request: HeartbeatRequest, now: Now) -> tuple[ErrorCode, Effects]:
+        turn = Turn(now, self.config)
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID, turn
+        error = membership.heartbeat(turn, group, request.member_id, request.group_instance_id, request.generation_id)
+        return error, turn
+
+    def leave(self, group_id: str, leaving: list[MemberIdentity], to: object, now: Now) -> Effects:
+        turn = Turn(now, self.config)
+        group = self.groups.get(group_id)
+        if group is None:
+            unknown = [
+                MemberResponse(
+                    member_id=identity.member_id,
+                    group_instance_id=identity.group_instance_id,
+                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                )
+                for identity in leaving
+            ]
+            turn.reply(to, LeaveGroupResponse(members=unknown))
+        else:
+            turn.reply(to, membership.leave(turn, group, leaving))
+        return turn
+
+    def timer_fired(self, key: TimerKey, now: Now) -> Effects:
+        turn = Turn(now, self.config)
+        kind, group_id, member_id = key
+        if key == EXPIRY_TIMER:
+            self._expire(turn)
+            return turn
+        if key == PURGE_TIMER:
+            self._purge(turn)
+            return turn
+        group = self.groups.get(group_id)
+        if group is None:
+            return turn
+        match kind:
+            case "session":
+                membership.session_timer_fired(turn, group, member_id)
+            case "join":
+                rebalance.join_timer_fired(turn, group)
+            case "sync":
+                rebalance.sync_timer_fired(turn, group)
+            case _:
+                raise InvariantBroken(f"no timer is called {kind}")
+        return turn
+
+    # Offsets.
+
+    def commit_offsets(self, request: OffsetCommitRequest, version: int, to: object, now: Now) -> Effects:
+        """KafkaError refuses the whole request."""
+        turn = Turn(now, self.config)
+        committing.validate_commit(turn, self.groups.get(request.group_id), request, version)
+        changes, response = committing.commit(turn, request)
+        if changes:
+            _answer_when_stored(turn, changes, to, response)
+        else:
+            turn.reply(to, response)
+        return turn
+
+    def committed_offsets(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
+        return self.offsets.committed(group_id) if group_id in self.groups else {}
+
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[PartitionKey], to: object, now: Now
+    ) -> tuple[dict[PartitionKey, ErrorCode], Effects]:
+        """An error per partition, to be told once `to` is answered (with nothing)."""
+        turn = Turn(now, self.config)
+        group = self._existing(group_id)
+        committing.validate_delete_offsets(group)
+        known = self.offsets.latest(group_id)
+        errors = {
+            partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            if group.is_subscribed_to(partition.topic)
+            else ErrorCode.NONE
+            for partition in partitions
+        }
+        removed = [partition for partition, error in errors.items() if not error and partition in known]
+        if removed:
+            _answer_when_stored(turn, committing.forget(group_id, removed), to, None)
+        else:
+            turn.reply(to, None)
+        return errors, turn
+
+    def topics_deleted(self, topics: Mapping[str, bytes], now: Now) -> Effects:
+        """Topics that are gone, by name and id; one made anew under an old name keeps its offsets."""
+        turn = Turn(now, self.config)
+        self._gone_topics.update(topics)
+        turn.set_timer(PURGE_TIMER, 0)
+        return turn
+
+    def _purge(self, turn: Turn) -> None:
+        of_gone_topics = (
+            OffsetStored(group_id, partition, None)
+            for group_id, partition, committed in self.offsets.of_topics(self._gone_topics)
+            if committed.topic_id in (ZERO_UUID, self._gone_topics[partition.topic])
+        )
+        changes = list(islice(of_gone_topics, REMOVED_PER_TURN))
+        if not changes:
+            self._gone_topics.clear()
+            return
+
+        def stored(error: ErrorCode, now: Now) -> Effects:
+            after = Effects(now)
+            after.set_timer(PURGE_TIMER, _RETRY_MS if error else 0)
+            return after
+
+        turn.write(changes, stored, replay=True)
+
+    def _expire(self, turn: Turn) -> None:
+        changes: list[Change] = []
+        for group in self.groups.values():
+            changes += committing.expiry(group, self.offsets, self.config, turn.now.wall_ms)
+            if len(changes) >= REMOVED_PER_TURN:
+                turn.set_timer(EXPIRY_TIMER, _RETRY_MS)
+                break
+        else:
+            turn.set_timer(EXPIRY_TIMER, self.config.offsets_retention_check_interval_ms)
+        if changes:
+            turn.write(changes, _nothing_more, replay=True)
+
+    # Groups as a whole.
+
+    def select(self, states: frozenset[str], types: frozenset[str]) -> Iterator[ClassicGroup]:
+        """By lower-case names; an empty filter selects everything."""
+        for group in self.groups.values():
+            if (not states or group.state.value.lower() in states) and (not types or group.group_type in types):
+                yield group
+
+    def delete(self, group_id: str, to: object, now: Now) -> Effects:
+        """KafkaError refuses."""
+        if len(group_id) > limits.group_id_chars_max:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        turn = Turn(now, self.config)
+        changes = committing.deletion(self._existing(group_id), self.offsets)
+        _answer_when_stored(turn, changes, to, None)
+        return turn
+
+    def _existing(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+
+def _answer_when_stored(turn: Turn, changes: Sequence[Change], to: object, response: object) -> None:
+    def stored(error: ErrorCode, now: Now) -> Effects:
+        after = Effects(now)
+        after.reply(to, KafkaError(error) if error else response)
+        return after
+
+    turn.write(changes, stored, replay=True)
+
+
+def _nothing_more(_error: ErrorCode, now: Now) -> Effects:
+    return Effects(now)
