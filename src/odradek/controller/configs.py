@@ -1,0 +1,216 @@
+"""Changing configurations: of a topic, of one broker, of all brokers. Whole sets (API 33) and single keys (API 44).
+
+A resource is changed as a whole or not at all; resources of one request do not depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.limits import config_value_chars_max
+from odradek.controller.decision import Decision
+from odradek.controller.topic_names import check_topic_name
+from odradek.metadata.configs.broker import broker_definition, validate_dynamic_broker_config
+from odradek.metadata.configs.definition import ConfigType, Definition
+from odradek.metadata.configs.topic import TOPIC_CONFIGS, validate_topic_config
+from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource
+from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
+from odradek.protocol.metadata_records import ConfigRecord
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+# New values by key; None removes the key.
+Changes = dict[str, str | None]
+
+
+class _Request(NamedTuple):
+    resource: ConfigResource
+    keys: list[str]
+    # From what is set now to what shall change.
+    changes: Callable[[Mapping[str, str]], Changes]
+
+
+class _Outcome(NamedTuple):
+    resource: ConfigResource
+    code: ErrorCode
+    message: str | None
+
+
+def alter_configs(
+    image: ClusterImage, wanted: Sequence[p33_alter_configs.AlterConfigsResource], *, validate_only: bool = False
+) -> Decision[list[p33_alter_configs.AlterConfigsResourceResponse]]:
+    """Each resource gets exactly the keys named: the others fall back to their defaults."""
+    requests = [
+        _Request(
+            ConfigResource(r.resource_type, r.resource_name),
+            [config.name for config in r.configs],
+            lambda now, r=r: _whole_set(r, now),  # type: ignore[misc]
+        )
+        for r in wanted
+    ]
+    records, outcomes, sentence = _alter(image, requests)
+    response = [
+        p33_alter_configs.AlterConfigsResourceResponse(
+            error_code=code, error_message=message, resource_type=resource.type, resource_name=resource.name
+        )
+        for resource, code, message in outcomes
+    ]
+    return Decision(records=() if validate_only else records, response=response, sentence=sentence)
+
+
+def incremental_alter_configs(
+    image: ClusterImage,
+    wanted: Sequence[p44_incremental_alter_configs.AlterConfigsResource],
+    *,
+    validate_only: bool = False,
+) -> Decision[list[p44_incremental_alter_configs.AlterConfigsResourceResponse]]:
+    requests = [
+        _Request(
+            ConfigResource(r.resource_type, r.resource_name),
+            [config.name for config in r.configs],
+            lambda now, r=r: _single_keys(r, now),  # type: ignore[misc]
+        )
+        for r in wanted
+    ]
+    records, outcomes, sentence = _alter(image, requests)
+    response = [
+        p44_incremental_alter_configs.AlterConfigsResourceResponse(
+            error_code=code, error_message=message, resource_type=resource.type, resource_name=resource.name
+        )
+        for resource, code, message in outcomes
+    ]
+    return Decision(records=() if validate_only else records, response=response, sentence=sentence)
+
+
+def _alter(image: ClusterImage, requests: Sequence[_Request]) -> tuple[tuple[ConfigRecord, ...], list[_Outcome], str]:
+    times = Counter(request.resource for request in requests)
+    records: list[ConfigRecord] = []
+    outcomes: list[_Outcome] = []
+    told: list[str] = []
+    for request in requests:
+        resource = request.resource
+        try:
+            changed = _records(image, request, times[resource])
+        except KafkaError as refused:
+            outcomes.append(_Outcome(resource, refused.code, refused.message or None))
+            continue
+        records += changed
+        outcomes.append(_Outcome(resource, ErrorCode.NONE, None))
+        told += [f"{_called(resource)}: {record.name} is now {record.value or 'its default'}" for record in changed]
+    return tuple(records), outcomes, "; ".join(told)
+
+
+def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigRecord]:
+    if times > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len(dict.fromkeys(request.keys)) != len(request.keys):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    resource = request.resource
+    _check_name(resource)
+    now = image.configs.get(resource, {})
+    changes = request.changes(now)
+    for name, value in changes.items():
+        if value is not None:
+            _check_value(resource, name, value)
+    _check_exists(image, resource)
+    return [
+        ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
+        for name, value in changes.items()
+        # A broker's value is written even when it is the same: brokers read files again that it names.
+        if now.get(name) != value or resource.type == BROKER_RESOURCE
+    ]
+
+
+def _whole_set(wanted: p33_alter_configs.AlterConfigsResource, now: Mapping[str, str]) -> Changes:
+    _refuse_nulls([config.name for config in wanted.configs if config.value is None])
+    changes: Changes = {config.name: config.value for config in wanted.configs}
+    return changes | {name: None for name in now if name not in changes}
+
+
+def _single_keys(wanted: p44_incremental_alter_configs.AlterConfigsResource, now: Mapping[str, str]) -> Changes:
+    _refuse_nulls([c.name for c in wanted.configs if c.value is None and c.config_operation != Operation.DELETE])
+    changes: Changes = {}
+    for config in wanted.configs:
+        value = config.value or ""
+        match config.config_operation:
+            case Operation.SET:
+                changes[config.name] = value
+            case Operation.DELETE:
+                changes[config.name] = None
+            case Operation.APPEND | Operation.SUBTRACT as operation:
+                words = _words(wanted.resource_type, config.name, now, Operation(operation))
+                named = value.split(",")
+                if operation == Operation.APPEND:
+                    words += [word for word in named if word not in words]
+                else:
+                    words = [word for word in words if word not in named]
+                changes[config.name] = ",".join(words)
+            case unknown:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown}")
+    return changes
+
+
+def _words(resource_type: int, name: str, now: Mapping[str, str], operation: Operation) -> list[str]:
+    definition = _definition(resource_type, name)
+    if definition is None or definition.type is not ConfigType.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."
+        )
+    value = now.get(name) or definition.write(definition.default) or ""
+    return [word for word in value.split(",") if word]
+
+
+def _definition(resource_type: int, name: str) -> Definition | None:
+    return TOPIC_CONFIGS.get(name) if resource_type == TOPIC_RESOURCE else broker_definition(name)
+
+
+def _refuse_nulls(names: list[str]) -> None:
+    if names:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(names)}")
+
+
+def _check_name(resource: ConfigResource) -> None:
+    if resource.type == TOPIC_RESOURCE:
+        if not resource.name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_topic_name(resource.name)
+    elif resource.type != BROKER_RESOURCE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.type}")
+    elif resource.name and not (resource.name.isascii() and resource.name.isdigit()):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
+
+
+def _check_value(resource: ConfigResource, name: str, value: str) -> None:
+    if len(value) > config_value_chars_max:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{config_value_chars_max} bytes.",
+        )
+    if resource.type == TOPIC_RESOURCE:
+        validate_topic_config(name, value)
+    else:
+        validate_dynamic_broker_config(name, value)
+
+
+def _check_exists(image: ClusterImage, resource: ConfigResource) -> None:
+    if resource.type == TOPIC_RESOURCE and resource.name not in image.topics:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+    if resource.type == BROKER_RESOURCE and resource.name and int(resource.name) not in image.brokers:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {resource.name} found.")
+
+
+def _called(resource: ConfigResource) -> str:
+    if resource.type == TOPIC_RESOURCE:
+        return f"topic {resource.name}"
+    return f"broker {resource.name}" if resource.name else "all brokers"

@@ -1,0 +1,330 @@
+"""One commit of metadata records applied to an image: a new image and what changed. Pure.
+
+A record that contradicts the image (a partition of an unknown topic, a producer id that goes back) means that
+this node and the log disagree about the past: it stops the node rather than be skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace as with_fields
+from typing import Any
+
+from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId
+from odradek.base.invariants import invariant
+from odradek.metadata.image import (
+    TOPIC_RESOURCE,
+    BrokerRegistration,
+    ClusterImage,
+    ConfigResource,
+    ControllerRegistration,
+    FeatureRange,
+    ImageDelta,
+    Listener,
+    PartitionImage,
+    TopicChange,
+    TopicImage,
+    collision_key,
+)
+from odradek.protocol import metadata_records as kinds
+from odradek.protocol.schema import Message
+
+LEADER_UNCHANGED = -2
+
+
+def replay(
+    image: ClusterImage, records: Sequence[Message], offset: Offset, epoch: LeaderEpoch
+) -> tuple[ClusterImage, ImageDelta]:
+    commit = _Commit(image)
+    for record in records:
+        commit.apply(record)
+    return commit.finish(offset, epoch)
+
+
+class _TopicDraft:
+    """A topic this commit touches: partitions are collected here and frozen once."""
+
+    __slots__ = ("before", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: TopicId, before: TopicImage | None) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.before = before
+        self.partitions = {} if before is None else {p.index: p for p in before.partitions}
+
+    def freeze(self) -> TopicImage:
+        partitions = tuple(self.partitions[index] for index in sorted(self.partitions))
+        invariant(
+            not partitions or partitions[-1].index == len(partitions) - 1,
+            f"the partitions of {self.name} are not numbered from 0 without gaps",
+        )
+        return TopicImage(name=self.name, topic_id=self.topic_id, partitions=partitions)
+
+
+class _Commit:
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._drafts: dict[bytes, _TopicDraft] = {}
+        self._names: dict[str, TopicId | None] = {}
+        self._deleted: dict[bytes, TopicImage] = {}
+        self._configs: dict[ConfigResource, dict[str, str]] = {}
+        self._brokers = dict(image.brokers)
+        self._controllers = dict(image.controllers)
+        self._changed_brokers: dict[BrokerId, None] = {}
+        self._features = dict(image.features)
+        self._next_producer_id = image.next_producer_id
+        self._transaction = None if image.transaction is None else list(image.transaction)
+
+    def apply(self, record: Message) -> None:
+        transaction = self._transaction
+        if isinstance(record, kinds.BeginTransactionRecord):
+            invariant(transaction is None, "a metadata transaction began inside another")
+            self._transaction = []
+        elif isinstance(record, kinds.EndTransactionRecord):
+            invariant(transaction is not None, "a metadata transaction ended that never began")
+            self._transaction = None
+            for held in transaction or ():
+                self._apply_now(held)
+        elif isinstance(record, kinds.AbortTransactionRecord):
+            self._transaction = None
+        elif transaction is not None:
+            transaction.append(record)
+        else:
+            self._apply_now(record)
+
+    def _apply_now(self, record: Message) -> None:
+        apply = _APPLY.get(type(record))
+        invariant(apply is not None, f"{type(record).__name__} has no meaning to this version of Odradek")
+        apply(self, record)  # type: ignore[misc]
+
+    def finish(self, offset: Offset, epoch: LeaderEpoch) -> tuple[ClusterImage, ImageDelta]:
+        image = self._image
+        created: list[TopicImage] = []
+        changed: list[TopicChange] = []
+        by_id: dict[bytes, TopicImage | None] = dict.fromkeys(self._deleted)
+        for topic_id, draft in self._drafts.items():
+            after = by_id[topic_id] = draft.freeze()
+            if draft.before is None:
+                created.append(after)
+            else:
+                changed.append(TopicChange(draft.before, after))
+        by_name = {name: None if topic_id is None else by_id[topic_id] for name, topic_id in self._names.items()}
+        following = ClusterImage(
+            cluster_id=image.cluster_id,
+            offset=offset,
+            epoch=epoch,
+            brokers=self._brokers,
+            controllers=self._controllers,
+            topics=image.topics.changed(by_name),
+            topics_by_id=image.topics_by_id.changed(by_id),
+            colliding_names=image.colliding_names.changed(
+                {
+                    collision_key(name): None if topic is None else name
+                    for name, topic in by_name.items()
+                    if "." in name or "_" in name
+                }
+            ),
+            configs=image.configs.changed({resource: values or None for resource, values in self._configs.items()}),
+            features=self._features,
+            next_producer_id=self._next_producer_id,
+            transaction=None if self._transaction is None else tuple(self._transaction),
+        )
+        delta = ImageDelta(
+            deleted=tuple(self._deleted.values()),
+            created=tuple(created),
+            changed=tuple(changed),
+            configs=tuple(self._configs),
+            brokers=tuple(self._changed_brokers),
+        )
+        return following, delta
+
+    # Topics
+
+    def topic(self, record: kinds.TopicRecord) -> None:
+        topic_id = TopicId(record.topic_id)
+        invariant(self._topic_id_of(record.name) is None, f"topic {record.name} was created twice")
+        self._drafts[topic_id] = _TopicDraft(record.name, topic_id, None)
+        self._names[record.name] = topic_id
+
+    def _topic_id_of(self, name: str) -> TopicId | None:
+        if name in self._names:
+            return self._names[name]
+        topic = self._image.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def _draft(self, topic_id: bytes) -> _TopicDraft:
+        draft = self._drafts.get(topic_id)
+        if draft is None:
+            topic = self._image.topics_by_id.get(topic_id)
+            invariant(topic is not None and topic_id not in self._deleted, f"no topic has the id {topic_id.hex()}")
+            draft = self._drafts[topic_id] = _TopicDraft(topic.name, topic.topic_id, topic)  # type: ignore[union-attr]
+            self._names[draft.name] = draft.topic_id
+        return draft
+
+    def partition(self, record: kinds.PartitionRecord) -> None:
+        self._draft(record.topic_id).partitions[record.partition_id] = PartitionImage(
+            index=record.partition_id,
+            replicas=_brokers(record.replicas),
+            isr=_brokers(record.isr),
+            leader=BrokerId(record.leader),
+            leader_epoch=LeaderEpoch(record.leader_epoch),
+            partition_epoch=record.partition_epoch,
+            directories=tuple(map(DirectoryId, record.directories)),
+            elr=_brokers(record.eligible_leader_replicas or ()),
+            last_known_elr=_brokers(record.last_known_elr or ()),
+            adding=_brokers(record.adding_replicas),
+            removing=_brokers(record.removing_replicas),
+            recovery=record.leader_recovery_state,
+        )
+
+    def partition_change(self, record: kinds.PartitionChangeRecord) -> None:
+        partitions = self._draft(record.topic_id).partitions
+        partition = partitions[record.partition_id]
+        changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}
+        for name, value in (
+            ("replicas", record.replicas),
+            ("isr", record.isr),
+            ("elr", record.eligible_leader_replicas),
+            ("last_known_elr", record.last_known_elr),
+            ("adding", record.adding_replicas),
+            ("removing", record.removing_replicas),
+            ("directories", record.directories),
+        ):
+            if value is not None:
+                changes[name] = tuple(value)
+        if record.leader != LEADER_UNCHANGED:
+            changes["leader"] = BrokerId(record.leader)
+            changes["leader_epoch"] = LeaderEpoch(partition.leader_epoch + 1)
+        if record.leader_recovery_state >= 0:
+            changes["recovery"] = record.leader_recovery_state
+        partitions[record.partition_id] = with_fields(partition, **changes)
+
+    def remove_topic(self, record: kinds.RemoveTopicRecord) -> None:
+        draft = self._draft(record.topic_id)
+        del self._drafts[record.topic_id]
+        self._names[draft.name] = None
+        if draft.before is not None:
+            self._deleted[record.topic_id] = draft.before
+        resource = ConfigResource(TOPIC_RESOURCE, draft.name)
+        if resource in self._configs or resource in self._image.configs:
+            self._configs[resource] = {}
+
+    # Configurations, features, producer ids
+
+    def config(self, record: kinds.ConfigRecord) -> None:
+        resource = ConfigResource(record.resource_type, record.resource_name)
+        values = self._configs.get(resource)
+        if values is None:
+            values = self._configs[resource] = dict(self._image.configs.get(resource, {}))
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+
+    def feature_level(self, record: kinds.FeatureLevelRecord) -> None:
+        if record.feature_level == 0:
+            self._features.pop(record.name, None)
+        else:
+            self._features[record.name] = record.feature_level
+
+    def producer_ids(self, record: kinds.ProducerIdsRecord) -> None:
+        invariant(
+            record.next_producer_id > self._next_producer_id,
+            f"next producer id {record.next_producer_id} does not come after {self._next_producer_id}",
+        )
+        self._next_producer_id = record.next_producer_id
+
+    # Brokers and controllers
+
+    def register_broker(self, record: kinds.RegisterBrokerRecord) -> None:
+        broker_id = BrokerId(record.broker_id)
+        self._set_broker(
+            BrokerRegistration(
+                broker_id=broker_id,
+                broker_epoch=record.broker_epoch,
+                incarnation_id=record.incarnation_id,
+                listeners=_listeners(record.end_points),
+                features=_features(record.features),
+                rack=record.rack,
+                fenced=record.fenced,
+                in_controlled_shutdown=record.in_controlled_shutdown,
+                directories=tuple(map(DirectoryId, record.log_dirs)),
+            )
+        )
+
+    def registration_change(self, record: kinds.BrokerRegistrationChangeRecord) -> None:
+        changes: dict[str, Any] = {}
+        if record.fenced:
+            changes["fenced"] = record.fenced > 0
+        if record.in_controlled_shutdown:
+            changes["in_controlled_shutdown"] = True
+        if record.log_dirs:
+            changes["directories"] = tuple(record.log_dirs)
+        self._set_broker(with_fields(self._registered(record.broker_id, record.broker_epoch), **changes))
+
+    def fence(self, record: kinds.FenceBrokerRecord) -> None:
+        self._set_broker(with_fields(self._registered(record.id, record.epoch), fenced=True))
+
+    def unfence(self, record: kinds.UnfenceBrokerRecord) -> None:
+        self._set_broker(with_fields(self._registered(record.id, record.epoch), fenced=False))
+
+    def unregister_broker(self, record: kinds.UnregisterBrokerRecord) -> None:
+        broker = self._registered(record.broker_id, record.broker_epoch)
+        del self._brokers[broker.broker_id]
+        self._changed_brokers[broker.broker_id] = None
+
+    def _registered(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
+        broker = self._brokers.get(broker_id)
+        invariant(
+            broker is not None and broker.broker_epoch == broker_epoch,
+            f"broker {broker_id} is not registered with epoch {broker_epoch}",
+        )
+        return self._brokers[broker_id]
+
+    def _set_broker(self, broker: BrokerRegistration) -> None:
+        self._brokers[broker.broker_id] = broker
+        self._changed_brokers[broker.broker_id] = None
+
+    def register_controller(self, record: kinds.RegisterControllerRecord) -> None:
+        self._controllers[record.controller_id] = ControllerRegistration(
+            controller_id=BrokerId(record.controller_id),
+            incarnation_id=record.incarnation_id,
+            listeners=_listeners(record.end_points),
+            features=_features(record.features),
+        )
+
+    def no_op(self, _: Message) -> None: ...
+
+
+def _brokers(ids: Sequence[int]) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, ids))
+
+
+def _listeners(
+    endpoints: Sequence[kinds.BrokerEndpoint] | Sequence[kinds.ControllerEndpoint],
+) -> tuple[Listener, ...]:
+    return tuple(Listener(e.name, e.host, e.port, e.security_protocol) for e in endpoints)
+
+
+def _features(
+    features: Sequence[kinds.BrokerFeature] | Sequence[kinds.ControllerFeature],
+) -> dict[str, FeatureRange]:
+    return {f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in features}
+
+
+_APPLY: dict[type[Message], Callable[[_Commit, Any], None]] = {
+    kinds.TopicRecord: _Commit.topic,
+    kinds.PartitionRecord: _Commit.partition,
+    kinds.PartitionChangeRecord: _Commit.partition_change,
+    kinds.RemoveTopicRecord: _Commit.remove_topic,
+    kinds.ConfigRecord: _Commit.config,
+    kinds.FeatureLevelRecord: _Commit.feature_level,
+    kinds.ProducerIdsRecord: _Commit.producer_ids,
+    kinds.RegisterBrokerRecord: _Commit.register_broker,
+    kinds.BrokerRegistrationChangeRecord: _Commit.registration_change,
+    kinds.FenceBrokerRecord: _Commit.fence,
+    kinds.UnfenceBrokerRecord: _Commit.unfence,
+    kinds.UnregisterBrokerRecord: _Commit.unregister_broker,
+    kinds.RegisterControllerRecord: _Commit.register_controller,
+    kinds.NoOpRecord: _Commit.no_op,
+}

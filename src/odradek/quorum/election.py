@@ -1,0 +1,61 @@
+"""What a node must remember about elections across a crash, and its file `quorum-state` as Kafka writes it.
+
+The file is durable before anything that rests on it leaves the node: a vote, a leadership, a record.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from odradek.base.ids import NO_BROKER, ZERO_UUID, BrokerId, DirectoryId, LeaderEpoch, uuid_from_text, uuid_text
+from odradek.quorum.voters import VoterKey
+
+DATA_VERSION = 1
+QUORUM_STATE_FILE = "quorum-state"
+
+
+class BrokenQuorumState(Exception):
+    """`quorum-state` cannot be read. Guessing an epoch could make two leaders, so the node does not start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionState:
+    # Never falls, across restarts.
+    leader_epoch: LeaderEpoch
+    leader_id: BrokerId = NO_BROKER
+    # At most one vote per epoch.
+    voted: VoterKey | None = None
+
+    def encode(self) -> bytes:
+        voted_id, directory_id = self.voted or (NO_BROKER, DirectoryId(ZERO_UUID))
+        return json.dumps(
+            {
+                "leaderId": self.leader_id,
+                "leaderEpoch": self.leader_epoch,
+                "votedId": voted_id,
+                "votedDirectoryId": uuid_text(directory_id),
+                "data_version": DATA_VERSION,
+            },
+            separators=(",", ":"),
+        ).encode()
+
+
+NEVER_ELECTED = ElectionState(leader_epoch=LeaderEpoch(0))
+
+
+def decode_election(data: bytes) -> ElectionState:
+    try:
+        fields = json.loads(data)
+        version = fields["data_version"]
+        if version != DATA_VERSION:
+            raise BrokenQuorumState(f"quorum-state has data_version {version}; {DATA_VERSION} is the one understood")
+        voted_id = BrokerId(fields["votedId"])
+        directory_id = DirectoryId(uuid_from_text(fields["votedDirectoryId"]))
+        return ElectionState(
+            leader_epoch=LeaderEpoch(fields["leaderEpoch"]),
+            leader_id=BrokerId(fields["leaderId"]),
+            voted=None if voted_id == NO_BROKER else VoterKey(voted_id, directory_id),
+        )
+    except (ValueError, KeyError, TypeError) as broken:
+        raise BrokenQuorumState(f"quorum-state is not what Odradek or Kafka writes: {data[:200]!r}") from broken

@@ -1,0 +1,185 @@
+"""Who leads the metadata log and how far it is committed. No I/O: events in, effects out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from odradek.base.ids import LeaderEpoch, Offset
+from odradek.base.invariants import invariant
+from odradek.protocol.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+)
+from odradek.protocol.schema import Message
+from odradek.quorum.election import ElectionState
+from odradek.quorum.voters import KRAFT_VERSION, Voter, VoterKey, VoterSet
+
+
+class QuorumOfSeveral(Exception):
+    """The voter set names other nodes. Votes over the wire do not exist yet, so no leader could be elected."""
+
+
+class Role(Enum):
+    UNATTACHED = "unattached"
+    PROSPECTIVE = "prospective"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    RESIGNED = "resigned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The node has loaded its disk: once, before any other event."""
+
+    election: ElectionState
+    log_end_offset: Offset
+    log_end_epoch: LeaderEpoch
+    voters: VoterSet
+    # False while the voter set is known only from the bootstrap checkpoint.
+    voters_in_log: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogSynced:
+    """Every record of the local log below `end_offset` is on disk for good."""
+
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class ShuttingDown:
+    pass
+
+
+Event = Started | LogSynced | ShuttingDown
+
+
+@dataclass(frozen=True, slots=True)
+class PersistElection:
+    """Replace `quorum-state`, durably, before the next effect is carried out."""
+
+    election: ElectionState
+
+
+@dataclass(frozen=True, slots=True)
+class AppendEpochStart:
+    """Append these control records as one batch, the first of `leader_epoch`."""
+
+    leader_epoch: LeaderEpoch
+    records: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkAdvanced:
+    """Records below this offset are committed: they survive any failure the quorum survives."""
+
+    high_watermark: Offset
+
+
+Effect = PersistElection | AppendEpochStart | HighWatermarkAdvanced
+
+
+class Quorum:
+    """The state of this voter.
+
+    Unattached  -> Prospective   nobody leads and the election timeout passed; the only voter does not wait
+    Prospective -> Candidate     a majority would vote for us; the only voter is that majority
+    Candidate   -> Leader        a majority voted for us, our own vote durable first
+    Leader      -> Resigned      shutting down
+    Resigned    -> Prospective   restarted after leading: never again leader in the same epoch, since records
+                                 written but lost would be followed by others with the same offset and epoch
+
+    These are the transitions of a quorum of one voter. Votes, fetches and epochs of other voters are further events.
+
+    Effects are carried out in order, each finished before the next begins.
+    """
+
+    def __init__(self, voter: Voter) -> None:
+        self._voter = voter
+        self.role = Role.UNATTACHED
+        self.election = ElectionState(leader_epoch=LeaderEpoch(-1))
+        self.voters = VoterSet(())
+        # The offset of this epoch's first record. Nothing is committed in an epoch before that record is.
+        self.epoch_start_offset = Offset(-1)
+        # Never falls. -1 until the leader of this epoch has committed its first record.
+        self.high_watermark = Offset(-1)
+        self._synced: dict[VoterKey, Offset] = {}
+
+    @property
+    def leader_epoch(self) -> LeaderEpoch:
+        return self.election.leader_epoch
+
+    def step(self, event: Event) -> list[Effect]:
+        match event:
+            case Started():
+                return self._start(event)
+            case LogSynced():
+                return self._synced_up_to(event.end_offset)
+            case ShuttingDown():
+                self._become(Role.RESIGNED)
+                return []
+
+    def _start(self, event: Started) -> list[Effect]:
+        invariant(self.leader_epoch < 0, "a quorum starts once")
+        if event.voters.keys != (self._voter.key,):
+            raise QuorumOfSeveral(
+                f"the voters are {[voter.key.voter_id for voter in event.voters.voters]} and this node is "
+                f"{self._voter.key.voter_id}: it must be the only voter, with the directory id it was formatted with"
+            )
+        self.voters = event.voters
+        # The log may be ahead of quorum-state when a directory was put together by hand; the epoch never falls.
+        self.election = ElectionState(leader_epoch=max(event.election.leader_epoch, event.log_end_epoch))
+        if event.election.leader_id == self._voter.key.voter_id:
+            self.role = Role.RESIGNED
+        self._become(Role.PROSPECTIVE)
+        return [*self._stand(), *self._lead(event.log_end_offset, voters_in_log=event.voters_in_log)]
+
+    def _stand(self) -> list[Effect]:
+        self._become(Role.CANDIDATE)
+        self.election = ElectionState(leader_epoch=LeaderEpoch(self.leader_epoch + 1), voted=self._voter.key)
+        return [PersistElection(self.election)]
+
+    def _lead(self, log_end_offset: Offset, *, voters_in_log: bool) -> list[Effect]:
+        self._become(Role.LEADER)
+        self.election = ElectionState(leader_epoch=self.leader_epoch, leader_id=self._voter.key.voter_id)
+        self.epoch_start_offset = log_end_offset
+        self._synced = dict.fromkeys(self.voters.keys, Offset(-1))
+        records: list[Message] = [self._leader_change()]
+        updated = self.voters.with_voter(self._voter)
+        if not voters_in_log or updated != self.voters:
+            self.voters = updated
+            records += [KRaftVersionRecord(version=0, kraft_version=KRAFT_VERSION), updated.to_record()]
+        return [PersistElection(self.election), AppendEpochStart(self.leader_epoch, tuple(records))]
+
+    def _leader_change(self) -> LeaderChangeMessage:
+        return LeaderChangeMessage(
+            version=0,
+            leader_id=self._voter.key.voter_id,
+            voters=[LeaderChangeMessageVoter(voter_id=key.voter_id) for key in self.voters.keys],
+            granting_voters=[LeaderChangeMessageVoter(voter_id=self._voter.key.voter_id)],
+        )
+
+    def _synced_up_to(self, end_offset: Offset) -> list[Effect]:
+        if self.role is not Role.LEADER:
+            return []
+        self._synced[self._voter.key] = end_offset
+        majority_has = sorted(self._synced.values(), reverse=True)[len(self._synced) // 2]
+        if majority_has <= max(self.epoch_start_offset, self.high_watermark):
+            return []
+        self.high_watermark = majority_has
+        return [HighWatermarkAdvanced(majority_has)]
+
+    def _become(self, role: Role) -> None:
+        invariant(role in _NEXT_ROLES[self.role], f"{self.role.value} cannot become {role.value}")
+        self.role = role
+
+
+_NEXT_ROLES = {
+    Role.UNATTACHED: (Role.PROSPECTIVE,),
+    Role.PROSPECTIVE: (Role.CANDIDATE,),
+    Role.CANDIDATE: (Role.LEADER,),
+    Role.LEADER: (Role.RESIGNED,),
+    Role.RESIGNED: (Role.PROSPECTIVE,),
+}

@@ -1,0 +1,125 @@
+"""A quorum of one voter, driven by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from odradek.base.invariants import InvariantBroken
+from odradek.protocol.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from odradek.quorum.election import NEVER_ELECTED, BrokenQuorumState, ElectionState, decode_election
+from odradek.quorum.quorum import (
+    AppendEpochStart,
+    HighWatermarkAdvanced,
+    LogSynced,
+    PersistElection,
+    Quorum,
+    QuorumOfSeveral,
+    Role,
+    ShuttingDown,
+    Started,
+)
+from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet, voters_from_record
+
+ME = VoterKey(BrokerId(1), DirectoryId(b"d" * 16))
+OTHER = VoterKey(BrokerId(2), DirectoryId(b"e" * 16))
+ALONE = VoterSet((Voter(key=ME),))
+
+
+def started(election=NEVER_ELECTED, end=0, end_epoch=0, voters=ALONE, in_log=True) -> Started:
+    return Started(
+        election=election,
+        log_end_offset=Offset(end),
+        log_end_epoch=LeaderEpoch(end_epoch),
+        voters=voters,
+        voters_in_log=in_log,
+    )
+
+
+def test_first_start_votes_leads_and_writes_the_voters():
+    quorum = Quorum(Voter(key=ME))
+    vote, lead, append = quorum.step(started(in_log=False))
+    assert vote == PersistElection(ElectionState(leader_epoch=LeaderEpoch(1), voted=ME))
+    assert lead == PersistElection(ElectionState(leader_epoch=LeaderEpoch(1), leader_id=BrokerId(1)))
+    assert isinstance(append, AppendEpochStart)
+    assert append.leader_epoch == 1
+    assert [type(r) for r in append.records] == [LeaderChangeMessage, KRaftVersionRecord, VotersRecord]
+    assert quorum.role is Role.LEADER
+
+
+def test_a_restarted_leader_leads_the_next_epoch():
+    was_leading = ElectionState(leader_epoch=LeaderEpoch(4), leader_id=BrokerId(1))
+    quorum = Quorum(Voter(key=ME))
+    effects = quorum.step(started(was_leading, end=10, end_epoch=4))
+    assert quorum.leader_epoch == 5
+    assert [type(r) for r in effects[-1].records] == [LeaderChangeMessage]
+
+
+def test_the_epoch_of_the_log_counts_when_quorum_state_is_older():
+    quorum = Quorum(Voter(key=ME))
+    quorum.step(started(NEVER_ELECTED, end=10, end_epoch=7))
+    assert quorum.leader_epoch == 8
+
+
+def test_new_endpoints_are_written_to_the_log():
+    moved = Voter(key=ME, endpoints=(Endpoint("CONTROLLER", "localhost", 9093),))
+    quorum = Quorum(moved)
+    effects = quorum.step(started())
+    assert voters_from_record(effects[-1].records[2]) == VoterSet((moved,))
+
+
+def test_nothing_is_committed_before_the_first_record_of_the_epoch_is():
+    quorum = Quorum(Voter(key=ME))
+    quorum.step(started(end=10, end_epoch=3))
+    assert quorum.step(LogSynced(Offset(10))) == []
+    assert quorum.high_watermark == -1
+    assert quorum.step(LogSynced(Offset(11))) == [HighWatermarkAdvanced(Offset(11))]
+
+
+def test_the_high_watermark_never_falls():
+    quorum = Quorum(Voter(key=ME))
+    quorum.step(started())
+    quorum.step(LogSynced(Offset(5)))
+    assert quorum.step(LogSynced(Offset(4))) == []
+    assert quorum.high_watermark == 5
+
+
+def test_a_resigned_leader_commits_nothing():
+    quorum = Quorum(Voter(key=ME))
+    quorum.step(started())
+    quorum.step(ShuttingDown())
+    assert quorum.step(LogSynced(Offset(5))) == []
+
+
+@pytest.mark.parametrize("voters", [VoterSet((Voter(key=ME), Voter(key=OTHER))), VoterSet((Voter(key=OTHER),))])
+def test_a_quorum_with_other_voters_is_refused(voters):
+    with pytest.raises(QuorumOfSeveral):
+        Quorum(Voter(key=ME)).step(started(voters=voters))
+
+
+def test_what_the_table_does_not_name_cannot_happen():
+    with pytest.raises(InvariantBroken, match="unattached cannot become resigned"):
+        Quorum(Voter(key=ME)).step(ShuttingDown())
+
+
+def test_quorum_state_is_kafkas_json():
+    election = ElectionState(leader_epoch=LeaderEpoch(2), voted=ME)
+    fields = json.loads(election.encode())
+    assert fields == {
+        "leaderId": -1,
+        "leaderEpoch": 2,
+        "votedId": 1,
+        "votedDirectoryId": "ZGRkZGRkZGRkZGRkZGRkZA",
+        "data_version": 1,
+    }
+    assert decode_election(election.encode()) == election
+    leading = ElectionState(leader_epoch=LeaderEpoch(2), leader_id=BrokerId(1))
+    assert decode_election(leading.encode()) == leading
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"data_version":0}', b"\xff", b'{"data_version":1}'])
+def test_a_broken_quorum_state_is_not_guessed_around(data):
+    with pytest.raises(BrokenQuorumState):
+        decode_election(data)
