@@ -1,0 +1,94 @@
+"""The command line against an embedded broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner, Result
+
+from odradek.cli.main import main
+from odradek.testing import Embedded
+
+
+def odradek_command(broker: Embedded, *arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(main, arguments, input=stdin, env={"ODRADEK_BOOTSTRAP_SERVERS": broker.bootstrap_servers})
+
+
+def succeed(broker: Embedded, *arguments: str, stdin: str = "") -> str:
+    result = odradek_command(broker, *arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_topic_lives_and_dies(odradek: Embedded) -> None:
+    assert succeed(odradek, "topic", "create", "orders", "-p", "3", "-c", "retention.ms=60000") == "created orders\n"
+    assert json.loads(succeed(odradek, "topic", "ls", "-o", "json")) == [
+        {"topic": "orders", "partitions": 3, "replicas": 1}
+    ]
+    assert succeed(odradek, "topic", "add-partitions", "orders", "-p", "4") == "orders has 4 partitions\n"
+    rows = json.loads(succeed(odradek, "topic", "describe", "orders", "-o", "json"))
+    assert [row["partition"] for row in rows] == [0, 1, 2, 3]
+    assert rows[0] | {"partition": 0} == {
+        "partition": 0, "leader": 1, "replicas": [1], "in_sync": [1], "start": 0, "end": 0,
+    }  # fmt: skip
+    assert succeed(odradek, "topic", "delete", "orders", "--yes") == "deleted orders\n"
+    assert json.loads(succeed(odradek, "topic", "ls", "-o", "json")) == []
+
+
+def test_lines_become_records_and_come_back(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "lines", "-p", "1")
+    succeed(odradek, "produce", "lines", "-K", ":", "-z", "zstd", "-H", "source=test", stdin="a:1\nb:2\nc\n")
+    form = "%t/%p@%o %k=%v %h\\n"
+    everything = succeed(odradek, "consume", "lines", "-o", "beginning", "-e", "-f", form)
+    assert everything == "lines/0@0 a=1 source=test\nlines/0@1 b=2 source=test\nlines/0@2 =c source=test\n"
+    assert succeed(odradek, "consume", "lines", "-o", "-1", "-e") == "c\n"
+    assert succeed(odradek, "consume", "lines", "-o", "1", "-n", "1") == "2\n"
+    assert succeed(odradek, "consume", "lines", "-o", "@2020-01-01", "-n", "1") == "1\n"
+
+
+def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: Embedded) -> None:
+    succeed(odradek, "produce", "queue", stdin="x\ny\n")
+    succeed(odradek, "consume", "queue", "-o", "beginning", "-e")
+    assert json.loads(succeed(odradek, "group", "ls", "-o", "json")) == []
+    assert succeed(odradek, "consume", "queue", "-g", "workers", "-o", "beginning", "-n", "2") == "x\ny\n"
+    [row] = json.loads(succeed(odradek, "group", "describe", "workers", "-o", "json"))
+    assert (row["topic"], row["committed"], row["end"], row["lag"]) == ("queue", 2, 2, 0)
+    assert "workers" in succeed(odradek, "group", "ls")
+    assert succeed(odradek, "group", "delete", "workers") == "deleted workers\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["topic", "describe", "nowhere"], 3, "there is no topic 'nowhere'"),
+        (["consume", "nowhere"], 3, "there is no topic 'nowhere'"),
+        (["group", "describe", "nobody"], 3, "there is no group 'nobody'"),
+        (["topic", "create", "bad name"], 1, "INVALID_TOPIC"),
+        (["topic", "create", "x", "-c", "no.such.key=1"], 1, "no.such.key"),
+        (["topic", "create", "x", "-c", "nonsense"], 2, "KEY=VALUE"),
+        (["consume", "x", "-o", "soon"], 3, "there is no topic"),
+        (["up", "--memory", "--data", "x"], 2, "exclude each other"),
+        (["up", "--memory", "-c", "retention.mss=1"], 1, "retention.mss"),
+    ],
+)
+def test_errors_say_what_and_why(odradek: Embedded, arguments: list[str], code: int, said: str) -> None:
+    result = odradek_command(odradek, *arguments)
+    assert result.exit_code == code, result.output
+    assert said in result.output
+
+
+def test_no_broker_is_told_in_one_sentence() -> None:
+    result = CliRunner().invoke(main, ["topic", "ls", "-b", "127.0.0.1:1"])
+    assert result.exit_code == 4
+    assert "no answer from 127.0.0.1:1" in result.output
+    assert "odradek up" in result.output
+
+
+def test_help_is_there_before_one_notices() -> None:
+    """Only that nothing heavy is imported; the figure itself is in the benchmark."""
+    program = "import sys, odradek.cli.main; print('confluent_kafka' in sys.modules, 'asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"
