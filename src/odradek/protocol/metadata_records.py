@@ -41,6 +41,7 @@ __all__ = [
     "EndTransactionRecord",
     "FeatureLevelRecord",
     "FenceBrokerRecord",
+    "MetadataRecord",
     "NoOpRecord",
     "PartitionChangeRecord",
     "PartitionRecord",
@@ -55,9 +56,10 @@ __all__ = [
     "encode_metadata_record",
 ]
 
+MetadataRecord = Message
 FRAME_VERSION = 1
 
-_RECORDS: dict[int, type[Message]] = {
+_RECORDS: dict[int, type[MetadataRecord]] = {
     record.KEY: record
     for record in (
         AbortTransactionRecord,
@@ -81,11 +83,11 @@ _RECORDS: dict[int, type[Message]] = {
 }
 
 
-def encode_metadata_record(record: Message, version: int) -> bytes:
+def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
     return uvarint(FRAME_VERSION) + uvarint(record.KEY) + uvarint(version) + record.encode(version)
 
 
-def decode_metadata_record(value: ByteSource) -> Message:
+def decode_metadata_record(value: ByteSource) -> MetadataRecord:
     data = bytes(value)
     try:
         frame_version, position = read_uvarint(data, 0)

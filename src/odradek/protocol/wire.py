@@ -1,6 +1,6 @@
 """Varints, tagged sections and the refusals that compiled codecs share.
 
-Readers take `bytes` and a position. Reading past the end raises IndexError, which the callers
+Readers take the bytes of one message and a position. Reading past the end raises IndexError, which the callers
 (`Message.decode`, `decode_request_header`) turn into `MalformedMessage`.
 """
 
@@ -12,17 +12,18 @@ from typing import NoReturn
 from odradek.base import limits
 from odradek.protocol.malformed import MalformedMessage
 
+Readable = bytes | memoryview
 UVARINT_SHIFT_MAX = 28  # a 32-bit value has at most five 7-bit groups
 
 
-def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
+def read_uvarint(data: Readable, position: int) -> tuple[int, int]:
     first = data[position]
     if first < 0x80:
         return first, position + 1
     return finish_uvarint(data, position + 1, first)
 
 
-def finish_uvarint(data: bytes, position: int, first: int) -> tuple[int, int]:
+def finish_uvarint(data: Readable, position: int, first: int) -> tuple[int, int]:
     """The rest of a varint whose first byte announced more."""
     value = first & 0x7F
     shift = 7
@@ -54,7 +55,7 @@ def uvarint(value: int) -> bytes:
     return _SMALL[value] if value < 256 else _uvarint(value)
 
 
-def skip_tagged(data: bytes, position: int, count: int) -> int:
+def skip_tagged(data: Readable, position: int, count: int) -> int:
     """Past a tagged section of which no tag is known; `count` is its first byte, already read."""
     count, position = tagged_count(data, position, count)
     for _ in range(count):
@@ -63,7 +64,7 @@ def skip_tagged(data: bytes, position: int, count: int) -> int:
     return position
 
 
-def tagged_count(data: bytes, position: int, first: int) -> tuple[int, int]:
+def tagged_count(data: Readable, position: int, first: int) -> tuple[int, int]:
     count = first
     if count > 0x7F:
         count, position = finish_uvarint(data, position, first)
@@ -72,7 +73,7 @@ def tagged_count(data: bytes, position: int, first: int) -> tuple[int, int]:
     return count, position
 
 
-def tagged_field(data: bytes, position: int) -> tuple[int, int, int]:
+def tagged_field(data: Readable, position: int) -> tuple[int, int, int]:
     """Tag, where its content starts, where it ends."""
     tag, position = read_uvarint(data, position)
     size, position = read_uvarint(data, position)

@@ -1,0 +1,292 @@
+"""Fetch 4-18, requests, written by hand (responses: `fetch_response`).
+
+Topics are named by `str` up to version 12 and by their 16-byte id from version 13 on, in request and response alike.
+What only the metadata quorum's fetches carry per partition (directory id, known high watermark) is skipped: the
+quorum decodes its own with `messages.p01_fetch`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from struct import Struct
+from struct import error as struct_error
+from typing import NamedTuple
+
+from odradek.base import limits
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.wire import (
+    finish_uvarint,
+    not_nullable,
+    overrun,
+    read_uvarint,
+    skip_tagged,
+    tagged_count,
+    tagged_field,
+    too_many,
+)
+
+FIRST_FLEXIBLE = 12
+FIRST_WITH_TOPIC_IDS = 13
+
+TopicKey = str | bytes
+
+
+class FetchPartition(NamedTuple):
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+class FetchTopic(NamedTuple):
+    topic: TopicKey
+    partitions: list[FetchPartition]
+
+
+class ForgottenTopic(NamedTuple):
+    topic: TopicKey
+    partitions: list[int]
+
+
+class FetchRequest:
+    __slots__ = (
+        "cluster_id",
+        "forgotten",
+        "isolation_level",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "rack_id",
+        "replica_epoch",
+        "replica_id",
+        "session_epoch",
+        "session_id",
+        "topics",
+    )
+
+    replica_id: int  # -1: a consumer
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: list[FetchTopic]
+    forgotten: list[ForgottenTopic]
+    rack_id: str
+    cluster_id: str | None
+
+
+def decode_fetch_request(buffer: memoryview, version: int, position: int, end: int) -> FetchRequest:
+    """The request body in `buffer[position:end]`; raises MalformedMessage and nothing else."""
+    data = buffer[position:end]
+    try:
+        request, stopped = (
+            _decode_flexible(data, version) if version >= FIRST_FLEXIBLE else _decode_plain(data, version)
+        )
+    except (struct_error, IndexError) as broken:
+        raise MalformedMessage(f"Fetch v{version} ends early") from broken
+    except UnicodeDecodeError as broken:
+        raise MalformedMessage(f"Fetch v{version} has a string that is not UTF-8") from broken
+    if stopped != len(data):
+        raise MalformedMessage(f"Fetch v{version} is followed by {len(data) - stopped} more bytes")
+    return request
+
+
+_start_v12 = Struct(">iiiibiiB")
+_start_v15 = Struct(">iiibiiB")
+_wanted = Struct(">iiqiqix")  # the last byte is an empty tagged section
+_as_partition = partial(tuple.__new__, FetchPartition)
+_replica_state = Struct(">iq").unpack_from
+
+
+def _decode_flexible(data: memoryview, version: int) -> tuple[FetchRequest, int]:
+    left = limits.array_elements_max
+    request = FetchRequest()
+    request.replica_epoch = -1
+    request.cluster_id = None
+    start = _start_v15.unpack_from(data) if version >= 15 else _start_v12.unpack_from(data)
+    p = _start_v15.size if version >= 15 else _start_v12.size
+    request.replica_id = start[0] if version < 15 else -1
+    (
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+        request.isolation_level,
+        request.session_id,
+        request.session_epoch,
+        count,
+    ) = start[-7:]
+    if count > 127:
+        count, p = finish_uvarint(data, p, count)
+    if not count:
+        not_nullable("topics")
+    request.topics = topics = []
+    for _ in range(count - 1):
+        topic, p = _flexible_topic(data, p, version)
+        count, p = _count_within(data, p, left, _wanted.size)
+        left -= count + 1
+        partitions, p = _flexible_partitions(data, p, count)
+        topics.append(FetchTopic(topic, partitions))
+    count, p = _count_within(data, p, left, 3)
+    request.forgotten = forgotten = []
+    for _ in range(count):
+        topic, p = _flexible_topic(data, p, version)
+        count, p = _count_within(data, p, left, 4)
+        left -= count + 1
+        forgotten.append(ForgottenTopic(topic, _indexes(data, p, count)))
+        p += 4 * count
+        p = skip_tagged(data, p + 1, data[p]) if data[p] else p + 1
+    request.rack_id, p = _compact_string(data, p)
+    p = _flexible_tags(data, p, version, request) if data[p] else p + 1
+    return request, p
+
+
+def _flexible_topic(data: memoryview, p: int, version: int) -> tuple[TopicKey, int]:
+    if version >= FIRST_WITH_TOPIC_IDS:
+        return bytes(data[p : p + 16]), p + 16
+    return _compact_string(data, p)
+
+
+def _compact_string(data: memoryview, p: int) -> tuple[str, int]:
+    n, p = read_uvarint(data, p)
+    if not n:
+        not_nullable("a string")
+    q = p + n - 1
+    if q > len(data):
+        overrun()
+    return str(data[p:q], "utf-8"), q
+
+
+def _count_within(data: memoryview, p: int, left: int, smallest: int) -> tuple[int, int]:
+    count, p = read_uvarint(data, p)
+    if not count:
+        not_nullable("an array")
+    if count > left or (count - 1) * smallest > len(data) - p:
+        too_many()
+    return count - 1, p
+
+
+def _flexible_partitions(data: memoryview, p: int, count: int) -> tuple[list[FetchPartition], int]:
+    """The partitions of one topic and its tagged fields."""
+    size = _wanted.size
+    q = p + size * count
+    # Consumers tag nothing: then all partitions have one size and are unpacked in one go. The first non-empty tagged
+    # section, if any, is where the stride expects it.
+    if not any(data[p + size - 1 : q : size]):
+        partitions = list(map(_as_partition, _wanted.iter_unpack(data[p:q])))
+        p = q
+    else:
+        partitions = []
+        for _ in range(count):
+            partitions.append(_as_partition(_wanted.unpack_from(data, p)))
+            p += size
+            p = skip_tagged(data, p, data[p - 1])
+    return partitions, skip_tagged(data, p + 1, data[p]) if data[p] else p + 1
+
+
+def _flexible_tags(data: memoryview, p: int, version: int, request: FetchRequest) -> int:
+    count, p = tagged_count(data, p + 1, data[p])
+    for _ in range(count):
+        tag, p, stop = tagged_field(data, p)
+        if tag == 0:
+            request.cluster_id, p = _compact_string(data, p) if data[p] else (None, p + 1)
+        elif tag == 1 and version >= 15:
+            request.replica_id, request.replica_epoch = _replica_state(data, p)
+            p += 12
+            p = skip_tagged(data, p + 1, data[p])
+        else:
+            p = stop
+        if p != stop:
+            overrun()
+    return p
+
+
+def _indexes(data: memoryview, p: int, count: int) -> list[int]:
+    return list(Struct(f">{count}i").unpack_from(data, p))
+
+
+_start_v4 = Struct(">iiiib")
+_session = Struct(">ii")
+_wanted_v4 = Struct(">iqi")
+_wanted_v5 = Struct(">iqqi")
+_wanted_v9 = Struct(">iiqqi")
+_short = Struct(">h").unpack_from
+_int = Struct(">i").unpack_from
+
+
+def _decode_plain(data: memoryview, version: int) -> tuple[FetchRequest, int]:
+    left = limits.array_elements_max
+    request = FetchRequest()
+    request.replica_epoch = -1
+    request.cluster_id = None
+    start = _start_v4.unpack_from(data)
+    request.replica_id, request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level = start
+    p = _start_v4.size
+    request.session_id, request.session_epoch = 0, -1
+    if version >= 7:
+        request.session_id, request.session_epoch = _session.unpack_from(data, p)
+        p += _session.size
+    wanted = _wanted_v9 if version >= 9 else _wanted_v5 if version >= 5 else _wanted_v4
+    count, p = _plain_count(data, p, left, 6)
+    request.topics = []
+    for _ in range(count):
+        topic, p = _plain_string(data, p)
+        count, p = _plain_count(data, p, left, wanted.size)
+        left -= count + 1
+        q = p + wanted.size * count
+        request.topics.append(FetchTopic(topic, _plain_partitions(wanted, data[p:q])))
+        p = q
+    request.forgotten = []
+    if version >= 7:
+        count, p = _plain_count(data, p, left, 6)
+        for _ in range(count):
+            topic, p = _plain_string(data, p)
+            count, p = _plain_count(data, p, left, 4)
+            left -= count + 1
+            request.forgotten.append(ForgottenTopic(topic, _indexes(data, p, count)))
+            p += 4 * count
+    request.rack_id = ""
+    if version >= 11:
+        request.rack_id, p = _plain_string(data, p)
+    return request, p
+
+
+def _plain_partitions(wanted: Struct, rows: memoryview) -> list[FetchPartition]:
+    if wanted is _wanted_v9:
+        return [
+            FetchPartition(partition, leader_epoch, offset, -1, log_start_offset, max_bytes)
+            for partition, leader_epoch, offset, log_start_offset, max_bytes in wanted.iter_unpack(rows)
+        ]
+    if wanted is _wanted_v5:
+        return [
+            FetchPartition(partition, -1, offset, -1, log_start_offset, max_bytes)
+            for partition, offset, log_start_offset, max_bytes in wanted.iter_unpack(rows)
+        ]
+    return [
+        FetchPartition(partition, -1, offset, -1, -1, max_bytes)
+        for partition, offset, max_bytes in wanted.iter_unpack(rows)
+    ]
+
+
+def _plain_string(data: memoryview, p: int) -> tuple[str, int]:
+    (n,) = _short(data, p)
+    p += 2
+    if n < 0:
+        not_nullable("a string")
+    if p + n > len(data):
+        overrun()
+    return str(data[p : p + n], "utf-8"), p + n
+
+
+def _plain_count(data: memoryview, p: int, left: int, smallest: int) -> tuple[int, int]:
+    (count,) = _int(data, p)
+    p += 4
+    if count < 0:
+        not_nullable("an array")
+    if count > left or count * smallest > len(data) - p:
+        too_many()
+    return count, p

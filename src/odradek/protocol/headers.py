@@ -1,0 +1,94 @@
+"""Frames and headers: what stands before every request and response.
+
+A frame is an int32 length and that many bytes. Request headers have version 2 where the API version is flexible
+(tagged fields at the end, the client id still with a plain length) and 1 elsewhere; response headers 1 and 0. The one
+exception: ApiVersions responses always have header 0, since a client asks before it knows what the broker speaks.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.base import limits
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.schema import NEVER_FLEXIBLE
+from odradek.protocol.wire import skip_tagged
+
+API_VERSIONS = 18
+
+# The first flexible version of each API that is served. Kept here so that a header can be read before the API's tables
+# are imported; a test holds it against them.
+FLEXIBLE_FROM = {
+    0: 9, 1: 12, 2: 6, 3: 9, 8: 8, 9: 6, 10: 3, 11: 6, 12: 4, 13: 4, 14: 4, 15: 5, 16: 3, 18: 3, 19: 5, 20: 4, 21: 2,
+    22: 2, 23: 4, 32: 4, 33: 2, 37: 2, 42: 2, 43: 2, 44: 1, 47: NEVER_FLEXIBLE, 60: 0, 75: 0,
+}  # fmt: skip
+
+_request_start = Struct(">hhih")  # api key, api version, correlation id, length of the client id
+_response_plain = Struct(">ii").pack  # frame length, correlation id
+_response_tagged = Struct(">iix").pack  # and an empty tagged section
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_position: int
+
+
+def decode_request_header(buffer: bytes | memoryview, position: int, end: int) -> RequestHeader:
+    """The header of the request in `buffer[position:end]`. An unknown API or version is not an error here."""
+    if end - position < _request_start.size:
+        raise MalformedMessage(f"a request of {end - position} bytes is shorter than its header")
+    api_key, api_version, correlation_id, length = _request_start.unpack_from(buffer, position)
+    position += _request_start.size
+    client_id = None
+    if length >= 0:
+        stop = position + length
+        if stop > end or length > limits.client_id_chars_max:
+            raise MalformedMessage(f"a client id of {length} bytes")
+        try:
+            client_id = str(buffer[position:stop], "utf-8")
+        except UnicodeDecodeError as broken:
+            raise MalformedMessage("the client id is not UTF-8") from broken
+        position = stop
+    elif length != -1:
+        raise MalformedMessage(f"a client id of {length} bytes")
+    if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
+        position = _after_tagged(buffer, position, end)
+    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+
+
+def _after_tagged(buffer: bytes | memoryview, position: int, end: int) -> int:
+    if position < end and buffer[position] == 0:
+        return position + 1
+    section = bytes(buffer[position:end])
+    try:
+        return position + skip_tagged(section, 1, section[0])
+    except IndexError as broken:
+        raise MalformedMessage("a request ends inside its header") from broken
+
+
+def has_tagged_response_header(api_key: int, api_version: int) -> bool:
+    return api_key != API_VERSIONS and api_version >= FLEXIBLE_FROM[api_key]
+
+
+def response_start(correlation_id: int, *, tagged: bool, body_bytes: int) -> bytes:
+    """Length and header of a response whose body follows in other pieces."""
+    if tagged:
+        return _response_tagged(body_bytes + 5, correlation_id)
+    return _response_plain(body_bytes + 4, correlation_id)
+
+
+def response_frame(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
+    tagged = has_tagged_response_header(api_key, api_version)
+    return response_start(correlation_id, tagged=tagged, body_bytes=len(body)) + body
+
+
+def request_frame(api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
+    encoded = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(encoded)
+    tags = b"\0" if api_version >= FLEXIBLE_FROM[api_key] else b""
+    header = _request_start.pack(api_key, api_version, correlation_id, length) + encoded + tags
+    return (len(header) + len(body)).to_bytes(4, "big") + header + body
