@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.base.ids import BrokerId
 from odradek.base.ports import Clock, Rng, Spawner
 
 if TYPE_CHECKING:
+    from odradek.metadata.configs.broker import BrokerConfig
     from odradek.metadata.image import ClusterImage, ImageDelta
     from odradek.replication.partition_table import PartitionTable
     from odradek.security.authorizer import Authorizer
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 class Broker:
     node_id: BrokerId
     cluster_id: str
-    # The node's own settings by Kafka's names, parsed, every known key present: config["auto.create.topics.enable"].
-    config: Mapping[str, Any]
+    config: BrokerConfig
     clock: Clock
     rng: Rng
     spawner: Spawner

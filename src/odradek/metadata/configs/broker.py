@@ -80,6 +80,9 @@ class BrokerConfig:
     fetch_max_bytes: int = int32(
         "fetch.max.bytes", 55 * _MIB, "The most records that one fetch is answered with.", at_least(1024)
     )
+    max_request_partition_size_limit: int = int32(
+        "max.request.partition.size.limit", 2000, "The most partitions that one page of a description has.", at_least(1)
+    )
     max_incremental_fetch_session_cache_slots: int = int32(
         "max.incremental.fetch.session.cache.slots", 1000, "How many fetch sessions are remembered.", at_least(0)
     )

@@ -6,6 +6,8 @@ nameless broker's does, which stands for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from odradek.metadata.configs import effective
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.configs.effective import BrokerLayers, Described
@@ -20,6 +22,11 @@ def effective_topic_config(image: ClusterImage, topic: str, broker: BrokerConfig
 
 def describe_topic(image: ClusterImage, topic: str, broker: BrokerConfig) -> list[Described]:
     return effective.describe_topic(image.config(TOPIC_RESOURCE, topic), _layers(image, broker))
+
+
+def describe_new_topic(image: ClusterImage, overrides: Mapping[str, str], broker: BrokerConfig) -> list[Described]:
+    """Of a topic that is just being created."""
+    return effective.describe_topic(overrides, _layers(image, broker))
 
 
 def describe_broker(image: ClusterImage, broker: BrokerConfig) -> list[Described]:

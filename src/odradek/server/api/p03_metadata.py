@@ -1,0 +1,209 @@
+"""Metadata 0-13: brokers, topics, leaders; creates unknown topics on the way.
+
+0: an empty list asks for all topics, a partition with a dead replica gets REPLICA_NOT_AVAILABLE. 1: null asks for all,
+empty for none. 2: cluster id. 4: the client may forbid creation (it is allowed before). 5: offline replicas. 6: a leader
+without our listener is LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE before. 7: leader epochs. 8: authorized operations; those
+of the cluster only up to 10. 10: topic ids in the answer; ids in the request are refused until 12. 13: error code on top.
+
+A topic is created when the client and `auto.create.topics.enable` both allow it; the answer waits for it, so that the
+first produce finds a leader. `controller_id` is any live broker: each one takes what is meant for the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_BROKER, ZERO_UUID
+from odradek.controller.topic_names import what_is_wrong_with
+from odradek.controller.topics import create_topics
+from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
+from odradek.protocol.messages.p03_metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from odradek.protocol.messages.p19_create_topics import CreatableTopic
+from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType, authorized_operations
+from odradek.server.api.p19_create_topics import topic_defaults
+from odradek.server.request import Api, RequestContext
+from odradek.server.visible_cluster import (
+    any_live_broker,
+    is_alive,
+    is_internal,
+    live_leader,
+    offline_replicas,
+    visible_brokers,
+)
+
+
+async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    asked = request.topics
+    if asked is None or (ctx.version == 0 and not asked):
+        return _response(ctx, request, _all_topics(ctx))
+    if ctx.version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
+        return _refused(asked)
+    if any(topic.topic_id != ZERO_UUID for topic in asked):
+        return _response(ctx, request, _by_id(ctx, asked))
+    # Each topic once, in the order asked.
+    names = list(dict.fromkeys(topic.name or "" for topic in asked))
+    missing = _to_create(ctx, request, names)
+    refusals = await _create(ctx, missing) if missing else {}
+    topics = [_by_name(ctx, request, name) for name in names]
+    for topic in topics:
+        # Somebody else may have created it meanwhile: what exists is answered as it is.
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refusals:
+            topic.error_code = refusals[topic.name]
+    return _response(ctx, request, topics)
+
+
+def _refused(asked: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+    return MetadataResponse(
+        error_code=ErrorCode.INVALID_REQUEST,
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in asked
+        ],
+    )
+
+
+def _all_topics(ctx: RequestContext) -> list[MetadataResponseTopic]:
+    return [
+        _topic(ctx, topic)
+        for topic in ctx.broker.image.topics.values()
+        if ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    ]
+
+
+def _by_id(ctx: RequestContext, asked: Sequence[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
+    """Once one id is given, names in the same request are ignored, as Kafka does."""
+    found: list[MetadataResponseTopic] = []
+    for topic_id in dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
+        topic = ctx.broker.image.topics_by_id.get(topic_id)
+        if topic is None:
+            found.append(
+                MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+            )
+        elif ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            found.append(_topic(ctx, topic))
+        else:
+            found.append(
+                MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
+            )
+    return found
+
+
+def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
+    # Whether a topic exists is told only to those who may describe it.
+    if not ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+    topic = ctx.broker.image.topics.get(name)
+    if topic is not None:
+        return _topic(ctx, topic)
+    if _creation_allowed(ctx, request) and not _may_create(ctx, name):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION if what_is_wrong_with(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
+
+
+def _creation_allowed(ctx: RequestContext, request: MetadataRequest) -> bool:
+    return request.allow_auto_topic_creation and ctx.broker.config.auto_create_topics_enable
+
+
+def _may_create(ctx: RequestContext, name: str) -> bool:
+    return ctx.authorize(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or ctx.authorize(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
+
+
+def _to_create(ctx: RequestContext, request: MetadataRequest, names: Sequence[str]) -> list[str]:
+    if not _creation_allowed(ctx, request):
+        return []
+    return [
+        name
+        for name in names
+        if name not in ctx.broker.image.topics
+        and not is_internal(name)
+        and not what_is_wrong_with(name)
+        and ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        and _may_create(ctx, name)
+    ]
+
+
+async def _create(ctx: RequestContext, names: Sequence[str]) -> dict[str, int]:
+    """Returns when they exist, or why they do not."""
+    broker = ctx.broker
+    wanted = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
+    try:
+        results = await broker.controller.submit(
+            lambda image: create_topics(image, wanted, defaults=topic_defaults(broker.config), rng=broker.rng)
+        )
+    except KafkaError as refused:
+        return dict.fromkeys(names, int(refused.code))
+    return {result.name: result.error_code for result in results if result.error_code}
+
+
+def _response(
+    ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    broker = ctx.broker
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=peer.broker_id, host=peer.host, port=peer.port, rack=peer.rack)
+            for peer in visible_brokers(broker.image)
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=any_live_broker(broker.image, broker.rng),
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        may_see = ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        response.cluster_authorized_operations = (
+            authorized_operations(ctx.authorize, ResourceType.CLUSTER, CLUSTER_NAME) if may_see else 0
+        )
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                topic.topic_authorized_operations = authorized_operations(ctx.authorize, ResourceType.TOPIC, topic.name)
+    return response
+
+
+def _topic(ctx: RequestContext, topic: TopicImage) -> MetadataResponseTopic:
+    image, version = ctx.broker.image, ctx.version
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[_partition(image, partition, version) for partition in topic.partitions],
+    )
+
+
+def _partition(image: ClusterImage, partition: PartitionImage, version: int) -> MetadataResponsePartition:
+    leader = live_leader(image, partition)
+    replicas: list[int] = [*partition.replicas]
+    isr: list[int] = [*partition.isr]
+    error = ErrorCode.NONE
+    if version == 0:
+        replicas = [broker_id for broker_id in replicas if is_alive(image, broker_id)]
+        isr = [broker_id for broker_id in isr if is_alive(image, broker_id)]
+        if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+    if leader == NO_BROKER:
+        hidden = partition.leader in image.brokers and version >= 6
+        error = ErrorCode.LISTENER_NOT_FOUND if hidden else ErrorCode.LEADER_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=partition.index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline_replicas(image, partition),
+    )
+
+
+API = Api(key=3, versions=(0, 13), request=MetadataRequest, handle=handle)

@@ -1,0 +1,86 @@
+"""ApiVersions 0-5: what this broker speaks.
+
+0-2 name the APIs. 3 adds the client's software name and version, which must be well formed, and the features. 4 adds
+features whose range starts at 0, which older clients cannot read (KAFKA-17011). 5 lets a client say whom it expects to
+reach (KIP-1242). The reply's header is always version 0, and a version above ours is answered in version 0: both are
+the dispatcher's part, since the body of such a request is not to be read.
+
+Advertised is what the table of APIs serves, no more: clients push telemetry, or switch to newer protocols, as soon as they
+see them offered. It asks for no permission, as a client must know what it may speak before it can say who it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.p18_api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from odradek.server.broker import Broker
+from odradek.server.request import Api, FrameApi, RequestContext
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    refusal = _refusal(ctx, request)
+    if refusal:
+        return ApiVersionsResponse(error_code=refusal)
+    image = ctx.broker.image
+    return ApiVersionsResponse(
+        api_keys=advertised(ctx.broker.apis),
+        supported_features=_supported_features(ctx.broker, from_level_0=ctx.version >= 4),
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(image.features.items())
+            if level > 0
+        ],
+    )
+
+
+def unsupported_version(apis: Mapping[int, Api | FrameApi]) -> ApiVersionsResponse:
+    """To be encoded in version 0, whatever was asked."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=advertised({18: apis[18]}))
+
+
+def advertised(apis: Mapping[int, Api | FrameApi]) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=api.advertised[0], max_version=api.advertised[1])
+        for key, api in sorted(apis.items())
+    ]
+
+
+def _refusal(ctx: RequestContext, request: ApiVersionsRequest) -> ErrorCode:
+    if ctx.version >= 5 and (request.cluster_id is None) != (request.node_id == -1):
+        return ErrorCode.INVALID_REQUEST
+    if ctx.version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ErrorCode.INVALID_REQUEST
+    if request.cluster_id is not None and (request.cluster_id, request.node_id) != (
+        ctx.broker.cluster_id,
+        ctx.broker.node_id,
+    ):
+        return ErrorCode.REBOOTSTRAP_REQUIRED
+    return ErrorCode.NONE
+
+
+def _supported_features(broker: Broker, *, from_level_0: bool) -> list[SupportedFeatureKey]:
+    registration = broker.image.brokers.get(broker.node_id)
+    if registration is None:
+        return []
+    return [
+        SupportedFeatureKey(name=name, min_version=levels.min_level, max_version=levels.max_level)
+        for name, levels in sorted(registration.features.items())
+        if from_level_0 or levels.min_level > 0
+    ]
+
+
+API = Api(key=18, versions=(0, 5), request=ApiVersionsRequest, handle=handle)

@@ -1,0 +1,67 @@
+"""DeleteTopics 1-6: by name, from 6 also by id. 5 adds a message to each error.
+
+Switched off by `delete.topic.enable`: TOPIC_DELETION_DISABLED, before 3 INVALID_REQUEST. Whoever may not describe a topic is not
+told whether it exists: by name TOPIC_AUTHORIZATION_FAILED, by id without its name.
+"""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.topics import delete_topics
+from odradek.protocol.messages.p20_delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
+from odradek.server.request import Api, RequestContext
+
+
+async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    broker = ctx.broker
+    asked = [DeleteTopicState(name=name) for name in request.topic_names] + request.topics
+    everything = ctx.authorize(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
+    allowed: list[DeleteTopicState] = []
+    results: list[DeletableTopicResult] = []
+    for topic in asked:
+        refusal = None if everything else _refusal(ctx, topic)
+        if refusal is None:
+            allowed.append(topic)
+        else:
+            results.append(refusal)
+    try:
+        enabled = broker.config.delete_topic_enable
+        decided = await broker.controller.submit(lambda image: delete_topics(image, allowed, enabled=enabled))
+        results += decided
+    except KafkaError as refused:
+        code = refused.code
+        if code is ErrorCode.TOPIC_DELETION_DISABLED and ctx.version < 3:
+            code = ErrorCode.INVALID_REQUEST
+        results += [
+            DeletableTopicResult(
+                name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=refused.message or None
+            )
+            for topic in allowed
+        ]
+    return DeleteTopicsResponse(responses=results)
+
+
+def _refusal(ctx: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult | None:
+    topic = ctx.broker.image.topics_by_id.get(asked.topic_id) if asked.name is None else None
+    name = asked.name if topic is None else topic.name
+    if name is None:
+        return None  # An id that nobody knows, or nothing at all: the controller says which.
+    if ctx.authorize(Operation.DELETE, ResourceType.TOPIC, name):
+        return None
+    describable = ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    if describable and topic is None and name not in ctx.broker.image.topics:
+        return None
+    return DeletableTopicResult(
+        name=name if describable or topic is None else None,
+        topic_id=asked.topic_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    )
+
+
+API = Api(key=20, versions=(1, 6), request=DeleteTopicsRequest, handle=handle)

@@ -1,0 +1,47 @@
+"""InitProducerId 0-6: an id for an idempotent producer, never given twice.
+
+3: a producer may name the id and epoch it has; without a transactional id it gets a new id all the same, as in Kafka (its
+own epoch it bumps by itself, KIP-360), but one without the other is a mistake. 6: fields of two-phase commit, which belong to
+transactions.
+
+Transactions do not exist yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code that makes
+every client give up at once and say so; librdkafka retries others for ever.
+"""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_PRODUCER
+from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
+from odradek.server.request import Api, RequestContext
+
+NO_PRODUCER_EPOCH = -1
+
+
+async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    refusal = _refusal(ctx, request)
+    if refusal:
+        return _refused(refusal)
+    try:
+        producer_id = await ctx.broker.producer_ids.next()
+    except KafkaError as refused:
+        return _refused(refused.code)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _refusal(ctx: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
+    if request.transactional_id is not None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not ctx.authorize(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+API = Api(key=22, versions=(0, 6), request=InitProducerIdRequest, handle=handle)

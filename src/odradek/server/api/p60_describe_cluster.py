@@ -1,0 +1,57 @@
+"""DescribeCluster 0-2: brokers, controller and cluster id.
+
+1 adds the kind of endpoint asked for; controllers are not reached through a broker. 2 adds fenced brokers, on request.
+"""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.p60_describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from odradek.security.authorizer import (
+    CLUSTER_NAME,
+    OPERATIONS_NOT_REQUESTED,
+    Operation,
+    ResourceType,
+    authorized_operations,
+)
+from odradek.server.request import Api, RequestContext
+from odradek.server.visible_cluster import any_live_broker, visible_brokers
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        known = request.endpoint_type == CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Endpoint type {request.endpoint_type} is not served here, only brokers ({BROKERS}) are.",
+            endpoint_type=BROKERS,
+        )
+    operations = OPERATIONS_NOT_REQUESTED
+    if request.include_cluster_authorized_operations:
+        may_see = ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        operations = authorized_operations(ctx.authorize, ResourceType.CLUSTER, CLUSTER_NAME) if may_see else 0
+    return DescribeClusterResponse(
+        endpoint_type=BROKERS,
+        cluster_id=ctx.broker.cluster_id,
+        controller_id=any_live_broker(ctx.broker.image, ctx.broker.rng),
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=broker.broker_id,
+                host=broker.host,
+                port=broker.port,
+                rack=broker.rack,
+                is_fenced=broker.fenced,
+            )
+            for broker in visible_brokers(ctx.broker.image, fenced_too=request.include_fenced_brokers)
+        ],
+        cluster_authorized_operations=operations,
+    )
+
+
+API = Api(key=60, versions=(0, 2), request=DescribeClusterRequest, handle=handle)
