@@ -1,0 +1,256 @@
+"""Committed offsets: who may commit, what readers see, what expires."""
+
+from __future__ import annotations
+
+import pytest
+from support.group_story import GROUP, Story, subscription
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.group.changes import PartitionKey
+from odradek.coordinator.group.shard import REMOVED_PER_TURN
+from odradek.coordinator.group.states import GroupState
+
+RETENTION_MS = 60_000
+CHECK_MS = 1000
+
+
+def expiring_story() -> Story:
+    story = Story(offsets_retention_ms=RETENTION_MS, offsets_retention_check_interval_ms=CHECK_MS)
+    story.perform(story.shard.loaded(story.now))
+    return story
+
+
+def test_t46_a_member_commits_while_stable_and_while_others_rejoin_but_not_while_the_leader_assigns():
+    story = Story()
+    ids = story.form("alice", "bob")
+    assert story.commit_offset(1, ids["alice"], 1) is ErrorCode.NONE
+    story.join("bob", ids["bob"], topics=("new",))
+    assert story.group.state is GroupState.PREPARING_REBALANCE
+    assert story.commit_offset(2, ids["alice"], 1) is ErrorCode.NONE
+    story.join("alice", ids["alice"])
+    assert story.group.state is GroupState.COMPLETING_REBALANCE
+    assert story.commit_offset(3, ids["alice"], 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert story.committed().offset == 2
+
+
+@pytest.mark.parametrize(
+    ("member", "generation", "error"),
+    [
+        ("alice", 0, ErrorCode.ILLEGAL_GENERATION),
+        ("alice", 2, ErrorCode.ILLEGAL_GENERATION),
+        ("nobody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_g4_a_commit_from_another_generation_or_from_nobody_is_refused(member, generation, error):
+    story = Story()
+    ids = story.form("alice")
+    assert story.commit_offset(5, ids.get(member, member), generation) is error
+    assert story.committed() is None
+
+
+def test_t46_a_member_of_a_group_that_became_empty_is_unknown():
+    story = Story()
+    ids = story.form("alice")
+    story.leave((ids["alice"], None))
+    assert story.commit_offset(5, ids["alice"], 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_t50_a_simple_consumer_commits_without_membership_and_only_while_nobody_is_a_member():
+    story = Story()
+    assert story.commit_offset(7) is ErrorCode.NONE
+    assert story.group.protocol_type is None
+    story.form("alice")
+    assert story.commit_offset(8) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert story.committed().offset == 7
+
+
+@pytest.mark.parametrize(("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_a_generation_of_a_group_that_does_not_exist(version, error):
+    story = Story()
+    assert story.commit_offset(7, "alice", 3, version=version) is error
+
+
+def test_t50_metadata_comes_back_as_it_went_in_and_has_a_limit():
+    story = Story()
+    odd = "tab\tnul\x00end é 🚚"
+    story.commit_offset(1, metadata=odd)
+    assert story.committed().metadata == odd
+    assert story.replayed().committed_offsets(GROUP)[PartitionKey("orders", 0)].metadata == odd
+    assert story.commit_offset(2, metadata="x" * 4096) is ErrorCode.NONE
+    assert story.commit_offset(3, metadata="x" * 4097) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert story.committed().offset == 2
+    story.commit_offset(4, metadata=None)
+    assert story.committed().metadata == ""
+
+
+def test_a_commit_counts_as_a_sign_of_life():
+    story = Story()
+    ids = story.form("alice", session_ms=10_000)
+    story.pass_time(9000)
+    story.commit_offset(1, ids["alice"], 1)
+    story.pass_time(9000)
+    assert ids["alice"] in story.group.members
+
+
+def test_readers_see_an_offset_only_once_it_is_committed():
+    story = Story()
+    story.commit_offset(1)
+    story.held = True
+    assert story.commit_offset(2) is None
+    assert story.committed().offset == 1
+    story.commit()
+    assert story.committed().offset == 2
+
+
+def test_a_commit_that_cannot_be_appended_changes_nothing():
+    story = Story()
+    story.commit_offset(1)
+    story.append_error = ErrorCode.NOT_COORDINATOR
+    assert story.commit_offset(2) is ErrorCode.NOT_COORDINATOR
+    assert story.committed().offset == 1
+    assert story.shard.offsets.latest(GROUP)[PartitionKey("orders", 0)].offset == 1
+
+
+# Expiry.
+
+
+def test_t53_offsets_of_a_group_with_members_never_expire_for_topics_it_reads():
+    story = expiring_story()
+    ids = story.form("alice", session_ms=10 * RETENTION_MS)
+    story.commit_offset(1, ids["alice"], 1)
+    story.pass_time(5 * RETENTION_MS)
+    assert story.committed().offset == 1
+
+
+def test_t53_offsets_of_topics_that_a_stable_group_stopped_reading_expire():
+    story = expiring_story()
+    ids = story.form("alice", session_ms=10 * RETENTION_MS)
+    story.commit_offset(1, ids["alice"], 1)
+    story.commit_offset(1, ids["alice"], 1, topic="abandoned")
+    story.pass_time(RETENTION_MS + CHECK_MS)
+    assert story.committed("abandoned") is None
+    assert story.committed("orders").offset == 1
+
+
+def test_t53_the_clock_of_an_emptied_group_starts_when_it_became_empty_not_at_the_last_commit():
+    story = expiring_story()
+    ids = story.form("alice", session_ms=10 * RETENTION_MS)
+    story.commit_offset(1, ids["alice"], 1)
+    story.pass_time(5 * RETENTION_MS)
+    story.leave((ids["alice"], None))
+    story.pass_time(RETENTION_MS - CHECK_MS)
+    assert story.committed().offset == 1
+    story.pass_time(2 * CHECK_MS)
+    assert story.committed() is None
+    assert story.shard.groups == {}, "a group without members and offsets goes too"
+    assert story.replayed().groups == {}
+
+
+def test_t53_while_a_group_rebalances_nothing_expires():
+    story = expiring_story()
+    ids = story.form("alice", session_ms=10 * RETENTION_MS, rebalance_ms=9 * RETENTION_MS)
+    story.commit_offset(1, ids["alice"], 1, topic="abandoned")
+    story.join("bob", knows_its_id=True, rebalance_ms=9 * RETENTION_MS)
+    story.pass_time(2 * RETENTION_MS)
+    assert story.committed("abandoned").offset == 1
+
+
+def test_t53_a_group_whose_subscription_is_unknown_keeps_its_offsets():
+    story = expiring_story()
+    ids = story.form("alice", protocols={"range": b"\x01"}, session_ms=10 * RETENTION_MS)
+    story.commit_offset(1, ids["alice"], 1, topic="abandoned")
+    story.pass_time(3 * RETENTION_MS)
+    assert story.committed("abandoned").offset == 1
+
+
+def test_offsets_of_a_simple_consumer_expire_one_by_one_from_their_commit():
+    story = expiring_story()
+    story.commit_offset(1, partition=0)
+    story.pass_time(RETENTION_MS // 2)
+    story.commit_offset(1, partition=1)
+    story.pass_time(RETENTION_MS // 2 + CHECK_MS)
+    assert story.committed(partition=0) is None
+    assert story.committed(partition=1).offset == 1
+
+
+def test_an_offset_with_its_own_retention_keeps_to_it():
+    story = expiring_story()
+    story.commit_offset(1, retention_ms=5000)
+    assert story.replayed().committed_offsets(GROUP)[PartitionKey("orders", 0)].expire_timestamp_ms == story.ms + 5000
+    story.pass_time(4999)
+    assert story.committed() is not None
+    story.pass_time(CHECK_MS)
+    assert story.committed() is None
+
+
+def test_a_group_that_somebody_is_about_to_join_does_not_expire():
+    story = expiring_story()
+    story.join("alice", session_ms=5 * CHECK_MS)
+    story.pass_time(2 * CHECK_MS)
+    assert GROUP in story.shard.groups
+    story.pass_time(5 * CHECK_MS)
+    assert GROUP not in story.shard.groups
+
+
+def test_a_large_expiry_is_written_in_bounded_batches():
+    story = expiring_story()
+    for number in range(2 * REMOVED_PER_TURN):
+        story.commit_offset(1, group=f"g{number}")
+    before = len(story.log)
+    story.pass_time(RETENTION_MS)
+    # Each group costs two records, its offset and itself.
+    assert len(story.log) - before == REMOVED_PER_TURN
+    story.pass_time(10 * CHECK_MS)
+    assert story.shard.groups == {}
+
+
+# Deletion.
+
+
+def test_offsets_of_deleted_topics_go_but_not_those_of_a_topic_made_anew():
+    story = Story()
+    story.commit_offset(1, topic="old", topic_id=b"a" * 16)
+    story.commit_offset(1, topic="new", topic_id=b"c" * 16)
+    story.commit_offset(1, topic="legacy")
+    story.perform(story.shard.topics_deleted({"old": b"a" * 16, "new": b"b" * 16, "legacy": b"d" * 16}, story.now))
+    story.pass_time(0)
+    assert story.committed("old") is None
+    assert story.committed("legacy") is None
+    assert story.committed("new").offset == 1
+
+
+def test_only_an_empty_group_can_be_deleted():
+    story = Story()
+    ids = story.form("alice")
+    story.commit_offset(1, ids["alice"], 1)
+    with pytest.raises(KafkaError) as refusal:
+        story.shard.delete(GROUP, "admin", story.now)
+    assert refusal.value.code is ErrorCode.NON_EMPTY_GROUP
+    story.leave((ids["alice"], None))
+    story.perform(story.shard.delete(GROUP, "admin", story.now))
+    assert story.committed() is None
+    assert story.replayed().groups == {}
+    with pytest.raises(KafkaError) as refusal:
+        story.shard.delete(GROUP, "admin", story.now)
+    assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_offsets_of_subscribed_topics_cannot_be_deleted():
+    story = Story()
+    ids = story.form("alice")
+    story.commit_offset(1, ids["alice"], 1)
+    story.commit_offset(1, ids["alice"], 1, topic="other")
+    reading, other = PartitionKey("orders", 0), PartitionKey("other", 0)
+    errors, effects = story.shard.delete_offsets(GROUP, [reading, other], "admin", story.now)
+    story.perform(effects)
+    assert errors == {reading: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, other: ErrorCode.NONE}
+    assert (story.committed("orders").offset, story.committed("other")) == (1, None)
+
+
+def test_offsets_of_a_group_that_is_not_of_consumers_can_be_deleted_only_while_it_is_empty():
+    story = Story()
+    story.form("worker", protocol_type="connect", protocols={"default": subscription()})
+    with pytest.raises(KafkaError) as refusal:
+        story.shard.delete_offsets(GROUP, [PartitionKey("orders", 0)], "admin", story.now)
+    assert refusal.value.code is ErrorCode.NON_EMPTY_GROUP

@@ -1,0 +1,220 @@
+"""Drives the groups of one partition by hand: people instead of connections, and time that moves when told.
+
+What is appended is kept as encoded records, so that a story can end with `replayed()`: the state that a restart finds.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.coordinator.effects import Effects, Now
+from odradek.coordinator.group.changes import CommittedOffset, PartitionKey
+from odradek.coordinator.group.config import GroupConfig
+from odradek.coordinator.group.joining import Joining
+from odradek.coordinator.group.shard import GroupShard
+from odradek.coordinator.timers import Timers
+from odradek.protocol.messages.p08_offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest
+from odradek.protocol.messages.p13_leave_group import MemberIdentity
+from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+GROUP = "orders-readers"
+START_MS = 1_000_000
+
+
+def subscription(*topics: str, version: int = 0) -> bytes:
+    encoded = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    return struct.pack(">hi", version, len(topics)) + encoded + struct.pack(">i", -1)
+
+
+class Story:
+    def __init__(self, **config) -> None:
+        self.config = GroupConfig(**{"initial_rebalance_delay_ms": 0, **config})
+        self.shard = GroupShard(self.config)
+        self.ms = START_MS
+        self.timers: Timers = Timers()
+        self.log: list[tuple[bytes, bytes | None]] = []
+        # Answers by the name of whoever asked, newest last.
+        self.answers: dict[str, list] = {}
+        self.append_error = ErrorCode.NONE
+        # While True the high watermark stands still, as with a follower that lags.
+        self.held = False
+        self._waiting: list = []
+        self._ids = 0
+
+    @property
+    def now(self) -> Now:
+        return Now(self.ms, self.ms)
+
+    @property
+    def group(self):
+        return self.shard.groups[GROUP]
+
+    def perform(self, effects: Effects) -> None:
+        for key, deadline in effects.timers.items():
+            if deadline is None:
+                self.timers.cancel(key)
+            else:
+                self.timers.set(key, deadline)
+        for to, response in effects.replies:
+            self.answers.setdefault(to, []).append(response)
+        if effects.append is not None:
+            self._append(effects.append)
+
+    def _append(self, append) -> None:
+        if self.append_error:
+            self.perform(append.then(self.append_error, self.now))
+            return
+        for change in append.changes:
+            at = len(self.log)
+            self.log.append(self.shard.encode(change))
+            if append.replay:
+                self.shard.replay(change, at)
+        self._waiting.append(append)
+        if not self.held:
+            self.commit()
+
+    def commit(self) -> None:
+        self.held = False
+        self.shard.commit(len(self.log))
+        waiting, self._waiting = self._waiting, []
+        for append in waiting:
+            self.perform(append.then(ErrorCode.NONE, self.now))
+
+    def pass_time(self, ms: int) -> None:
+        """Every timer fires at its own time."""
+        end = self.ms + ms
+        while (at := self.timers.next_wakeup()) is not None and at <= end:
+            self.ms = max(self.ms, at)
+            for key in self.timers.due(self.ms):
+                self.perform(self.shard.timer_fired(key, self.now))
+        self.ms = end
+
+    def answer(self, who: str):
+        """The answer to what `who` asked last, or None while it is parked."""
+        given = self.answers.get(who)
+        return given.pop(0) if given else None
+
+    def join(self, who: str, member_id: str = "", *, instance: str | None = None, topics=("orders",), protocols=None,
+             protocol_type: str = "consumer", knows_its_id: bool = False, session_ms: int = 10_000,
+             rebalance_ms: int = 60_000, version9: bool = True, host: str = "/10.0.0.1", group: str = GROUP):  # fmt: skip
+        """With `knows_its_id` a new member is let in at once, as before KIP-394."""
+        self._ids += 1
+        supported = {"range": subscription(*topics)} if protocols is None else protocols
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in supported.items()],
+        )
+        event = Joining(
+            request=request,
+            client_id=who,
+            client_host=host,
+            new_member_id=f"{instance or who}-{self._ids}",
+            must_know_its_id=not knows_its_id,
+            can_skip_assignment=version9,
+            to=who,
+        )
+        self.perform(self.shard.join(event, self.now))
+        return self.answer(who)
+
+    def sync(self, who: str, member_id: str, generation: int, assignments=None, *, instance=None, protocol=None):
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_name=protocol,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=to, assignment=data) for to, data in (assignments or {}).items()
+            ],
+        )
+        self.perform(self.shard.sync(request, who, self.now))
+        return self.answer(who)
+
+    def heartbeat(self, member_id: str, generation: int, instance=None) -> ErrorCode:
+        request = HeartbeatRequest(
+            group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance
+        )
+        error, effects = self.shard.heartbeat(request, self.now)
+        self.perform(effects)
+        return ErrorCode(error)
+
+    def leave(self, *members: tuple[str, str | None]) -> list[ErrorCode]:
+        leaving = [MemberIdentity(member_id=member_id, group_instance_id=instance) for member_id, instance in members]
+        self.perform(self.shard.leave(GROUP, leaving, "leaver", self.now))
+        return [ErrorCode(member.error_code) for member in self.answer("leaver").members]
+
+    def commit_offset(self, offset: int, member_id: str = "", generation: int = -1, *, topic="orders", partition=0,
+                      instance=None, version: int = 8, metadata: str | None = "", retention_ms: int = -1,
+                      group: str = GROUP, topic_id: bytes = bytes(16)) -> ErrorCode | None:  # fmt: skip
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=topic_id,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                        )
+                    ],
+                )
+            ],
+        )
+        try:
+            self.perform(self.shard.commit_offsets(request, version, "committer", self.now))
+        except KafkaError as refusal:
+            return refusal.code
+        response = self.answer("committer")
+        if response is None:
+            return None
+        if isinstance(response, KafkaError):
+            return response.code
+        return ErrorCode(response.topics[0].partitions[0].error_code)
+
+    def committed(self, topic: str = "orders", partition: int = 0, group: str = GROUP) -> CommittedOffset | None:
+        return self.shard.committed_offsets(group).get(PartitionKey(topic, partition))
+
+    def form(self, *people: str, **joining) -> dict[str, str]:
+        """A stable group of these people, the first of them its leader; returns their member ids."""
+        for who in people:
+            assert self.join(who, knows_its_id=True, **joining) is None
+        self.pass_time(0)
+        ids = {who: self.answer(who).member_id for who in people}
+        return self.settle(ids)
+
+    def settle(self, ids: dict[str, str]) -> dict[str, str]:
+        """Everybody syncs; each is assigned its own name."""
+        generation = self.group.generation
+        for who, member_id in ids.items():
+            if member_id != self.group.leader:
+                self.sync(who, member_id, generation)
+        leader = next(who for who, member_id in ids.items() if member_id == self.group.leader)
+        assignments = {member_id: who.encode() for who, member_id in ids.items()}
+        assert self.sync(leader, ids[leader], generation, assignments).error_code == 0
+        for who in ids:
+            self.answers.pop(who, None)
+        return ids
+
+    def replayed(self) -> GroupShard:
+        """What a restart would find."""
+        shard = GroupShard(self.config)
+        for at, (key, value) in enumerate(self.log):
+            shard.replay(shard.decode(key, value), at)
+        shard.commit(len(self.log))
+        return shard
