@@ -1,7 +1,7 @@
 """Files and directories with two states each: what the process sees, and what a power cut would leave.
 
-A sector holds all writes to it up to some moment: the page cache writes back whole pages, so a later write never survives
-without the earlier ones to the same sector. Between sectors, and between sizes and sectors, anything goes.
+A sector holds all writes to it up to some moment: the page cache writes back whole pages, so a later write never
+survives without the earlier ones to the same sector. Between sectors, and between sizes and sectors, anything goes.
 """
 
 from __future__ import annotations

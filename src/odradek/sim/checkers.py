@@ -1,0 +1,104 @@
+"""The promises, checked. Named as in docs/internals/simulation.md: L the log, P producers, J what clients see.
+
+What a power cut may take depends on the topic: with flush.messages=1 nothing that was acknowledged or read, otherwise
+whatever was not synced, as long as a prefix remains. A killed process takes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from odradek.sim.history import History, Place, Violation
+from odradek.sim.on_disk import StoredLog, stored_logs
+
+
+@dataclass(slots=True)
+class RecoveryWatch:
+    """L2: after any stop the log is a prefix of what was appended, and holds everything that was synced.
+
+    Between two incarnations that served, the machine may stop any number of times, in the middle of recovery too.
+    """
+
+    before: dict[str, StoredLog] = field(default_factory=dict)
+    synced: dict[str, StoredLog] = field(default_factory=dict)
+    power_was_cut: bool = False
+    served: bool = True
+
+    def stopping(self, files: dict[str, bytes], synced_files: dict[str, bytes], *, power_cut: bool) -> None:
+        synced = stored_logs(synced_files)
+        if self.served:
+            self.before = stored_logs(files)
+            self.synced = synced
+            self.power_was_cut = power_cut
+            self.served = False
+        else:
+            self.power_was_cut |= power_cut
+            for directory, log in synced.items():
+                known = self.synced.get(directory)
+                if known is None or log.end > known.end:
+                    self.synced[directory] = log
+
+    def serving(self, files: dict[str, bytes], forgiven: Mapping[str, bool]) -> dict[str, StoredLog]:
+        after = stored_logs(files)
+        if not self.served:
+            floor = self.synced if self.power_was_cut else self.before
+            for directory in sorted(floor):
+                if directory not in forgiven:
+                    self._compare(directory, floor[directory], after.get(directory))
+        self.served = True
+        return after
+
+    def _compare(self, directory: str, floor: StoredLog, after: StoredLog | None) -> None:
+        stop = "power cut" if self.power_was_cut else "stop"
+        if after is None:
+            if floor.batches:
+                raise Violation(f"L2 {directory} is gone after a {stop}")
+            return
+        before = self.before.get(directory, floor)
+        if after.end < floor.end:
+            raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, {floor.end} was safe")
+        if after.end > max(before.end, floor.end):
+            raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, only {before.end} was ever written")
+        written = before.crc_by_offset()
+        for batch in after.batches:
+            if written.get(batch.base_offset, batch.crc) != batch.crc:
+                raise Violation(f"L2 {directory} has another batch at {batch.base_offset} after a {stop}")
+
+
+def check_sightings(history: History, place: Place, final: dict[int, bytes], *, safe: bool) -> None:
+    """J1 no lost write, J2 one offset one value, J3 no duplicate. `safe`: not even a power cut takes anything.
+
+    An offset means something else after each time that the log came back shorter than it.
+    """
+    ends = [
+        (incarnation, by_place[place])
+        for incarnation, by_place in sorted(history.ends_at_start.items())
+        if place in by_place
+    ]
+    horizon = history.deleted_below.get(place, 0)
+    values: dict[tuple[int, int], bytes] = {}
+    for sighting in history.sightings.get(place, ()):
+        offset = sighting.offset
+        lives = [incarnation for incarnation, end in ends if end <= offset]
+        life = max((incarnation for incarnation in lives if incarnation <= sighting.incarnation), default=0)
+        known = values.setdefault((offset, life), sighting.value)
+        what = "acknowledged" if sighting.acked else "read"
+        if known != sighting.value:
+            raise Violation(f"J2 {place} offset {offset} was {known!r} and {what} as {sighting.value!r}")
+        lost = any(incarnation > sighting.incarnation for incarnation in lives)
+        if offset < horizon or (lost and not safe):
+            continue
+        if final.get(offset) != sighting.value:
+            raise Violation(
+                f"J1 {place} offset {offset}: {sighting.value!r} was {what}, in the end there is {final.get(offset)!r}"
+            )
+
+
+def check_duplicates(history: History, place: Place, final: dict[int, bytes]) -> None:
+    first_at: dict[bytes, int] = {}
+    for offset in sorted(final):
+        value = final[offset]
+        if value in history.once and value in first_at:
+            raise Violation(f"J3 {place} holds {value!r} at {first_at[value]} and at {offset}")
+        first_at[value] = offset

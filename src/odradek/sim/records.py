@@ -1,0 +1,118 @@
+"""Record batches as the simulated clients and the checkers see them.
+
+Written apart from `protocol`: a mistake there cannot hide here as well. Values only, no keys, headers or compression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from struct import Struct, error
+
+from crc32c import crc32c
+
+# base offset, length, leader epoch, magic, crc; attributes, last delta, times, pid, epoch, sequence, count
+_FRONT = Struct(">qiibI")
+_BACK = Struct(">hiqqqhii")
+HEADER_BYTES = _FRONT.size + _BACK.size
+_CRC_FROM = _FRONT.size
+_LENGTH_FROM = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenBatch:
+    """One whole batch with a right checksum."""
+
+    base_offset: int
+    last_offset: int
+    crc: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    data: bytes
+
+    def records(self) -> list[tuple[int, bytes]]:
+        return [(self.base_offset + delta, value) for delta, value in _records(self.data)]
+
+
+def encode(
+    values: Sequence[bytes], timestamp: int, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+) -> bytes:
+    body = b"".join(_record(delta, value) for delta, value in enumerate(values))
+    count = len(values)
+    back = _BACK.pack(0, count - 1, timestamp, timestamp, producer_id, producer_epoch, base_sequence, count) + body
+    return _FRONT.pack(0, _FRONT.size - _LENGTH_FROM + len(back), -1, 2, crc32c(back)) + back
+
+
+def whole_batches(data: bytes) -> Iterator[SeenBatch]:
+    """Up to the first that is cut short or damaged."""
+    position = 0
+    while (batch := batch_at(data, position)) is not None:
+        yield batch
+        position += len(batch.data)
+
+
+def batch_at(data: bytes, position: int) -> SeenBatch | None:
+    try:
+        base_offset, length, _, magic, crc = _FRONT.unpack_from(data, position)
+        _, last_delta, _, max_timestamp, producer_id, producer_epoch, sequence, _ = _BACK.unpack_from(
+            data, position + _CRC_FROM
+        )
+    except error:
+        return None
+    end = position + _LENGTH_FROM + length
+    if magic != 2 or length < HEADER_BYTES - _LENGTH_FROM or end > len(data):
+        return None
+    if crc32c(memoryview(data)[position + _CRC_FROM : end]) != crc:
+        return None
+    return SeenBatch(
+        base_offset=base_offset,
+        last_offset=base_offset + last_delta,
+        crc=crc,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        data=data[position:end],
+    )
+
+
+def _record(offset_delta: int, value: bytes) -> bytes:
+    # attributes, timestamp delta, offset delta, no key, value, no headers
+    body = b"\0\0" + _varint(offset_delta) + _varint(-1) + _varint(len(value)) + value + b"\0"
+    return _varint(len(body)) + body
+
+
+def _records(batch: bytes) -> Iterator[tuple[int, bytes]]:
+    position = HEADER_BYTES
+    while position < len(batch):
+        length, position = _read_varint(batch, position)
+        end = position + length
+        _, position = _read_varint(batch, position + 1)
+        delta, position = _read_varint(batch, position)
+        key_length, position = _read_varint(batch, position)
+        value_length, position = _read_varint(batch, position + max(key_length, 0))
+        yield delta, batch[position : position + max(value_length, 0)]
+        position = end
+
+
+def _varint(number: int) -> bytes:
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), position

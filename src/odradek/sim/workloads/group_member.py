@@ -1,0 +1,242 @@
+"""Members of a classic consumer group: join, sync, heartbeat, read, commit, leave or vanish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from odradek.protocol.messages.p01_fetch import FetchResponse
+from odradek.protocol.messages.p08_offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.messages.p09_offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.p13_leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from odradek.sim.client import BrokerConnection
+from odradek.sim.history import Place, Violation
+from odradek.sim.workloads.reading import EARLIEST, FETCH_VERSION, PartitionReader, fetch_request, list_offset
+from odradek.sim.workloads.worker import AskAgain, Errand, Worker, refuse
+
+_SESSION_TIMEOUT_MS = 3000
+_REBALANCE_TIMEOUT_MS = 5000
+
+
+@dataclass(slots=True)
+class GroupPlan:
+    """One group, and what all its members have been told together."""
+
+    group: str
+    places: tuple[Place, ...]
+    # Whether its commits survive everything that can happen in this run.
+    safe: bool
+    owners: dict[tuple[int, int, Place], str] = field(default_factory=dict)
+    committed: dict[Place, int] = field(default_factory=dict)
+    attempted: dict[Place, int] = field(default_factory=dict)
+
+    def owns(self, incarnation: int, generation: int, place: Place, member: str) -> None:
+        # A group that lost its memory in a power cut may count its generations anew.
+        era = 0 if self.safe else incarnation
+        owner = self.owners.setdefault((era, generation, place), member)
+        if owner != member:
+            raise Violation(f"G1 {place} belongs to {owner} and {member} in generation {generation} of {self.group}")
+
+    def found_commit(self, place: Place, offset: int, at_least: int) -> None:
+        """`at_least`: what was acknowledged before the question was asked."""
+        if self.safe and not at_least <= offset <= self.attempted.get(place, -1):
+            raise Violation(
+                f"G4 {self.group} committed {at_least} of {place} and is told {offset}, "
+                f"at most {self.attempted.get(place, -1)} was ever tried"
+            )
+
+
+class RejoinNeeded(Exception):
+    pass
+
+
+class GroupMember(Worker):
+    def __init__(self, name: str, errand: Errand, plan: GroupPlan) -> None:
+        super().__init__(name, errand)
+        self.plan = plan
+        self._member_id = ""
+        self._generation = -1
+
+    async def work(self, connection: BrokerConnection) -> None:
+        await self._find_coordinator(connection)
+        while not self.finished():
+            try:
+                places = await self._join(connection)
+                await self._consume(connection, places)
+            except RejoinNeeded:
+                continue
+        await self._leave(connection)
+
+    async def _find_coordinator(self, connection: BrokerConnection) -> None:
+        answer = await connection.ask(
+            FindCoordinatorRequest(key=self.plan.group), 3, FindCoordinatorResponse, self.errand.request_timeout_s
+        )
+        refuse(self.name, answer.error_code, "its coordinator")
+
+    async def _join(self, connection: BrokerConnection) -> list[Place]:
+        topics = sorted({topic for topic, _ in self.plan.places})
+        subscription = b"\0\0" + ConsumerProtocolSubscription(topics=topics).encode(0)
+        request = JoinGroupRequest(
+            group_id=self.plan.group,
+            session_timeout_ms=_SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
+        )
+        timeout_s = self.errand.request_timeout_s + _REBALANCE_TIMEOUT_MS / 1000
+        joined = await connection.ask(request, 5, JoinGroupResponse, timeout_s)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = joined.member_id
+            raise RejoinNeeded
+        self._heed(joined.error_code, "to join")
+        self._member_id = joined.member_id
+        self._generation = joined.generation_id
+        members = [member.member_id for member in joined.members] if joined.leader == joined.member_id else []
+        return await self._sync(connection, members)
+
+    async def _sync(self, connection: BrokerConnection, members: list[str]) -> list[Place]:
+        request = SyncGroupRequest(
+            group_id=self.plan.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member, assignment=self._share(index, len(members)))
+                for index, member in enumerate(members)
+            ],
+        )
+        timeout_s = self.errand.request_timeout_s + _REBALANCE_TIMEOUT_MS / 1000
+        answer = await connection.ask(request, 3, SyncGroupResponse, timeout_s)
+        self._heed(answer.error_code, "its assignment")
+        assignment = ConsumerProtocolAssignment.decode(answer.assignment, 0, 2)
+        places = [
+            (topic.topic, partition) for topic in assignment.assigned_partitions for partition in topic.partitions
+        ]
+        for place in places:
+            self.plan.owns(connection.incarnation, self._generation, place, self._member_id)
+        return places
+
+    def _share(self, index: int, count: int) -> bytes:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in self.plan.places[index::count]:
+            topics.setdefault(topic, []).append(partition)
+        assignment = ConsumerProtocolAssignment(
+            assigned_partitions=[
+                ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=partitions)
+                for topic, partitions in topics.items()
+            ]
+        )
+        return b"\0\0" + assignment.encode(0)
+
+    async def _consume(self, connection: BrokerConnection, places: list[Place]) -> None:
+        readers = await self._resume(connection, places)
+        while not self.finished():
+            if readers:
+                request = fetch_request(readers, wait_ms=200, partition_bytes=self.rng.choice((1, 2000)))
+                answer = await connection.ask(request, FETCH_VERSION, FetchResponse, self.errand.request_timeout_s)
+                by_place = {reader.place: reader for reader in readers}
+                for topic in answer.responses:
+                    for partition in topic.partitions:
+                        reader = by_place[topic.topic, partition.partition_index]
+                        if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not self.plan.safe:
+                            reader.position = await list_offset(
+                                connection, reader.place, EARLIEST, self.errand.request_timeout_s
+                            )
+                            continue
+                        refuse(self.name, partition.error_code, f"a read of {reader.place}")
+                        records = reader.take(connection.incarnation, partition)
+                        self.history.polled(connection.incarnation, reader.place, records)
+            if readers and self.rng.random() < 0.7:
+                await self._commit(connection, readers)
+            await self._heartbeat(connection)
+            await self.errand.pause()
+            if self.rng.random() < 0.03:
+                await self._leave(connection)
+                raise RejoinNeeded
+
+    async def _resume(self, connection: BrokerConnection, places: list[Place]) -> list[PartitionReader]:
+        known = {place: self.plan.committed.get(place, -1) for place in places}
+        answer = await connection.ask(
+            OffsetFetchRequest(
+                group_id=self.plan.group,
+                topics=[
+                    OffsetFetchRequestTopic(name=topic, partition_indexes=[partition]) for topic, partition in places
+                ],
+            ),
+            5,
+            OffsetFetchResponse,
+            self.errand.request_timeout_s,
+        )
+        self._heed(answer.error_code, "its offsets")
+        readers = []
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                self._heed(partition.error_code, "an offset")
+                place = (topic.name, partition.partition_index)
+                self.plan.found_commit(place, partition.committed_offset, known[place])
+                readers.append(PartitionReader(place, max(partition.committed_offset, 0)))
+        return readers
+
+    async def _commit(self, connection: BrokerConnection, readers: list[PartitionReader]) -> None:
+        offsets = {reader.place: reader.position for reader in readers}
+        for place, offset in offsets.items():
+            self.plan.attempted[place] = max(offset, self.plan.attempted.get(place, -1))
+        answer = await connection.ask(
+            OffsetCommitRequest(
+                group_id=self.plan.group,
+                generation_id_or_member_epoch=self._generation,
+                member_id=self._member_id,
+                topics=[
+                    OffsetCommitRequestTopic(
+                        name=topic,
+                        partitions=[OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)],
+                    )
+                    for (topic, partition), offset in offsets.items()
+                ],
+            ),
+            7,
+            OffsetCommitResponse,
+            self.errand.request_timeout_s,
+        )
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                self._heed(partition.error_code, "a commit")
+                place = (topic.name, partition.partition_index)
+                self.plan.committed[place] = max(offsets[place], self.plan.committed.get(place, -1))
+
+    async def _heartbeat(self, connection: BrokerConnection) -> None:
+        request = HeartbeatRequest(group_id=self.plan.group, generation_id=self._generation, member_id=self._member_id)
+        answer = await connection.ask(request, 3, HeartbeatResponse, self.errand.request_timeout_s)
+        self._heed(answer.error_code, "a heartbeat")
+
+    async def _leave(self, connection: BrokerConnection) -> None:
+        request = LeaveGroupRequest(group_id=self.plan.group, members=[MemberIdentity(member_id=self._member_id)])
+        await connection.ask(request, 3, LeaveGroupResponse, self.errand.request_timeout_s)
+        self._member_id = ""
+
+    def _heed(self, code: int, what: str) -> None:
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
+            if code == ErrorCode.UNKNOWN_MEMBER_ID:
+                self._member_id = ""
+            raise RejoinNeeded
+        if code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+            raise AskAgain
+        refuse(self.name, code, what)

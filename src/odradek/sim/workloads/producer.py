@@ -1,0 +1,156 @@
+"""Producers: idempotent ones that retry until acknowledged, and plain ones that never know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.p00_produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.sim import records
+from odradek.sim.client import BrokerConnection
+from odradek.sim.history import Place, Violation
+from odradek.sim.workloads.worker import RETRIABLE, AskAgain, Errand, Worker
+
+IN_FLIGHT_MAX = 5
+_PRODUCE_VERSION = 11
+_INIT_VERSION = 4
+
+
+@dataclass(slots=True)
+class _Batch:
+    place: Place
+    values: list[bytes]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerPlan:
+    places: tuple[Place, ...]
+    idempotent: bool
+    acks: int
+    batches: int
+    records_max: int
+    value_bytes_max: int
+    # Whether sequences survive everything that can happen in this run.
+    safe: bool
+
+
+class Producer(Worker):
+    def __init__(self, name: str, errand: Errand, plan: ProducerPlan) -> None:
+        super().__init__(name, errand)
+        self.plan = plan
+        self._made = 0
+        self._values_made = 0
+        self._producer_id = -1
+        self._sequences: dict[Place, int] = {}
+        # Sent and not yet acknowledged, or to be sent again; in sequence order per partition.
+        self._open: deque[_Batch] = deque()
+
+    def finished(self) -> bool:
+        return not self._open and (self._made >= self.plan.batches or self.errand.closing.is_set())
+
+    def interrupted(self) -> None:
+        if not self.plan.idempotent:
+            self._open.clear()
+
+    async def work(self, connection: BrokerConnection) -> None:
+        if self.plan.idempotent and self._producer_id < 0:
+            await self._become_known(connection)
+        flying: deque[tuple[_Batch, asyncio.Future[ProduceResponse]]] = deque()
+        to_send = deque(self._open)
+        while not self.finished() or flying:
+            if not to_send and len(flying) < IN_FLIGHT_MAX and self._may_begin():
+                to_send.append(self._make_batch())
+            if to_send and len(flying) < IN_FLIGHT_MAX:
+                batch = to_send.popleft()
+                flying.append((batch, connection.send(self._request(batch), _PRODUCE_VERSION, ProduceResponse)))
+                if self.rng.random() < 0.5:
+                    await self.errand.pause()
+                continue
+            batch, answer = flying.popleft()
+            async with asyncio.timeout(self.errand.request_timeout_s):
+                response = await answer
+            self._settle(connection, batch, response.responses[0].partition_responses[0])
+
+    def _may_begin(self) -> bool:
+        return self._made < self.plan.batches and not self.errand.closing.is_set()
+
+    async def _become_known(self, connection: BrokerConnection) -> None:
+        answer = await connection.ask(
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
+            _INIT_VERSION,
+            InitProducerIdResponse,
+            self.errand.request_timeout_s,
+        )
+        if answer.error_code in RETRIABLE:
+            raise AskAgain
+        if answer.error_code:
+            raise Violation(f"J8 {self.name} got no producer id: {ErrorCode(answer.error_code).name}")
+        self.history.given_producer_id(answer.producer_id, self.name)
+        self._producer_id = answer.producer_id
+        self._sequences.clear()
+
+    def _make_batch(self) -> _Batch:
+        place = self.rng.choice(self.plan.places)
+        values = [self._make_value() for _ in range(self.rng.randrange(self.plan.records_max) + 1)]
+        sequence = self._sequences.get(place, 0)
+        timestamp = self.errand.clock.wall_ms()
+        if self.plan.idempotent:
+            data = records.encode(values, timestamp, self._producer_id, 0, sequence)
+            self._sequences[place] = sequence + len(values)
+        else:
+            data = records.encode(values, timestamp)
+        batch = _Batch(place, values, data)
+        self._made += 1
+        self._open.append(batch)
+        self.history.sends(place, values, once=self.plan.idempotent)
+        return batch
+
+    def _make_value(self) -> bytes:
+        self._values_made += 1
+        return f"{self.name}/{self._values_made}/".encode().ljust(self.rng.randrange(self.plan.value_bytes_max), b".")
+
+    def _request(self, batch: _Batch) -> ProduceRequest:
+        topic, partition = batch.place
+        data = PartitionProduceData(index=partition, records=batch.data)
+        return ProduceRequest(
+            acks=self.plan.acks,
+            timeout_ms=int(self.errand.request_timeout_s * 1000),
+            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        )
+
+    def _settle(self, connection: BrokerConnection, batch: _Batch, answer: PartitionProduceResponse) -> None:
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.NONE:
+            self.history.acknowledged(connection.incarnation, batch.place, answer.base_offset, batch.values)
+            self._open.remove(batch)
+        elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and self.plan.idempotent:
+            # Written, but too long ago for the broker to say where.
+            self._open.remove(batch)
+        elif code in RETRIABLE:
+            raise AskAgain(code.name)
+        elif code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID) and self.plan.idempotent:
+            self._out_of_order(batch, code)
+        else:
+            raise Violation(f"J8 {self.name} was refused a write to {batch.place}: {code.name}")
+
+    def _out_of_order(self, batch: _Batch, code: ErrorCode) -> None:
+        first = next(each for each in self._open if each.place == batch.place)
+        if first is not batch:
+            # One before it failed; both go again, in order.
+            raise AskAgain(code.name)
+        if self.plan.safe:
+            raise Violation(f"P1 {self.name} sends {batch.place} in order and hears {code.name}")
+        # The broker lost what it had acknowledged, as this topic permits. Nobody will know what became of the rest.
+        self._producer_id = -1
+        self._open.clear()
+        raise AskAgain(code.name)

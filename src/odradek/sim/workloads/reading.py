@@ -1,0 +1,101 @@
+"""Reading one partition, and distrusting every byte of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.p01_fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from odradek.protocol.messages.p02_list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.sim.client import BrokerConnection
+from odradek.sim.history import Place, Violation
+from odradek.sim.records import SeenBatch, whole_batches
+from odradek.sim.workloads.worker import refuse
+
+FETCH_VERSION = 12
+LIST_VERSION = 7
+EARLIEST, LATEST = -2, -1
+
+
+class PartitionReader:
+    """Where one reader is in one partition, and what it was told about it."""
+
+    def __init__(self, place: Place, position: int) -> None:
+        self.place = place
+        self.position = position
+        self._incarnation = -1
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def take(self, incarnation: int, answer: PartitionData) -> list[tuple[int, bytes]]:
+        """The records at and after the position; moves the position behind them."""
+        self._check_offsets(incarnation, answer)
+        found: list[tuple[int, bytes]] = []
+        for batch in self._batches(answer):
+            found += [record for record in batch.records() if record[0] >= self.position]
+            if not found or found[0][0] != self.position:
+                first = found[0][0] if found else batch.base_offset
+                raise Violation(f"J4 {self.place} was asked for {self.position} and answered from {first}")
+        if found:
+            self.position = found[-1][0] + 1
+        return found
+
+    def _check_offsets(self, incarnation: int, answer: PartitionData) -> None:
+        if not answer.log_start_offset <= answer.last_stable_offset <= answer.high_watermark:
+            raise Violation(
+                f"L5 {self.place}: log start {answer.log_start_offset}, last stable {answer.last_stable_offset}, "
+                f"high watermark {answer.high_watermark}"
+            )
+        if incarnation == self._incarnation:
+            if answer.high_watermark < self.high_watermark:
+                raise Violation(f"L5 {self.place}: high watermark fell from {self.high_watermark}")
+            if answer.log_start_offset < self.log_start_offset:
+                raise Violation(f"L5 {self.place}: log start fell from {self.log_start_offset}")
+        self._incarnation = incarnation
+        self.high_watermark = answer.high_watermark
+        self.log_start_offset = answer.log_start_offset
+
+    def _batches(self, answer: PartitionData) -> list[SeenBatch]:
+        data = answer.records or b""
+        batches = list(whole_batches(data))
+        if sum(len(batch.data) for batch in batches) != len(data):
+            raise Violation(f"L3 {self.place} answered {len(data)} bytes that are not whole, undamaged batches")
+        for batch, following in pairwise(batches):
+            if batch.last_offset + 1 != following.base_offset:
+                raise Violation(f"L1 {self.place}: {following.base_offset} follows {batch.last_offset}")
+        if batches and batches[-1].last_offset >= answer.high_watermark:
+            raise Violation(f"L5 {self.place} answered {batches[-1].last_offset}, not yet committed")
+        return batches
+
+
+def fetch_request(readers: list[PartitionReader], *, wait_ms: int, partition_bytes: int) -> FetchRequest:
+    topics: dict[str, FetchTopic] = {}
+    for reader in readers:
+        name, partition = reader.place
+        topic = topics.setdefault(name, FetchTopic(topic=name))
+        topic.partitions.append(
+            FetchPartition(partition=partition, fetch_offset=reader.position, partition_max_bytes=partition_bytes)
+        )
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=list(topics.values()))
+
+
+async def list_offset(connection: BrokerConnection, place: Place, timestamp: int, timeout_s: float) -> int:
+    name, partition = place
+    asked = ListOffsetsTopic(
+        name=name, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
+    )
+    answer = await connection.ask(
+        ListOffsetsRequest(replica_id=-1, topics=[asked]), LIST_VERSION, ListOffsetsResponse, timeout_s
+    )
+    found = answer.topics[0].partitions[0]
+    refuse("ListOffsets", found.error_code, f"the offset of {place} at {timestamp}")
+    return found.offset
+
+
+def is_out_of_range(answer: PartitionData) -> bool:
+    return answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
