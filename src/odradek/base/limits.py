@@ -23,3 +23,4 @@ member_metadata_bytes_max = 1 * MIB
 metadata_records_per_decision_max = 10_000
 metadata_batch_bytes_max = 8 * MIB
 config_value_chars_max = 32_767
+fetch_session_partitions_max = 500_000  # over all sessions of a broker

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from odradek.base.ids import BrokerId
 from odradek.base.ports import Clock, Rng, Spawner
+from odradek.server.fetch_sessions import FetchSessions
 
 if TYPE_CHECKING:
     from odradek.metadata.configs.broker import BrokerConfig
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from odradek.security.authorizer import Authorizer
     from odradek.server.active_controller import ActiveController
     from odradek.server.coordination import GroupCoordination
+    from odradek.server.long_poll import ParkedFetch
+    from odradek.server.producer_ids import ProducerIds
     from odradek.server.request import Api, FrameApi
 
 
@@ -32,9 +35,23 @@ class Broker:
     apis: Mapping[int, Api | FrameApi]
     partitions: PartitionTable
     controller: ActiveController
+    producer_ids: ProducerIds
     groups: GroupCoordination
     # The latest committed cluster image this broker has applied.
     image: ClusterImage
+
+    fetch_sessions: FetchSessions = field(init=False)
+    # In order of arrival.
+    parked_fetches: dict[ParkedFetch, None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        slots = self.config.max_incremental_fetch_session_cache_slots
+        self.fetch_sessions = FetchSessions(slots, self.clock, self.rng)
+
+    def answer_parked_fetches(self) -> None:
+        """Before a stop: nobody shall wait for more."""
+        for fetch in list(self.parked_fetches):
+            fetch.answer()
 
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         """A commit of the metadata log. Partitions come first: what follows may write to a partition just led."""

@@ -15,7 +15,7 @@ from odradek.base.ports import Region
 from odradek.security.authorizer import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from odradek.protocol.message import Message
+    from odradek.protocol.schema import Message
     from odradek.server.broker import Broker
 
 

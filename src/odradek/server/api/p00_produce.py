@@ -1,0 +1,173 @@
+"""Produce 3-13: append one batch to each of some partitions.
+
+Advertised from 0, since older librdkafka stops compressing when it is not (KAFKA-18659), but 0-2 are not served. 3-6
+know no zstd. 8 adds error messages. 9 is flexible. 13 names topics by id.
+
+acks=0 is never answered; an error then costs the connection, so that the client looks for the leader again. acks=1 is
+answered once this replica has the batch as durably as its topic asks for, acks=all once it is committed. What a client
+sends twice for one partition in a request is appended twice, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.protocol.produce import (
+    ProducedTopic,
+    ProduceOutcome,
+    ProduceRequest,
+    decode_produce_request,
+    encode_produce_response,
+)
+from odradek.replication.partition import ACKS_ALL, Partition
+from odradek.replication.partition_table import HostedTopic
+from odradek.security.authorizer import Operation
+from odradek.server.request import FrameApi, Parts, ReplySlot, RequestContext
+from odradek.server.topic_lookup import find_topic, missing_partition
+
+ACKS_NONE, ACKS_LEADER = 0, 1
+CODEC_BITS, ZSTD = 0x07, 4
+FIRST_WITH_ZSTD = 7
+_ATTRIBUTES_LOW_BYTE = 22
+NO_TRANSACTIONS = "this broker has no transactions yet: produce without a transactional.id"
+
+Answers = list[tuple[str | bytes, list[ProduceOutcome]]]
+
+
+class Wait(NamedTuple):
+    """An appended batch that may not be acknowledged yet."""
+
+    partition: Partition
+    last_offset: int
+    outcome: ProduceOutcome
+
+
+def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> Parts | None:
+    request = decode_produce_request(frame, ctx.version, position, end)
+    refusal = _refusal(request)
+    waits: list[Wait] = []
+    answers: Answers = [
+        (topic.topic, _refused(topic, refusal) if refusal else _append_topic(ctx, topic, request.acks, waits))
+        for topic in request.topics
+    ]
+    if request.acks == ACKS_NONE:
+        return _unanswered(ctx, answers)
+    if waits:
+        ParkedProduce(ctx, request, answers, waits)
+        return None
+    return [encode_produce_response(ctx.version, ctx.correlation_id, answers)]
+
+
+def _refusal(request: ProduceRequest) -> KafkaError | None:
+    if request.transactional_id is not None:
+        return KafkaError(ErrorCode.INVALID_REQUEST, NO_TRANSACTIONS)
+    if not ACKS_ALL <= request.acks <= ACKS_LEADER:
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, not -1, 0 or 1")
+    return None
+
+
+def _refused(topic: ProducedTopic, refusal: KafkaError) -> list[ProduceOutcome]:
+    return [_failed(index, refusal) for index, _ in topic.partitions]
+
+
+def _failed(index: int, refusal: KafkaError) -> ProduceOutcome:
+    return ProduceOutcome(index, refusal.code, error_message=refusal.message or None)
+
+
+def _append_topic(ctx: RequestContext, topic: ProducedTopic, acks: int, waits: list[Wait]) -> list[ProduceOutcome]:
+    hosted = find_topic(ctx, topic.topic, Operation.WRITE)
+    if isinstance(hosted, ErrorCode):
+        return _refused(topic, KafkaError(hosted))
+    wall_ms = ctx.broker.clock.wall_ms()
+    return [_append(ctx, hosted, index, batch, acks, wall_ms, waits) for index, batch in topic.partitions]
+
+
+def _append(
+    ctx: RequestContext,
+    hosted: HostedTopic,
+    index: int,
+    batch: memoryview | None,
+    acks: int,
+    wall_ms: int,
+    waits: list[Wait],
+) -> ProduceOutcome:
+    partition = hosted.partitions.get(index)
+    if partition is None:
+        return ProduceOutcome(index, missing_partition(ctx, hosted, index))
+    if batch is None:
+        return ProduceOutcome(index, ErrorCode.INVALID_RECORD, error_message="no record batch")
+    try:
+        if ctx.version < FIRST_WITH_ZSTD:
+            _refuse_zstd(batch)
+        appended = partition.append(batch, acks, wall_ms)
+    except KafkaError as refusal:
+        return _failed(index, refusal)
+    outcome = ProduceOutcome(
+        index, ErrorCode.NONE, appended.base_offset, appended.append_time_ms, appended.log_start_offset
+    )
+    if not (partition.is_synced if acks == ACKS_LEADER else partition.is_committed)(appended.last_offset):
+        waits.append(Wait(partition, appended.last_offset, outcome))
+    return outcome
+
+
+def _refuse_zstd(batch: memoryview) -> None:
+    if len(batch) > _ATTRIBUTES_LOW_BYTE and batch[_ATTRIBUTES_LOW_BYTE] & CODEC_BITS == ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {FIRST_WITH_ZSTD}")
+
+
+def _unanswered(ctx: RequestContext, answers: Answers) -> Parts | None:
+    for topic, outcomes in answers:
+        for outcome in outcomes:
+            if outcome.error_code:
+                code = ErrorCode(outcome.error_code)
+                ctx.connection.end(f"a batch without acks for {topic!r}-{outcome.partition} failed with {code.name}")
+                return None
+    return []
+
+
+class ParkedProduce:
+    """Appended, but not yet as safe as the client asked for."""
+
+    __slots__ = ("_answers", "_correlation_id", "_slot", "_timer", "_version", "_waits")
+
+    def __init__(self, ctx: RequestContext, request: ProduceRequest, answers: Answers, waits: list[Wait]) -> None:
+        self._version = ctx.version
+        self._correlation_id = ctx.correlation_id
+        self._answers = answers
+        self._waits = {id(wait.outcome): (wait, partial(self._settled, wait.outcome)) for wait in waits}
+        self._slot: ReplySlot = ctx.connection.park(stop_reading=False, on_lost=self._stop_waiting)
+        timeout_s = max(request.timeout_ms, 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(timeout_s, self._timed_out)
+        for wait, callback in list(self._waits.values()):
+            if request.acks == ACKS_ALL:
+                wait.partition.when_committed(wait.last_offset, callback)
+            else:
+                wait.partition.when_synced(wait.last_offset, callback)
+
+    def _settled(self, outcome: ProduceOutcome, error: ErrorCode) -> None:
+        del self._waits[id(outcome)]
+        outcome.error_code = error
+        if not self._waits:
+            self._timer.cancel()
+            self._answer()
+
+    def _timed_out(self) -> None:
+        for wait, _ in self._waits.values():
+            wait.outcome.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._stop_waiting()
+        self._answer()
+
+    def _stop_waiting(self) -> None:
+        self._timer.cancel()
+        for wait, callback in self._waits.values():
+            wait.partition.forget(callback)
+        self._waits.clear()
+
+    def _answer(self) -> None:
+        self._slot.fill([encode_produce_response(self._version, self._correlation_id, self._answers)])
+
+
+API = FrameApi(key=0, versions=(3, 13), advertised=(0, 13), handle=handle)

@@ -1,0 +1,166 @@
+"""Fetch sessions (KIP-227): a client says once what it fetches, and is answered with what changed.
+
+A request is (session id, session epoch): (0, -1) has no session, (any, 0) asks for a new one, (id, -1) ends one,
+(id, n) is the n-th incremental request of one. A broker without room answers with id 0: each request stays a full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.base import limits
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Clock, Rng
+from odradek.protocol.fetch import FetchPartition, FetchRequest, TopicKey
+from odradek.replication.partition import PartitionRead
+
+NO_SESSION = 0
+EPOCH_FIRST, EPOCH_LAST = 0, -1
+INT32_MAX = 2**31 - 1
+# A session that was used more recently is not given up for a new one.
+EVICTABLE_AFTER_MS = 120_000
+
+
+class Wanted:
+    """One partition of a fetch, with what its client was last told about it."""
+
+    __slots__ = ("fetch", "high_watermark", "log_start_offset", "topic")
+
+    def __init__(self, topic: TopicKey, fetch: FetchPartition) -> None:
+        self.topic = topic
+        self.fetch = fetch
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+
+class FetchSession:
+    __slots__ = ("by_topic_id", "epoch", "last_used_ms", "session_id", "wanted")
+
+    def __init__(self, session_id: int, now_ms: int, wanted: Iterable[Wanted], *, by_topic_id: bool) -> None:
+        self.session_id = session_id
+        self.by_topic_id = by_topic_id
+        self.last_used_ms = now_ms
+        # What the next request of this session has to say.
+        self.epoch = 1
+        # In the order in which partitions are served: those that got records go to the end.
+        self.wanted = {(entry.topic, entry.fetch.partition): entry for entry in wanted}
+
+    def update(self, request: FetchRequest) -> None:
+        for topic, partitions in request.forgotten:
+            for index in partitions:
+                self.wanted.pop((topic, index), None)
+        for topic, fetches in request.topics:
+            for fetch in fetches:
+                known = self.wanted.get((topic, fetch.partition))
+                if known is None:
+                    self.wanted[topic, fetch.partition] = Wanted(topic, fetch)
+                else:
+                    known.fetch = fetch
+
+    def served(self, entry: Wanted) -> None:
+        key = (entry.topic, entry.fetch.partition)
+        if self.wanted.get(key) is entry:
+            del self.wanted[key]
+            self.wanted[key] = entry
+
+
+class FetchPlan:
+    """What one request fetches and how much of it has to be answered."""
+
+    __slots__ = ("_incremental", "_session", "wanted")
+
+    def __init__(self, wanted: list[Wanted], session: FetchSession | None, *, incremental: bool) -> None:
+        self.wanted = wanted
+        self._session = session
+        self._incremental = incremental
+
+    @property
+    def session_id(self) -> int:
+        return NO_SESSION if self._session is None else self._session.session_id
+
+    def answers(self, entry: Wanted, read: PartitionRead) -> bool:
+        """Whether the reply, which is about to be sent, has to name this partition; takes a note that it did."""
+        if self._session is None:
+            return True
+        news = (
+            read.region is not None
+            or read.error is not ErrorCode.NONE
+            or read.high_watermark != entry.high_watermark
+            or read.log_start_offset != entry.log_start_offset
+        )
+        # After an error both are -1, so that the partition is named again once the error is gone.
+        entry.high_watermark = read.high_watermark
+        entry.log_start_offset = read.log_start_offset
+        if read.region is not None:
+            self._session.served(entry)
+        return news or not self._incremental
+
+
+class FetchSessions:
+    """All sessions of a broker, least recently used first."""
+
+    def __init__(self, sessions_max: int, clock: Clock, rng: Rng) -> None:
+        self._sessions_max = sessions_max
+        self._clock = clock
+        self._rng = rng
+        self._sessions: dict[int, FetchSession] = {}
+        self._partitions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, request: FetchRequest, *, by_topic_id: bool) -> FetchPlan:
+        """Raises KafkaError when the request does not belong to the session it names."""
+        if request.session_epoch not in (EPOCH_FIRST, EPOCH_LAST):
+            return self._incremental(request, by_topic_id=by_topic_id)
+        if request.session_id != NO_SESSION:
+            self._end(request.session_id)
+        wanted = [Wanted(topic, fetch) for topic, fetches in request.topics for fetch in fetches]
+        session = None
+        if request.session_epoch == EPOCH_FIRST and self._has_room(len(wanted)):
+            session = self._begin(wanted, by_topic_id=by_topic_id)
+        return FetchPlan(wanted, session, incremental=False)
+
+    def _incremental(self, request: FetchRequest, *, by_topic_id: bool) -> FetchPlan:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_topic_id is not by_topic_id:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._partitions -= len(session.wanted)
+        session.update(request)
+        self._partitions += len(session.wanted)
+        session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
+        session.last_used_ms = self._clock.monotonic_ms()
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        if not session.wanted or self._partitions > limits.fetch_session_partitions_max:
+            self._end(session.session_id)
+            return FetchPlan(list(session.wanted.values()), None, incremental=False)
+        return FetchPlan(list(session.wanted.values()), session, incremental=True)
+
+    def _has_room(self, partitions: int) -> bool:
+        if self._partitions + partitions > limits.fetch_session_partitions_max:
+            return False
+        if len(self._sessions) < self._sessions_max:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or self._clock.monotonic_ms() - oldest.last_used_ms <= EVICTABLE_AFTER_MS:
+            return False
+        self._end(oldest.session_id)
+        return True
+
+    def _begin(self, wanted: list[Wanted], *, by_topic_id: bool) -> FetchSession:
+        session_id = self._rng.below(INT32_MAX) + 1
+        while session_id in self._sessions:
+            session_id = self._rng.below(INT32_MAX) + 1
+        session = FetchSession(session_id, self._clock.monotonic_ms(), wanted, by_topic_id=by_topic_id)
+        self._sessions[session_id] = session
+        self._partitions += len(session.wanted)
+        return session
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.wanted)

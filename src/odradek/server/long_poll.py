@@ -1,0 +1,194 @@
+"""One Fetch, from what it may read to its reply; parked while there is too little, woken by appends.
+
+Nothing polls: a partition tells its parked fetches when its high watermark moves, its leadership ends or it is deleted.
+They look once per turn of the loop, so that one reply carries what several appends of that turn brought.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from struct import Struct
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ports import Region
+from odradek.protocol.fetch import FetchRequest
+from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
+from odradek.replication.partition import Partition, PartitionRead
+from odradek.replication.partition_table import HostedTopic
+from odradek.security.authorizer import Operation
+from odradek.server.fetch_sessions import FetchPlan, Wanted
+from odradek.server.request import Parts, RequestContext
+from odradek.server.topic_lookup import find_topic, missing_partition
+
+READ_COMMITTED = 1
+FIRST_WITH_ZSTD = 10
+CODEC_BITS, ZSTD = 0x07, 4
+_batch_start = Struct(">qi9xh")  # base offset, length, (leader epoch, magic, checksum), attributes
+_BATCH_OVERHEAD = 12
+
+
+class Found:
+    """What reading all partitions of a fetch gave."""
+
+    __slots__ = ("bytes", "failed", "reads")
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[Wanted, Partition | None, PartitionRead]] = []
+        self.bytes = 0
+        self.failed = False
+
+    def release(self) -> None:
+        for _, _, read in self.reads:
+            if read.region is not None:
+                read.region.release()
+
+
+class Fetch:
+    __slots__ = ("_committed_only", "_max_bytes", "_min_bytes", "_plan", "ctx")
+
+    def __init__(self, ctx: RequestContext, request: FetchRequest, plan: FetchPlan) -> None:
+        self.ctx = ctx
+        self._plan = plan
+        self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._committed_only = request.isolation_level == READ_COMMITTED
+
+    def read(self) -> Found:
+        found = Found()
+        room = self._max_bytes
+        topic: str | bytes | None = None
+        hosted: HostedTopic | ErrorCode = ErrorCode.NONE
+        for wanted in self._plan.wanted:
+            if wanted.topic != topic:
+                topic = wanted.topic
+                hosted = find_topic(self.ctx, topic, Operation.READ)
+            partition, read = self._read_one(hosted, wanted, room, whole_first_batch=found.bytes == 0)
+            if read.region is not None:
+                found.bytes += read.region.length
+                room = max(0, room - read.region.length)
+            elif read.error is not ErrorCode.NONE:
+                found.failed = True
+            found.reads.append((wanted, partition, read))
+        return found
+
+    def enough(self, found: Found) -> bool:
+        return found.failed or found.bytes >= self._min_bytes
+
+    def enough_bytes(self, readable_bytes: int) -> bool:
+        return readable_bytes >= self._min_bytes
+
+    def readable_bytes(self, wanted: Wanted) -> int | None:
+        """How much one partition alone could give; None when it has an error to report."""
+        hosted = find_topic(self.ctx, wanted.topic, Operation.READ)
+        _, read = self._read_one(hosted, wanted, self._max_bytes, whole_first_batch=True)
+        if read.region is not None:
+            read.region.release()
+            return read.region.length
+        return 0 if read.error is ErrorCode.NONE else None
+
+    def reply(self, found: Found) -> Parts:
+        topics: list[tuple[str | bytes, list[FetchedPartition]]] = []
+        for wanted, _, read in found.reads:
+            if not self._plan.answers(wanted, read):
+                continue
+            if not topics or topics[-1][0] != wanted.topic:
+                topics.append((wanted.topic, []))
+            topics[-1][1].append(self._fetched(wanted, read))
+        return encode_fetch_response(
+            self.ctx.version, self.ctx.correlation_id, topics, session_id=self._plan.session_id
+        )
+
+    def _fetched(self, wanted: Wanted, read: PartitionRead) -> FetchedPartition:
+        return FetchedPartition(
+            wanted.fetch.partition,
+            read.error,
+            read.high_watermark,
+            read.last_stable_offset,
+            read.log_start_offset,
+            read.region,
+            aborted_transactions=() if self._committed_only and read.error is ErrorCode.NONE else None,
+        )
+
+    def _read_one(
+        self, hosted: HostedTopic | ErrorCode, wanted: Wanted, room: int, *, whole_first_batch: bool
+    ) -> tuple[Partition | None, PartitionRead]:
+        if isinstance(hosted, ErrorCode):
+            return None, PartitionRead(hosted)
+        index, leader_epoch, offset, _, _, max_bytes = wanted.fetch
+        partition = hosted.partitions.get(index)
+        if partition is None:
+            return None, PartitionRead(missing_partition(self.ctx, hosted, index))
+        end_offset = partition.last_stable_offset if self._committed_only else partition.high_watermark
+        read = partition.read(
+            offset, min(max_bytes, room), leader_epoch, end_offset, whole_first_batch=whole_first_batch
+        )
+        if self.ctx.version < FIRST_WITH_ZSTD and read.region is not None and _has_zstd(read.region):
+            read.region.release()
+            return partition, PartitionRead(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return partition, read
+
+
+class ParkedFetch:
+    """Waits for enough bytes, an error, or its deadline."""
+
+    __slots__ = ("_deadline", "_fetch", "_look_due", "_moved", "_sizes", "_slot", "_wanted")
+
+    def __init__(self, fetch: Fetch, found: Found, max_wait_ms: int) -> None:
+        self._fetch = fetch
+        # Without an error each has its partition.
+        self._wanted = {partition: wanted for wanted, partition, _ in found.reads if partition is not None}
+        # Readable bytes of each partition, kept up to date by looking only at those that moved.
+        self._sizes = {
+            partition: 0 if read.region is None else read.region.length
+            for _, partition, read in found.reads
+            if partition is not None
+        }
+        self._moved: dict[Partition, None] = {}
+        self._look_due = False
+        self._slot = fetch.ctx.connection.park(stop_reading=True, on_lost=self._stop_waiting)
+        self._deadline = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self.answer)
+        for partition in self._wanted:
+            partition.readers[self] = None
+        fetch.ctx.broker.parked_fetches[self] = None
+
+    def may_read_more(self, partition: Partition) -> None:
+        self._moved[partition] = None
+        if not self._look_due:
+            self._look_due = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def answer(self) -> None:
+        """With whatever there is."""
+        self._stop_waiting()
+        self._slot.fill(self._fetch.reply(self._fetch.read()))
+
+    def _look(self) -> None:
+        self._look_due = False
+        if not self._wanted:
+            return
+        moved, self._moved = self._moved, {}
+        for partition in moved:
+            size = self._fetch.readable_bytes(self._wanted[partition])
+            if size is None:
+                self.answer()
+                return
+            self._sizes[partition] = size
+        if self._fetch.enough_bytes(sum(self._sizes.values())):
+            self.answer()
+
+    def _stop_waiting(self) -> None:
+        self._deadline.cancel()
+        for partition in self._wanted:
+            del partition.readers[self]
+        self._wanted = {}
+        del self._fetch.ctx.broker.parked_fetches[self]
+
+
+def _has_zstd(region: Region) -> bool:
+    position, end = region.position, region.position + region.length
+    while position < end:
+        _, length, attributes = _batch_start.unpack(region.file.pread(_batch_start.size, position))
+        if attributes & CODEC_BITS == ZSTD:
+            return True
+        position += _BATCH_OVERHEAD + length
+    return False

@@ -1,0 +1,41 @@
+"""From the name or id a client sent to the partitions this broker has, or to the error it should hear."""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode
+from odradek.replication.partition_table import HostedTopic
+from odradek.security.authorizer import Operation, ResourceType
+from odradek.server.request import RequestContext
+
+
+def find_topic(ctx: RequestContext, topic: str | bytes, operation: Operation) -> HostedTopic | ErrorCode:
+    """The topic with whatever partitions of it are here, if the client may do `operation` on it."""
+    table = ctx.broker.partitions
+    hosted = table.topics.get(topic) if isinstance(topic, str) else table.topics_by_id.get(topic)
+    if hosted is None:
+        return _not_here(ctx, topic, operation)
+    if not ctx.authorize(operation, ResourceType.TOPIC, hosted.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return hosted
+
+
+def missing_partition(ctx: RequestContext, hosted: HostedTopic, index: int) -> ErrorCode:
+    """Why this broker has no such partition: another has it, or nobody."""
+    image = ctx.broker.image.topics_by_id.get(hosted.topic_id)
+    if image is not None and 0 <= index < len(image.partitions):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _not_here(ctx: RequestContext, topic: str | bytes, operation: Operation) -> HostedTopic | ErrorCode:
+    image = ctx.broker.image
+    known = image.topics.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
+    if known is None:
+        if isinstance(topic, bytes):
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not ctx.authorize(operation, ResourceType.TOPIC, topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not ctx.authorize(operation, ResourceType.TOPIC, known.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return HostedTopic(known.name, known.topic_id)
