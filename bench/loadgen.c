@@ -7,6 +7,7 @@
  *   e2e      pace, and a second connection whose parked fetch sees each record arrive
  *   touch    makes the machine own its memory: the first use of a page in a virtual machine costs a fault outside it
  *
+ * Closed loops look for replies --spin-us before they sleep: waking a sleeping virtual CPU costs more than a request.
  * Prints one JSON object. Server CPU is the process clock of --pid, read at the edges of the measured stretch.
  */
 #define _GNU_SOURCE
@@ -23,18 +24,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { RING = 1 << 16, BURST = 16, SMALL_READ = 8 << 10, LARGE_READ = 8 << 20, MAX_CONNECTIONS = 1024 };
+enum { RING = 1 << 16, SMALL_READ = 8 << 10, LARGE_READ = 8 << 20, MAX_CONNECTIONS = 1024 };
 enum Body { TRUNC, READ, CHECK };
 
 static struct {
     const char *mode, *topic;
     int port, pid, acks, connections, window, partitions;
     uint32_t record_bytes, batch_bytes, batches, rate;
-    uint64_t max_requests, warm_requests;
+    uint64_t max_requests, warm_requests, spin_us;
     double seconds, warm_seconds, gigabytes;
     enum Body body;
 } opt = {.acks = 1, .connections = 1, .window = 5, .partitions = 1, .record_bytes = 100, .seconds = 1, .gigabytes = 4,
-         .max_requests = UINT64_MAX, .batches = 1, .rate = 1000, .topic = "bench"};
+         .max_requests = UINT64_MAX, .spin_us = 30, .batches = 1, .rate = 1000, .topic = "bench"};
 
 typedef struct {
     int fd, blocked; /* blocked: the socket is full, EPOLLOUT is asked for */
@@ -47,7 +48,7 @@ typedef struct {
     uint8_t *in;
     size_t in_length, in_capacity;
     uint64_t *due_ns;
-    uint8_t *prefixes;
+    uint8_t *prefix; /* of its own, to patch */
 } Connection;
 
 typedef struct {
@@ -99,20 +100,20 @@ static void open_connection(Connection *c, Request *request) {
     c->in_capacity = opt.body == CHECK ? LARGE_READ : SMALL_READ;
     c->in = malloc(c->in_capacity);
     c->due_ns = malloc(RING * sizeof *c->due_ns);
-    c->prefixes = malloc(BURST * request->prefix);
+    c->prefix = malloc(request->prefix);
+    memcpy(c->prefix, request->bytes.data, request->prefix);
 }
 
-static uint64_t fetch_offset(Connection *c, uint32_t correlation) {
+static uint64_t fetch_offset(Connection *c) {
     if (!strcmp(opt.mode, "e2e")) return fetch_next;
-    return (uint64_t)(correlation % opt.batches) * c->request->batch_records;
+    return (uint64_t)(c->sent % opt.batches) * c->request->batch_records;
 }
 
-static uint8_t *patch_prefix(Connection *c, int slot, uint32_t correlation) {
-    uint8_t *p = c->prefixes + (size_t)slot * c->request->prefix;
-    memcpy(p, c->request->bytes.data, c->request->prefix);
-    set32(p + CORRELATION_AT, correlation);
+static uint8_t *patch_prefix(Connection *c) {
+    uint8_t *p = c->prefix;
+    set32(p + CORRELATION_AT, c->sent);
     if (c->closing) memset(p + c->request->acks_at, 0, 2), p[c->request->acks_at + 1] = 1;
-    if (c->request->fetch_offset_at) set64(p + c->request->fetch_offset_at, fetch_offset(c, correlation));
+    if (c->request->fetch_offset_at) set64(p + c->request->fetch_offset_at, fetch_offset(c));
     return p;
 }
 
@@ -123,33 +124,27 @@ static void want_write(Connection *c, int blocked) {
     c->blocked = blocked;
 }
 
-/* Sends what is wanted, several requests in one call; stops when the socket is full. */
+/* Sends what is wanted, one request per call as real clients do, until the socket is full. */
 static void pump(Connection *c) {
     Request *r = c->request;
     while (c->sent < c->wanted) {
-        struct iovec parts[2 * BURST];
-        int count = 0;
-        uint64_t start = now_ns();
-        for (int i = 0; i < BURST && c->sent + i < c->wanted; i++) {
-            uint32_t correlation = c->sent + (uint32_t)i;
-            size_t skip = i ? 0 : c->sent_part, tail_skip = skip > r->prefix ? skip - r->prefix : 0;
-            if (!opt.rate && !(i == 0 && c->sent_part)) c->due_ns[correlation % RING] = start;
-            if (skip < r->prefix) parts[count++] = (struct iovec){patch_prefix(c, i, correlation) + skip, r->prefix - skip};
-            size_t tail = r->bytes.length - r->prefix - tail_skip;
-            if (tail) parts[count++] = (struct iovec){r->bytes.data + r->prefix + tail_skip, tail};
-        }
-        struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+        if (!opt.rate && !c->sent_part) c->due_ns[c->sent % RING] = now_ns();
+        size_t skip = c->sent_part, tail_skip = skip > r->prefix ? skip - r->prefix : 0;
+        struct iovec parts[2] = {{NULL, 0}, {r->bytes.data + r->prefix + tail_skip, r->bytes.length - r->prefix - tail_skip}};
+        if (skip < r->prefix) parts[0] = (struct iovec){patch_prefix(c) + skip, r->prefix - skip};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
         ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN) {
             want_write(c, 1);
             return;
         }
         if (n < 0) die("send");
-        size_t done = c->sent_part + (size_t)n;
-        c->sent += (uint32_t)(done / r->bytes.length);
-        c->sent_part = done % r->bytes.length;
+        c->sent_part += (size_t)n;
+        if (c->sent_part < r->bytes.length) continue;
+        c->sent_part = 0;
+        c->sent++;
         if (opt.acks == 0 && !c->closing) {
-            completed += c->sent - c->answered;
+            completed++;
             c->answered = c->sent;
         }
     }
@@ -229,7 +224,11 @@ static void receive(Connection *c) {
 static void turn(int timeout_us) {
     struct epoll_event ready[64];
     struct timespec wait = {0, timeout_us * 1000L};
-    int count = epoll_pwait2(epoll, ready, 64, timeout_us < 0 ? NULL : &wait, NULL);
+    uint64_t spin_until = now_ns() + opt.spin_us * 1000u;
+    int count;
+    do count = epoll_wait(epoll, ready, 64, 0);
+    while (!count && now_ns() < spin_until);
+    if (!count && timeout_us) count = epoll_pwait2(epoll, ready, 64, &wait, NULL);
     for (int i = 0; i < count; i++) {
         Connection *c = ready[i].data.ptr;
         if (ready[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive(c);
@@ -357,7 +356,7 @@ static void parse_options(int argc, char **argv) {
         {"port", 1, 0, 'p'}, {"topic", 1, 0, 't'}, {"pid", 1, 0, 'i'}, {"acks", 1, 0, 'a'}, {"connections", 1, 0, 'c'},
         {"window", 1, 0, 'w'}, {"partitions", 1, 0, 'n'}, {"record-bytes", 1, 0, 'r'}, {"batch-bytes", 1, 0, 'b'}, {"batches", 1, 0, 'B'},
         {"rate", 1, 0, 'R'}, {"requests", 1, 0, 'm'}, {"warm-requests", 1, 0, 'W'}, {"seconds", 1, 0, 's'}, {"warm-seconds", 1, 0, 'S'},
-        {"body", 1, 0, 'y'}, {"gigabytes", 1, 0, 'g'}, {0, 0, 0, 0}};
+        {"body", 1, 0, 'y'}, {"spin-us", 1, 0, 'u'}, {"gigabytes", 1, 0, 'g'}, {0, 0, 0, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) switch (name) {
         case 'p': opt.port = atoi(optarg); break;
@@ -376,6 +375,7 @@ static void parse_options(int argc, char **argv) {
         case 's': opt.seconds = atof(optarg); break;
         case 'S': opt.warm_seconds = atof(optarg); break;
         case 'y': opt.body = !strcmp(optarg, "check") ? CHECK : !strcmp(optarg, "read") ? READ : TRUNC; break;
+        case 'u': opt.spin_us = strtoull(optarg, NULL, 10); break;
         case 'g': opt.gigabytes = atof(optarg); break;
         default: exit(2);
     }
@@ -392,7 +392,8 @@ int main(int argc, char **argv) {
     crc_init();
     sink = malloc(LARGE_READ);
     int e2e = !strcmp(opt.mode, "e2e"), paced = e2e || !strcmp(opt.mode, "pace"), fetching = !strcmp(opt.mode, "fetch");
-    if (!paced) opt.rate = 0;
+    if (paced) opt.spin_us = 0;
+    else opt.rate = 0;
     if (e2e) {
         opt.body = CHECK;
         opt.connections = opt.partitions = 2;

@@ -116,7 +116,7 @@ class Limit(Server):
     def create_topic(self, name: str, partitions: int = 1) -> None:
         pass
 
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name: str) -> None:  # noqa: ARG002
         """A fresh process is the only way to forget."""
         self.stop()
         self.wipe()

@@ -6,11 +6,12 @@ import socket
 import struct
 import time
 from collections.abc import Iterable
+from typing import Self
 
 from crc32c import crc32c
 
-PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS = 0, 2, 3, 19, 20
-LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC, TOPIC_EXISTS = 5, 3, 36
+PRODUCE, LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS = 0, 2, 19, 20
+TOPIC_EXISTS = 36
 LATEST = -1
 
 
@@ -71,7 +72,7 @@ class Client:
     def close(self) -> None:
         self._socket.close()
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,147 @@
+"""One row, one server, one run; and the waiting for a moment in which a number means something."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from native import loadgen, touch_memory
+from rows import LOG_BYTES, RUN_BYTES, WARM_BYTES, Row
+from servers import Limit, Server
+from wire import Client, Refused, one_record_batch
+
+Report = dict[str, float]
+QUIET_CORES = 0.15
+SAMPLE_S = 0.25
+WARM_UP_ROUNDS = 2
+
+
+class QuietMoments:
+    """Waits until others leave the machine alone, for so long in all and no longer."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+
+    def wait(self) -> None:
+        while self._patience_s > 0 and busy_cores(SAMPLE_S) > QUIET_CORES:
+            self._patience_s -= SAMPLE_S
+
+
+def busy_cores(seconds: float) -> float:
+    before = _busy_ticks()
+    time.sleep(seconds)
+    return (_busy_ticks() - before) / 100 / seconds
+
+
+def _busy_ticks() -> int:
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return user + nice + system + irq + softirq + steal
+
+
+class RowRun:
+    """A row on one server: a fetch row fills its log once, a produce row takes a fresh topic each time."""
+
+    def __init__(self, row: Row, server: Server, seconds: float) -> None:
+        self.row = row
+        self._server = server
+        self._seconds = seconds
+        self._partitions = row.options.get("partitions", 1)
+        self._turn = 0
+        self._filled: str | None = None
+
+    def measure(self) -> Report:
+        return self._fetch() if self.row.mode == "fetch" else self._write()
+
+    def close(self) -> None:
+        if self._filled:
+            self._server.delete_topic(self._filled)
+
+    def _common(self, topic: str) -> dict[str, Any]:
+        return {
+            "port": self._server.port,
+            "pid": self._server.pid,
+            "topic": topic,
+            "record_bytes": self.row.record_bytes,
+            "batch_bytes": self.row.batch_bytes,
+            **self.row.options,
+        }
+
+    def _write(self) -> Report:
+        self._turn += 1
+        topic = f"{self.row.key}-{self._turn}"
+        size = self.row.batch_size
+        self._server.create_topic(topic, self._partitions)
+        if self.row.batch_bytes:
+            touch_memory((RUN_BYTES + WARM_BYTES) / 1e9 + 0.2)
+            bounds = {"warm_requests": WARM_BYTES // size, "requests": RUN_BYTES // size, "seconds": 2 * self._seconds}
+        else:
+            bounds = {"warm_seconds": self._seconds / 4, "seconds": self._seconds}
+        report = loadgen(self.row.mode, **self._common(topic), **bounds)
+        self._check_log(topic, report)
+        self._server.delete_topic(topic)
+        return report
+
+    def _check_log(self, topic: str, report: Report) -> None:
+        """Every acknowledged record is in the log, or the number is worth nothing."""
+        if isinstance(self._server, Limit):
+            return
+        stored = sum(self._server.end_offset(topic, partition) for partition in range(self._partitions))
+        acknowledged = int(report["requests"] * report["batch_records"])
+        if stored < acknowledged:
+            raise RuntimeError(f"{self._server.name} acknowledged {acknowledged} records and has {stored}")
+
+    def _fetch(self) -> Report:
+        batches = min(20_000, LOG_BYTES // self.row.batch_size)
+        if self._filled is None:
+            self._filled = self.row.key
+            self._server.create_topic(self._filled)
+            fill = self._common(self._filled) | {"window": 5}
+            loadgen("produce", **fill, requests=batches + 8, seconds=30)
+            whole = self._common(self._filled) | {"body": "check", "batches": batches}
+            loadgen("fetch", **whole, seconds=30, requests=batches)
+        return loadgen(
+            "fetch",
+            **self._common(self._filled),
+            batches=batches,
+            seconds=self._seconds,
+            warm_seconds=self._seconds / 4,
+        )
+
+
+def warm_up(server: Server, seconds: float) -> None:
+    """A just-in-time compiler gets the time it needs before anything is measured."""
+    phases: list[dict[str, int]] = [
+        {"batch_bytes": 0, "connections": 10},
+        {"batch_bytes": 16384, "record_bytes": 1024},
+        {"batch_bytes": 1 << 20, "record_bytes": 100},
+        {"batch_bytes": 1 << 20, "record_bytes": 1024},
+    ]
+    share = seconds / len(phases) / WARM_UP_ROUNDS
+    for number, options in enumerate(phases * WARM_UP_ROUNDS):
+        topic = f"warm-up-{number}"
+        server.create_topic(topic)
+        common = {"port": server.port, "topic": topic, **options}
+        limit = RUN_BYTES // max(options["batch_bytes"], 1)
+        done = loadgen("produce", **common, seconds=share * 0.6, requests=limit)
+        loadgen("fetch", **common, seconds=share * 0.4, batches=max(1, int(done["requests"]) - 20), window=3)
+        server.delete_topic(topic)
+
+
+def start_to_first_acknowledged_s(server: Server, within_s: float = 60.0) -> float:
+    """From the start of the process to the first record that it says it has. The data directory is new."""
+    batch = one_record_batch(b"first")
+    begin = time.monotonic()
+    server.start()
+    while True:
+        try:
+            with Client(server.port) as client:
+                client.create_topic("first")
+                client.produce("first", [(0, batch)])
+                return time.monotonic() - begin
+        except (OSError, Refused):
+            if time.monotonic() - begin > within_s:
+                raise
+            time.sleep(0.002)

@@ -1,0 +1,135 @@
+"""What is measured, and the prototype's figures that the first table is held against.
+
+The prototype was the throw-away broker whose measurements chose the data plane: produce and fetch, nothing else.
+Its figures are from a machine of this kind (2 vCPU, loopback); `limit_then` is what the C limit did beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+KB, MB = 1024, 1024 * 1024
+RUN_BYTES = 700_000_000  # a growing file, below one segment
+WARM_BYTES = 64_000_000
+LOG_BYTES = 200_000_000  # what a fetch row reads, over and over
+
+Unit = Literal["MB/s", "requests/s", "ms"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prototype:
+    throughput: float | None = None
+    cpu_us_per_request: float | None = None
+    cpu_s_per_gb: float | None = None
+    limit_then: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    key: str
+    title: str
+    mode: Literal["produce", "fetch", "pace", "e2e"]
+    unit: Unit
+    record_bytes: int = 100
+    batch_bytes: int = 0  # 0: one record
+    options: Mapping[str, int] = field(default_factory=dict)
+    prototype: Prototype | None = None  # given: the row is in the first table, beside the limit
+    kafka: bool = True
+
+    @property
+    def batch_size(self) -> int:
+        """Roughly: a lone record has a header of 61 bytes and a few of its own."""
+        return self.batch_bytes or self.record_bytes + 70
+
+
+def produce(key: str, title: str, **more: object) -> Row:
+    return Row(key=key, title=title, mode="produce", **more)  # type: ignore[arg-type]
+
+
+def fetch(key: str, title: str, **more: object) -> Row:
+    return Row(key=key, title=title, mode="fetch", options={"window": 3}, **more)  # type: ignore[arg-type]
+
+
+ROWS = [
+    produce(
+        "produce-1k-1mb",
+        "produce 1 KB records, 1 MB batches, acks=1",
+        unit="MB/s",
+        record_bytes=KB,
+        batch_bytes=MB,
+        prototype=Prototype(throughput=2858, cpu_s_per_gb=0.349, limit_then=3092),
+    ),
+    produce(
+        "produce-1k-1mb-all", "the same, acks=all", unit="MB/s", record_bytes=KB, batch_bytes=MB, options={"acks": -1}
+    ),
+    produce("produce-100-1mb", "produce 100 B records, 1 MB batches, acks=1", unit="MB/s", batch_bytes=MB),
+    produce("produce-100-1mb-all", "the same, acks=all", unit="MB/s", batch_bytes=MB, options={"acks": -1}),
+    produce(
+        "produce-1k-64kb",
+        "produce 1 KB records, 64 KB batches, acks=1",
+        unit="MB/s",
+        record_bytes=KB,
+        batch_bytes=64 * KB,
+        prototype=Prototype(throughput=1545, cpu_s_per_gb=0.644, limit_then=1999),
+    ),
+    produce(
+        "produce-1k-16kb",
+        "produce 1 KB records, 16 KB batches, acks=1",
+        unit="MB/s",
+        record_bytes=KB,
+        batch_bytes=16 * KB,
+        prototype=Prototype(throughput=746, cpu_s_per_gb=1.331, limit_then=1073),
+    ),
+    produce(
+        "small-1",
+        "one 100 B record per request, 1 connection, 5 in flight",
+        unit="requests/s",
+        prototype=Prototype(throughput=81_200, cpu_us_per_request=10.8, limit_then=138_600),
+    ),
+    produce("small-1-sync", "the same, 1 in flight", unit="requests/s", options={"window": 1, "spin_us": 0}),
+    produce("small-1-all", "the same, 5 in flight, acks=all", unit="requests/s", options={"acks": -1}),
+    produce(
+        "small-50",
+        "the same over 50 connections and 10 partitions, 1 in flight each",
+        unit="requests/s",
+        options={"connections": 50, "partitions": 10, "window": 1, "spin_us": 0},
+    ),
+    fetch(
+        "fetch-1k-1mb",
+        "consume 1 KB records, 1 MB batches",
+        unit="MB/s",
+        record_bytes=KB,
+        batch_bytes=MB,
+        prototype=Prototype(throughput=7210, cpu_s_per_gb=0.138, limit_then=6634),
+    ),
+    fetch("fetch-100-1mb", "consume 100 B records, 1 MB batches", unit="MB/s", batch_bytes=MB),
+    fetch(
+        "fetch-1k-64kb",
+        "consume 1 KB records, 64 KB batches",
+        unit="requests/s",
+        record_bytes=KB,
+        batch_bytes=64 * KB,
+        prototype=Prototype(cpu_us_per_request=33.0),
+        kafka=False,
+    ),
+    fetch(
+        "fetch-1k-16kb",
+        "consume 1 KB records, 16 KB batches",
+        unit="requests/s",
+        record_bytes=KB,
+        batch_bytes=16 * KB,
+        prototype=Prototype(cpu_us_per_request=20.1),
+    ),
+    fetch(
+        "fetch-100-one",
+        "consume one 100 B record per fetch",
+        unit="requests/s",
+        prototype=Prototype(cpu_us_per_request=20.1),
+        kafka=False,
+    ),
+    Row(key="latency-1k", title="acknowledgement, 1,000 records/s", mode="pace", unit="ms", options={"rate": 1000}),
+    Row(key="latency-10k", title="acknowledgement, 10,000 records/s", mode="pace", unit="ms", options={"rate": 10_000}),
+    Row(key="e2e-1k", title="producer to consumer, 1,000 records/s", mode="e2e", unit="ms", options={"rate": 1000}),
+]

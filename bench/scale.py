@@ -1,0 +1,147 @@
+"""`python bench/scale.py`: how fast an embedded broker is ready, and what many partitions and many connections cost.
+
+start         an embedded broker in this process, ready to serve: median of 10, in memory and on disk
+partitions    5,000 partitions, each written to and read back; then a clean stop and a start that finds them all
+connections   5,000 idle connections that have each asked one question: resident memory of the broker, for each
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from native import OUT
+from servers import Odradek
+from wire import Client, one_record_batch
+
+API_VERSIONS = 18
+PER_REQUEST = 100
+
+
+def embedded_start(count: int, data: Callable[[int], Path | None]) -> list[float]:
+    from odradek.testing import Embedded
+
+    taken = []
+    for number in range(count):
+        begin = time.perf_counter()
+        with Embedded(data=data(number)):
+            taken.append(1000 * (time.perf_counter() - begin))
+    return taken
+
+
+def start(place: Path) -> dict[str, float]:
+    embedded_start(1, lambda _: None)  # imports are paid once per process, not per broker
+    memory = embedded_start(10, lambda _: None)
+    disk = embedded_start(10, lambda number: place / f"embedded-{number}")
+    return {"memory_ms": statistics.median(memory), "disk_ms": statistics.median(disk), "worst_ms": max(memory + disk)}
+
+
+def partitions(place: Path, count: int) -> dict[str, float]:
+    server = Odradek(place / "partitions")
+    server.start()
+    try:
+        server.await_ready()
+        before = server.resident_mb()
+        created_s = timed(lambda: create(server, count))
+        written_s = timed(lambda: write(server, count))
+        check_ends(server, count)
+        grown = server.resident_mb() - before
+        server.stop()
+        restart_s = timed(lambda: (server.start(), server.await_ready()))
+        check_ends(server, count)
+        return {
+            "partitions": count,
+            "create_s": created_s,
+            "write_each_s": written_s,
+            "kb_each": grown * 1000 / count,
+            "restart_s": restart_s,
+        }
+    finally:
+        server.stop()
+
+
+def create(server: Odradek, count: int) -> None:
+    with Client(server.port) as client:
+        client.create_topic("many", count)
+        client.await_leaders("many", count)
+
+
+def write(server: Odradek, count: int) -> None:
+    batch = one_record_batch(b"x" * 100)
+    with Client(server.port) as client:
+        for first in range(0, count, PER_REQUEST):
+            client.produce("many", [(index, batch) for index in range(first, min(count, first + PER_REQUEST))])
+
+
+def check_ends(server: Odradek, count: int) -> None:
+    with Client(server.port) as client:
+        wrong = [index for index in range(count) if client.end_offset("many", index) != 1]
+    if wrong:
+        raise RuntimeError(f"{len(wrong)} partitions do not end at 1, the first is {wrong[0]}")
+
+
+def connections(place: Path, count: int) -> dict[str, float]:
+    server = Odradek(place / "connections")
+    server.start()
+    clients: list[Client] = []
+    try:
+        server.await_ready()
+        open_and_ask(server, clients, 50)
+        before = server.resident_mb()
+        taken_s = timed(lambda: open_and_ask(server, clients, count))
+        return {
+            "connections": count,
+            "kb_each": (server.resident_mb() - before) * 1000 / count,
+            "open_and_ask_per_s": count / taken_s,
+        }
+    finally:
+        for client in clients:
+            client.close()
+        server.stop()
+
+
+def open_and_ask(server: Odradek, clients: list[Client], count: int) -> None:
+    for _ in range(count):
+        client = Client(server.port)
+        client.request(API_VERSIONS, 0, b"")
+        clients.append(client)
+
+
+def timed(act: Callable[[], object]) -> float:
+    begin = time.monotonic()
+    act()
+    return time.monotonic() - begin
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", help="start, partitions, connections; all of them unless told")
+    parser.add_argument("--count", type=int, default=5000)
+    options = parser.parse_args()
+    OUT.mkdir(exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix="scale-", dir=OUT))
+    measures: dict[str, Callable[[], dict[str, float]]] = {
+        "start": lambda: start(place),
+        "partitions": lambda: partitions(place, options.count),
+        "connections": lambda: connections(place, options.count),
+    }
+    results = {}
+    try:
+        for name in options.what or measures:
+            results[name] = {key: round(value, 3) for key, value in measures[name]().items()}
+            print(f"{name}: " + ", ".join(f"{key} {value:g}" for key, value in results[name].items()), flush=True)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    (OUT / "scale.json").write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
