@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import NamedTuple, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
+
+if TYPE_CHECKING:
+    from odradek.base.ports import Rng
 
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
@@ -41,3 +44,13 @@ def uuid_from_text(text: str) -> bytes:
     if len(raw) != 16:
         raise ValueError(f"{text!r} is {len(raw)} bytes, a UUID has 16")
     return raw
+
+
+def random_uuid(rng: Rng) -> bytes:
+    """Version 4, and its text form does not begin with `-`, which tools would take for an option."""
+    while True:
+        raw = bytearray(rng.bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        if raw[0] >> 2 != 62:
+            return bytes(raw)

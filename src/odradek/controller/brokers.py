@@ -9,6 +9,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, BrokerId, DirectoryId
 from odradek.controller.decision import Decision
 from odradek.controller.elections import with_broker, without_broker
+from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.metadata.image import BrokerRegistration, ClusterImage, FeatureRange, Listener
 from odradek.protocol.metadata_records import (
     BrokerEndpoint,
@@ -32,7 +33,7 @@ class Registration:
     incarnation_id: bytes
     listeners: tuple[Listener, ...]
     directories: tuple[DirectoryId, ...]
-    features: Mapping[str, FeatureRange] = field(default_factory=dict)
+    features: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
     rack: str | None = None
 
 
@@ -72,14 +73,17 @@ def unfence_broker(image: ClusterImage, broker_id: BrokerId, broker_epoch: int) 
     )
 
 
-def register_controller(image: ClusterImage, wanted: Registration) -> Decision[None]:
+def register_controller(
+    image: ClusterImage, wanted: Registration, listeners: tuple[Listener, ...] = ()
+) -> Decision[None]:
+    """The node as a controller; `listeners` are where it hears other controllers and brokers."""
     _check_features(image, wanted)
     record = RegisterControllerRecord(
         controller_id=wanted.broker_id,
         incarnation_id=wanted.incarnation_id,
         end_points=[
             ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
-            for e in wanted.listeners
+            for e in listeners
         ],
         features=[
             ControllerFeature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import ZERO_UUID, TopicId
+from odradek.base.ids import ZERO_UUID, TopicId, random_uuid
 from odradek.base.limits import metadata_records_per_decision_max
 from odradek.base.ports import Rng
 from odradek.controller.decision import Decision
@@ -101,7 +101,7 @@ def _create_topic(
 ) -> tuple[TopicImage, list[Message]]:
     configs = _checked_configs(topic)
     partitions = _assigned(image, topic) if topic.assignments else _placed(image, topic, defaults, rng)
-    topic_id = new_topic_id(rng)
+    topic_id = TopicId(random_uuid(rng))
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id), *configs]
     records += [partition_record(topic_id, partition) for partition in partitions]
     return TopicImage(name=topic.name, topic_id=topic_id, partitions=tuple(partitions)), records
@@ -156,16 +156,6 @@ def _placed(image: ClusterImage, topic: CreatableTopic, defaults: TopicDefaults,
     count = defaults.partitions if topic.num_partitions == -1 else topic.num_partitions
     replicas = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     return place(image, 0, count, replicas, rng)
-
-
-def new_topic_id(rng: Rng) -> TopicId:
-    """A random version 4 UUID whose text form does not begin with `-`, which tools would take for an option."""
-    while True:
-        raw = bytearray(rng.bytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        if raw[0] >> 2 != 62:
-            return TopicId(bytes(raw))
 
 
 def partition_record(topic_id: TopicId, partition: PartitionImage) -> PartitionRecord:

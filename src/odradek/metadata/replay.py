@@ -169,7 +169,7 @@ class _Commit:
             leader=BrokerId(record.leader),
             leader_epoch=LeaderEpoch(record.leader_epoch),
             partition_epoch=record.partition_epoch,
-            directories=tuple(map(DirectoryId, record.directories)),
+            directories=_directories(record.directories),
             elr=_brokers(record.eligible_leader_replicas or ()),
             last_known_elr=_brokers(record.last_known_elr or ()),
             adding=_brokers(record.adding_replicas),
@@ -179,25 +179,22 @@ class _Commit:
 
     def partition_change(self, record: kinds.PartitionChangeRecord) -> None:
         partitions = self._draft(record.topic_id).partitions
-        partition = partitions[record.partition_id]
-        changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}
-        for name, value in (
-            ("replicas", record.replicas),
-            ("isr", record.isr),
-            ("elr", record.eligible_leader_replicas),
-            ("last_known_elr", record.last_known_elr),
-            ("adding", record.adding_replicas),
-            ("removing", record.removing_replicas),
-            ("directories", record.directories),
-        ):
-            if value is not None:
-                changes[name] = tuple(value)
-        if record.leader != LEADER_UNCHANGED:
-            changes["leader"] = BrokerId(record.leader)
-            changes["leader_epoch"] = LeaderEpoch(partition.leader_epoch + 1)
-        if record.leader_recovery_state >= 0:
-            changes["recovery"] = record.leader_recovery_state
-        partitions[record.partition_id] = with_fields(partition, **changes)
+        was = partitions[record.partition_id]
+        led_anew = record.leader != LEADER_UNCHANGED
+        partitions[record.partition_id] = PartitionImage(
+            index=was.index,
+            replicas=was.replicas if record.replicas is None else _brokers(record.replicas),
+            isr=was.isr if record.isr is None else _brokers(record.isr),
+            leader=BrokerId(record.leader) if led_anew else was.leader,
+            leader_epoch=LeaderEpoch(was.leader_epoch + led_anew),
+            partition_epoch=was.partition_epoch + 1,
+            directories=was.directories if record.directories is None else _directories(record.directories),
+            elr=was.elr if record.eligible_leader_replicas is None else _brokers(record.eligible_leader_replicas),
+            last_known_elr=was.last_known_elr if record.last_known_elr is None else _brokers(record.last_known_elr),
+            adding=was.adding if record.adding_replicas is None else _brokers(record.adding_replicas),
+            removing=was.removing if record.removing_replicas is None else _brokers(record.removing_replicas),
+            recovery=was.recovery if record.leader_recovery_state < 0 else record.leader_recovery_state,
+        )
 
     def remove_topic(self, record: kinds.RemoveTopicRecord) -> None:
         draft = self._draft(record.topic_id)
@@ -248,7 +245,7 @@ class _Commit:
                 rack=record.rack,
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
-                directories=tuple(map(DirectoryId, record.log_dirs)),
+                directories=_directories(record.log_dirs),
             )
         )
 
@@ -259,7 +256,7 @@ class _Commit:
         if record.in_controlled_shutdown:
             changes["in_controlled_shutdown"] = True
         if record.log_dirs:
-            changes["directories"] = tuple(record.log_dirs)
+            changes["directories"] = _directories(record.log_dirs)
         self._set_broker(with_fields(self._registered(record.broker_id, record.broker_epoch), **changes))
 
     def fence(self, record: kinds.FenceBrokerRecord) -> None:
@@ -298,6 +295,10 @@ class _Commit:
 
 def _brokers(ids: Sequence[int]) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, ids))
+
+
+def _directories(ids: Sequence[bytes]) -> tuple[DirectoryId, ...]:
+    return tuple(map(DirectoryId, ids))
 
 
 def _listeners(

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId, DirectoryId
+from odradek.controller.activation import activate
+from odradek.controller.brokers import Registration, register_broker, register_controller, unfence_broker
+from odradek.controller.elections import ElectionType, elect_leaders
+from odradek.controller.producer_ids import allocate_producer_ids
+from odradek.controller.topics import TopicDefaults, create_topics
+from odradek.metadata.features import bootstrap_records
+from odradek.metadata.image import ClusterImage, FeatureRange, Listener
+from odradek.protocol.messages.p19_create_topics import CreatableTopic
+from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
+from odradek.protocol.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+
+ME = Registration(
+    broker_id=BrokerId(1),
+    cluster_id="cluster",
+    incarnation_id=b"1" * 16,
+    listeners=(Listener("PLAINTEXT", "localhost", 9092, 0),),
+    directories=(DirectoryId(b"d" * 16),),
+)
+
+
+def create(cluster, name, replication=1, partitions=1):
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replication)
+    cluster.take(create_topics(cluster.image, [topic], defaults=TopicDefaults(), rng=cluster.rng))
+
+
+def leadership(cluster, name):
+    return [(p.leader, p.isr, p.leader_epoch) for p in cluster.image.topics[name].partitions]
+
+
+def test_the_broker_epoch_is_the_offset_of_its_registration(empty):
+    before = empty.image.offset
+    assert empty.take(register_broker(empty.image, ME)) == before + 1
+    broker = empty.image.brokers[1]
+    assert (broker.broker_epoch, broker.fenced, broker.active) == (before + 1, True, False)
+    empty.take(unfence_broker(empty.image, BrokerId(1), broker.broker_epoch))
+    assert empty.image.brokers[1].active
+
+
+def test_the_same_incarnation_keeps_its_epoch_and_stays_unfenced(empty):
+    epoch = empty.take(register_broker(empty.image, ME))
+    empty.take(unfence_broker(empty.image, BrokerId(1), epoch))
+    moved = replace(ME, listeners=(Listener("PLAINTEXT", "localhost", 9999, 0),))
+    assert empty.take(register_broker(empty.image, moved)) == epoch
+    assert empty.image.brokers[1].active
+    assert empty.image.brokers[1].listeners[0].port == 9999
+
+
+def test_a_restarted_broker_leads_its_partitions_in_new_leader_epochs(cluster):
+    create(cluster, "t", partitions=2)
+    assert leadership(cluster, "t") == [(1, (1,), 0)] * 2
+    epoch = cluster.add_broker(1, unfence=False, incarnation=1)
+    assert leadership(cluster, "t") == [(-1, (1,), 1)] * 2
+    cluster.take(unfence_broker(cluster.image, BrokerId(1), epoch))
+    assert leadership(cluster, "t") == [(1, (1,), 2)] * 2
+
+
+def test_a_fenced_broker_hands_over_to_a_replica_in_sync(empty):
+    empty.add_broker(1)
+    empty.add_broker(2)
+    create(empty, "t", replication=2, partitions=2)
+    empty.add_broker(1, unfence=False, incarnation=1)
+    assert [(leader, isr) for leader, isr, _ in leadership(empty, "t")] == [(2, (2,))] * 2
+
+
+def test_registrations_that_are_refused(empty):
+    empty.take(register_broker(empty.image, ME))
+    refused = {
+        ErrorCode.INCONSISTENT_CLUSTER_ID: replace(ME, cluster_id="other"),
+        ErrorCode.INVALID_REGISTRATION: replace(ME, broker_id=BrokerId(2)),
+        ErrorCode.UNSUPPORTED_VERSION: replace(ME, features={"metadata.version": FeatureRange(1, 7)}),
+    }
+    for code, registration in refused.items():
+        with pytest.raises(KafkaError) as error:
+            register_broker(empty.image, registration)
+        assert error.value.code is code
+    for directories in ((), ME.directories * 2, (DirectoryId(bytes(16)),)):
+        with pytest.raises(KafkaError) as error:
+            register_broker(empty.image, replace(ME, directories=directories))
+        assert error.value.code is ErrorCode.INVALID_REGISTRATION
+
+
+def test_an_older_incarnation_can_no_longer_act(cluster):
+    old = cluster.image.brokers[1].broker_epoch
+    cluster.add_broker(1, incarnation=1)
+    for act in (unfence_broker, allocate_producer_ids):
+        with pytest.raises(KafkaError) as error:
+            act(cluster.image, BrokerId(1), old)
+        assert error.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_controllers_are_registered(cluster):
+    cluster.take(register_controller(cluster.image, ME))
+    assert cluster.image.controllers[1].incarnation_id == ME.incarnation_id
+
+
+def test_blocks_of_producer_ids_follow_each_other(cluster):
+    epoch = cluster.image.brokers[1].broker_epoch
+    blocks = [cluster.take(allocate_producer_ids(cluster.image, BrokerId(1), epoch)) for _ in range(3)]
+    assert blocks == [range(1000), range(1000, 2000), range(2000, 3000)]
+
+
+def test_elections_on_one_broker_are_not_needed(cluster):
+    create(cluster, "t")
+    wanted = [TopicPartitions(topic="t", partitions=[0, 9]), TopicPartitions(topic="u", partitions=[0])]
+    for election in ElectionType:
+        decision = elect_leaders(cluster.image, election, wanted)
+        assert decision.records == ()
+        assert [[p.error_code for p in r.partition_result] for r in decision.response] == [
+            [ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+            [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+        ]
+        everything = elect_leaders(cluster.image, election, None).response
+        assert [(r.topic, r.partition_result) for r in everything] == [("t", [])]
+
+
+def test_the_preferred_leader_comes_back(empty):
+    empty.add_broker(1)
+    empty.add_broker(2)
+    create(empty, "t", replication=2, partitions=1)
+    first, second = empty.image.topics["t"].partitions[0].replicas
+    empty.add_broker(first, incarnation=1)
+    wanted = [TopicPartitions(topic="t", partitions=[0])]
+    (result,) = empty.take(elect_leaders(empty.image, ElectionType.PREFERRED, wanted))
+    assert result.partition_result[0].error_code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert empty.image.topics["t"].partitions[0].leader == second
+
+
+def test_unclean_election_only_when_nobody_in_sync_is_alive(empty):
+    empty.add_broker(1)
+    empty.add_broker(2)
+    create(empty, "t", replication=2, partitions=1)
+    first, second = empty.image.topics["t"].partitions[0].replicas
+    empty.add_broker(first, incarnation=1)
+    empty.add_broker(second, incarnation=1, unfence=False)
+    wanted = [TopicPartitions(topic="t", partitions=[0])]
+    empty.take(elect_leaders(empty.image, ElectionType.UNCLEAN, wanted))
+    partition = empty.image.topics["t"].partitions[0]
+    assert (partition.leader, partition.isr, partition.recovery) == (first, (first,), 1)
+
+
+def test_an_empty_log_gets_the_bootstrap_records_in_a_transaction():
+    decision = activate(ClusterImage(cluster_id="c"), bootstrap_records())
+    assert [type(r) for r in decision.records] == [BeginTransactionRecord, FeatureLevelRecord, EndTransactionRecord]
+
+
+def test_a_transaction_left_open_is_aborted(cluster):
+    assert activate(cluster.image, bootstrap_records()).records == ()
+    left_open = replace(cluster.image, transaction=())
+    assert [type(r) for r in activate(left_open, bootstrap_records()).records] == [AbortTransactionRecord]
