@@ -1,0 +1,126 @@
+"""The four codecs of record batches, with a bound on what they may unpack to.
+
+A codec never writes past `limits.decompressed_batch_bytes_max`: the output buffer grows from a guess up to that bound
+and no further. Snappy comes raw (librdkafka) or in xerial's framing (Java); both are read, the framed one is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+
+import cramjam
+
+from odradek.base import limits
+from odradek.protocol.malformed import DecompressedTooLarge, MalformedRecords
+
+ByteSource = bytes | bytearray | memoryview
+
+
+class Codec(IntEnum):
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+# Magic, version 1, oldest compatible version 1; then blocks, each with its length in front.
+_XERIAL_MAGIC = b"\x82SNAPPY\0"
+_XERIAL_HEADER = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
+_XERIAL_BLOCK_BYTES = 32 * limits.KIB
+
+# Version 1, independent blocks (Java refuses others) of at most 64 KiB, no content checksum; the last byte checks that.
+_LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK_BYTES = 64 * limits.KIB
+_LZ4_STORED = 1 << 31
+
+_FIRST_GUESS_BYTES = 64 * limits.KIB
+_SNAPPY_EXPANSION_MAX = 64  # a two-byte element stands for at most 64 bytes
+_OUTPUT_FULL = "failed to write whole buffer"
+
+
+def decompress(codec: int, data: ByteSource) -> memoryview:
+    """Raises MalformedRecords, or DecompressedTooLarge, and nothing else."""
+    try:
+        if codec == Codec.SNAPPY:
+            return _unsnappy(memoryview(data))
+        if codec == Codec.GZIP:
+            return _growing(cramjam.gzip.decompress_into, data)
+        if codec == Codec.LZ4:
+            return _growing(cramjam.lz4.decompress_into, data)
+        if codec == Codec.ZSTD:
+            return _growing(cramjam.zstd.decompress_into, data)
+    except cramjam.DecompressionError as broken:
+        raise MalformedRecords(f"{Codec(codec).name} data is corrupt: {broken}") from broken
+    raise MalformedRecords(f"codec {codec} is unknown")
+
+
+def _growing(decompress_into: Callable[[ByteSource, bytearray], int], data: ByteSource) -> memoryview:
+    bound = limits.decompressed_batch_bytes_max
+    size = min(max(_FIRST_GUESS_BYTES, 4 * len(data)), bound)
+    while True:
+        output = bytearray(size)
+        try:
+            return memoryview(output)[: decompress_into(data, output)]
+        except cramjam.DecompressionError as refusal:
+            if str(refusal) != _OUTPUT_FULL:
+                raise
+        if size == bound:
+            raise DecompressedTooLarge(f"{len(data)} bytes unpack to more than {bound}")
+        size = min(4 * size, bound)
+
+
+def _unsnappy(data: memoryview) -> memoryview:
+    if data[:8] != _XERIAL_MAGIC:
+        return _unsnappy_block(data, limits.decompressed_batch_bytes_max)
+    output = bytearray()
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        stop = position + 4 + int.from_bytes(data[position : position + 4], "big")
+        if stop > len(data):
+            raise MalformedRecords("a snappy block is cut off")
+        output += _unsnappy_block(data[position + 4 : stop], limits.decompressed_batch_bytes_max - len(output))
+        position = stop
+    return memoryview(output)
+
+
+def _unsnappy_block(block: memoryview, bound: int) -> memoryview:
+    claimed = cramjam.snappy.decompress_raw_len(block)
+    if claimed > _SNAPPY_EXPANSION_MAX * len(block):
+        raise MalformedRecords(f"{len(block)} bytes of snappy cannot unpack to {claimed}")
+    if claimed > bound:
+        raise DecompressedTooLarge(f"{len(block)} bytes unpack to {claimed}")
+    output = bytearray(claimed)
+    return memoryview(output)[: cramjam.snappy.decompress_raw_into(block, output)]
+
+
+def compress(codec: Codec, data: ByteSource) -> bytes:
+    if codec == Codec.GZIP:
+        return bytes(cramjam.gzip.compress(data))
+    if codec == Codec.SNAPPY:
+        return b"".join([_XERIAL_HEADER, *_snappy_blocks(data)])
+    if codec == Codec.LZ4:
+        return b"".join([_LZ4_HEADER, *_lz4_blocks(data), bytes(4)])
+    if codec == Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data))
+    return bytes(data)
+
+
+def _snappy_blocks(data: ByteSource) -> Iterator[bytes]:
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        yield len(block).to_bytes(4, "big")
+        yield block
+
+
+def _lz4_blocks(data: ByteSource) -> Iterator[bytes]:
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        raw = bytes(data[start : start + _LZ4_BLOCK_BYTES])
+        packed = bytes(cramjam.lz4.compress_block(raw, store_size=False))
+        if len(packed) < len(raw):
+            yield len(packed).to_bytes(4, "little")
+            yield packed
+        else:
+            yield (len(raw) | _LZ4_STORED).to_bytes(4, "little")
+            yield raw

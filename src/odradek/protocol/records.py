@@ -1,0 +1,139 @@
+"""The records inside a batch. The broker looks at them rarely: time search, key check, its own internal topics.
+
+    length · attributes · timestamp delta · offset delta · key · value · headers; numbers are zigzag varints
+
+Whatever a client put there, reading ends: varints have at most 5 or 10 bytes, each record at least `SMALLEST_BYTES`,
+and anything else raises MalformedRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from odradek.protocol.malformed import MalformedRecords
+
+VARINT_SHIFT_MAX = 28
+VARLONG_SHIFT_MAX = 63
+SMALLEST_BYTES = 7
+
+
+class Record(NamedTuple):
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: int = -1
+    offset: int = 0
+
+
+def decode_records(
+    data: bytes, count: int, base_offset: int, last_offset_delta: int, base_timestamp: int, append_time: int | None
+) -> Iterator[Record]:
+    """The `count` records in `data`; `append_time` replaces their own timestamps."""
+    if not 0 <= count * SMALLEST_BYTES <= len(data):
+        raise MalformedRecords(f"{len(data)} bytes cannot hold {count} records")
+    position = 0
+    for _ in range(count):
+        try:
+            length, position = _varint(data, position, VARINT_SHIFT_MAX)
+            end = position + length
+            if length < 0 or end > len(data):
+                raise MalformedRecords(f"a record of {length} bytes does not fit its batch")
+            timestamp_delta, stop = _varint(data, position + 1, VARLONG_SHIFT_MAX)
+            offset_delta, stop = _varint(data, stop, VARINT_SHIFT_MAX)
+            key, stop = _sized(data, stop, end)
+            value, stop = _sized(data, stop, end)
+            header_count, stop = _varint(data, stop, VARINT_SHIFT_MAX)
+            headers, stop = _headers(data, stop, end, header_count) if header_count else ((), stop)
+        except IndexError as broken:
+            raise MalformedRecords("a record is cut off") from broken
+        if stop != end:
+            raise MalformedRecords("a record is longer or shorter than it says")
+        if not 0 <= offset_delta <= last_offset_delta:
+            raise MalformedRecords(f"a record at place {offset_delta} of a batch that ends at {last_offset_delta}")
+        timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+        yield Record(key, value, headers, timestamp, base_offset + offset_delta)
+        position = end
+    if position != len(data):
+        raise MalformedRecords(f"{len(data) - position} bytes follow the last record")
+
+
+def _headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    if not 0 <= count * 2 <= end - position:
+        raise MalformedRecords(f"{end - position} bytes cannot hold {count} headers")
+    headers = []
+    for _ in range(count):
+        name, position = _sized(data, position, end)
+        if name is None:
+            raise MalformedRecords("a header has no name")
+        value, position = _sized(data, position, end)
+        try:
+            headers.append((name.decode(), value))
+        except UnicodeDecodeError as broken:
+            raise MalformedRecords("a header's name is not UTF-8") from broken
+    return tuple(headers), position
+
+
+def _sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = _varint(data, position - 1, VARINT_SHIFT_MAX)
+    else:
+        length = (length >> 1) ^ -(length & 1)
+    if length < 0:
+        if length == -1:
+            return None, position
+        raise MalformedRecords(f"a length of {length}")
+    stop = position + length
+    if stop > end:
+        raise MalformedRecords("a key, value or header reaches past its record")
+    return data[position:stop], stop
+
+
+def _varint(data: bytes, position: int, shift_max: int) -> tuple[int, int]:
+    byte = data[position]
+    position += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte > 127:
+        if shift > shift_max:
+            raise MalformedRecords("a varint is too long")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), position
+
+
+def encode_records(records: Sequence[Record], base_timestamp: int) -> bytearray:
+    output = bytearray()
+    for offset_delta, record in enumerate(records):
+        body = bytearray(1)  # attributes, unused
+        _put_varint(body, record.timestamp - base_timestamp)
+        _put_varint(body, offset_delta)
+        _put_sized(body, record.key)
+        _put_sized(body, record.value)
+        _put_varint(body, len(record.headers))
+        for name, value in record.headers:
+            _put_sized(body, name.encode())
+            _put_sized(body, value)
+        _put_varint(output, len(body))
+        output += body
+    return output
+
+
+def _put_sized(output: bytearray, data: bytes | None) -> None:
+    if data is None:
+        output.append(1)  # -1
+    else:
+        _put_varint(output, len(data))
+        output += data
+
+
+def _put_varint(output: bytearray, value: int) -> None:
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    while value > 127:
+        output.append(value & 0x7F | 0x80)
+        value >>= 7
+    output.append(value)
