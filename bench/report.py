@@ -141,7 +141,7 @@ def svg(results: dict[str, Any]) -> str:
         top, length = number * step + 4, abs(math.log(ratio)) * scale
         start = middle if ratio >= 1 else middle - length
         colour = "#2a7f62" if ratio >= 1 else "#b5493a"
-        out.append(f'<text x="{left - 90}" y="{top + 12}" text-anchor="end">{title}</text>')
+        out.append(f'<text x="{left - 10}" y="{top + 12}" text-anchor="end">{title}</text>')
         out.append(
             f'<rect x="{start:.1f}" y="{top}" width="{max(length, 1):.1f}" height="{step - 6}" fill="{colour}"/>'
         )

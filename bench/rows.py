@@ -62,10 +62,21 @@ ROWS = [
         prototype=Prototype(throughput=2858, cpu_s_per_gb=0.349, limit_then=3092),
     ),
     produce(
-        "produce-1k-1mb-all", "the same, acks=all", unit="MB/s", record_bytes=KB, batch_bytes=MB, options={"acks": -1}
+        "produce-1k-1mb-all",
+        "produce 1 KB records, 1 MB batches, acks=all",
+        unit="MB/s",
+        record_bytes=KB,
+        batch_bytes=MB,
+        options={"acks": -1},
     ),
     produce("produce-100-1mb", "produce 100 B records, 1 MB batches, acks=1", unit="MB/s", batch_bytes=MB),
-    produce("produce-100-1mb-all", "the same, acks=all", unit="MB/s", batch_bytes=MB, options={"acks": -1}),
+    produce(
+        "produce-100-1mb-all",
+        "produce 100 B records, 1 MB batches, acks=all",
+        unit="MB/s",
+        batch_bytes=MB,
+        options={"acks": -1},
+    ),
     produce(
         "produce-1k-64kb",
         "produce 1 KB records, 64 KB batches, acks=1",
@@ -88,11 +99,18 @@ ROWS = [
         unit="requests/s",
         prototype=Prototype(throughput=81_200, cpu_us_per_request=10.8, limit_then=138_600),
     ),
-    produce("small-1-sync", "the same, 1 in flight", unit="requests/s", options={"window": 1, "spin_us": 0}),
-    produce("small-1-all", "the same, 5 in flight, acks=all", unit="requests/s", options={"acks": -1}),
+    produce(
+        "small-1-sync",
+        "one 100 B record per request, 1 connection, 1 in flight",
+        unit="requests/s",
+        options={"window": 1, "spin_us": 0},
+    ),
+    produce(
+        "small-1-all", "one 100 B record per request, 1 connection, acks=all", unit="requests/s", options={"acks": -1}
+    ),
     produce(
         "small-50",
-        "the same over 50 connections and 10 partitions, 1 in flight each",
+        "one 100 B record per request, 50 connections",
         unit="requests/s",
         options={"connections": 50, "partitions": 10, "window": 1, "spin_us": 0},
     ),
