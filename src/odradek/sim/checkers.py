@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.sim.history import History, Place, Violation
+from odradek.sim.knobs import TopicPlan
 from odradek.sim.on_disk import StoredLog, stored_logs
 
 
@@ -102,3 +103,20 @@ def check_duplicates(history: History, place: Place, final: dict[int, bytes]) ->
         if value in history.once and value in first_at:
             raise Violation(f"J3 {place} holds {value!r} at {first_at[value]} and at {offset}")
         first_at[value] = offset
+
+
+def check_jumps(history: History, topics: Mapping[str, TopicPlan]) -> None:
+    """J4: a reader's position vanishes only where something may be lost or deleted."""
+    for place, position, earliest, latest in history.jumps:
+        topic = topics[place[0]]
+        if position > latest and topic.safe:
+            raise Violation(f"J4 {place} was read up to {position} and ends at {latest}")
+        if position < earliest and not topic.shrinks:
+            raise Violation(f"J4 {place} begins at {earliest}, nothing below was ever to be deleted")
+
+
+def check_retention(retention_bytes: int, place: Place, start: int, log: StoredLog) -> None:
+    """L6: retention by size leaves at least the size."""
+    kept = sum(len(batch.data) for batch in log.batches)
+    if retention_bytes >= 0 and start > 0 and kept < retention_bytes:
+        raise Violation(f"L6 {place} keeps {kept} bytes, retention.bytes is {retention_bytes}")

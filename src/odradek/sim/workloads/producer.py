@@ -40,8 +40,8 @@ class ProducerPlan:
     batches: int
     records_max: int
     value_bytes_max: int
-    # Whether sequences survive everything that can happen in this run.
-    safe: bool
+    # By topic: whether sequences survive everything that can happen in this run.
+    safe: dict[str, bool]
 
 
 class Producer(Worker):
@@ -148,7 +148,7 @@ class Producer(Worker):
         if first is not batch:
             # One before it failed; both go again, in order.
             raise AskAgain(code.name)
-        if self.plan.safe:
+        if self.plan.safe[batch.place[0]]:
             raise Violation(f"P1 {self.name} sends {batch.place} in order and hears {code.name}")
         # The broker lost what it had acknowledged, as this topic permits. Nobody will know what became of the rest.
         self._producer_id = -1

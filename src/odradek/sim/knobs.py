@@ -1,0 +1,151 @@
+"""What differs between two seeds besides chance: sizes, delays, which faults exist at all.
+
+Drawn anew for every seed, each fault switched off in about half of them (swarm testing): a rare interplay shows only
+when something else does not cover it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from odradek.sim.history import Place
+from odradek.sim.inode import DiskKnobs
+from odradek.sim.net import NetKnobs
+
+# What the nemesis can do. The first group stops the node.
+POWER_CUTS = ("power cut", "power cut at a write", "power cut after a clean stop")
+STOPS = (*POWER_CUTS, "kill", "kill at a write", "clean stop")
+FAULTS = (*STOPS, "pause", "clog", "reset", "clock jump")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    name: str
+    partitions: int
+    configs: dict[str, str]
+    # Nothing that can happen in this run may cost it a record that was acknowledged or read.
+    safe: bool
+    # Retention may take its oldest records; at least this many bytes remain.
+    retention_bytes: int = -1
+    # Somebody asks for records to be deleted.
+    deleted_from: bool = False
+
+    @property
+    def shrinks(self) -> bool:
+        return self.deleted_from or self.retention_bytes >= 0
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return tuple((self.name, partition) for partition in range(self.partitions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    net: NetKnobs
+    disk: DiskKnobs
+    step_cost_ns: int
+    slow_call_mean_us: int
+    faults: tuple[str, ...]
+    fault_gap_mean_s: float
+    duration_s: float
+    request_timeout_s: float
+    pause_mean_s: float
+    topics: tuple[TopicPlan, ...]
+    broker: dict[str, str]
+    # Whether __consumer_offsets is synced before a commit is acknowledged, or nothing can cost it anything.
+    groups_safe: bool
+    idempotent_producers: int
+    plain_producers: int
+    group_members: int
+    batches_per_producer: int
+
+
+def draw(rng: Random) -> Knobs:
+    faults = tuple(fault for fault in FAULTS if rng.random() < 0.5)
+    syncs_all = rng.random() < 0.5
+    loses_power = any(fault in POWER_CUTS for fault in faults)
+    return Knobs(
+        net=_draw_net(rng),
+        disk=_draw_disk(rng),
+        step_cost_ns=rng.choice((0, 1_000, 20_000)),
+        slow_call_mean_us=rng.choice((10, 1_000, 30_000)),
+        faults=faults,
+        fault_gap_mean_s=rng.choice((0.3, 1.0, 3.0)),
+        duration_s=rng.choice((5.0, 10.0, 20.0)),
+        request_timeout_s=rng.choice((0.5, 2.0, 10.0)),
+        pause_mean_s=rng.choice((0.01, 0.1, 0.3)),
+        topics=_draw_topics(rng, syncs_all=syncs_all, loses_power=loses_power),
+        broker=_draw_broker(rng, syncs_all=syncs_all),
+        groups_safe=syncs_all or not loses_power,
+        idempotent_producers=rng.randrange(1, 3),
+        plain_producers=rng.randrange(0, 2),
+        group_members=rng.choice((0, 0, 2, 3)),
+        batches_per_producer=rng.choice((20, 60, 150)),
+    )
+
+
+def _draw_net(rng: Random) -> NetKnobs:
+    return NetKnobs(
+        delay_min_us=rng.choice((10, 500)),
+        delay_mean_us=rng.choice((50, 1_000, 20_000)),
+        quantum_us=rng.choice((1, 1_000)),
+        piece_bytes_max=rng.choice((100, 1_500, 65_536)),
+        window_bytes=rng.choice((2_000, 65_536)),
+        straggle=rng.choice((0.0, 0.0, 0.01)),
+    )
+
+
+def _draw_disk(rng: Random) -> DiskKnobs:
+    return DiskKnobs(
+        sector_bytes=rng.choice((512, 512, 4096)),
+        survival=rng.choice((0.0, 0.3, 0.7, 1.0)),
+        short_write=rng.choice((0.0, 0.0, 0.05)),
+    )
+
+
+def _draw_topics(rng: Random, *, syncs_all: bool, loses_power: bool) -> tuple[TopicPlan, ...]:
+    segment_bytes = rng.choice((3_000, 10_000, 1 << 20))
+    sizes = {
+        "internal.segment.bytes": str(segment_bytes),
+        "index.interval.bytes": rng.choice(("0", "300", "4096")),
+        "segment.index.bytes": rng.choice(("48", "1024")),
+        "file.delete.delay.ms": rng.choice(("0", "2000")),
+    }
+    retention_bytes = rng.choice((4_000, 20_000))
+    return (
+        TopicPlan(name="loose", partitions=rng.randrange(1, 3), configs=sizes, safe=syncs_all or not loses_power),
+        TopicPlan(name="firm", partitions=1, configs={**sizes, "flush.messages": "1"}, safe=True),
+        TopicPlan(
+            name="cut-short",
+            partitions=1,
+            configs={**sizes, "retention.bytes": str(retention_bytes)},
+            safe=syncs_all or not loses_power,
+            retention_bytes=retention_bytes,
+        ),
+        TopicPlan(
+            name="trimmed",
+            partitions=1,
+            configs={**sizes, "flush.messages": "1"},
+            safe=True,
+            deleted_from=True,
+        ),
+    )
+
+
+def _draw_broker(rng: Random, *, syncs_all: bool) -> dict[str, str]:
+    settings = {
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "2",
+        "offsets.topic.segment.bytes": rng.choice(("2000", "100000")),
+        "group.min.session.timeout.ms": "1000",
+        "group.initial.rebalance.delay.ms": rng.choice(("0", "500")),
+        "log.flush.offset.checkpoint.interval.ms": rng.choice(("200", "60000")),
+        "log.flush.start.offset.checkpoint.interval.ms": rng.choice(("200", "60000")),
+        "log.retention.check.interval.ms": rng.choice(("500", "300000")),
+    }
+    if syncs_all:
+        settings["log.flush.interval.messages"] = "1"
+    elif rng.random() < 0.5:
+        settings["log.flush.interval.ms"] = "300"
+    return settings

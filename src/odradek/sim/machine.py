@@ -1,0 +1,139 @@
+"""The machine that a node runs on: boots it, cuts its power, kills it, stops it, and keeps its disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from odradek.base.ports import Ports
+from odradek.node.build import Node, build_node
+from odradek.node.config import NodeConfig
+from odradek.sim.checkers import RecoveryWatch
+from odradek.sim.disk import SimDisk
+from odradek.sim.knobs import Knobs
+from odradek.sim.loop import Host, SimLoop
+from odradek.sim.net import SimNet
+from odradek.sim.on_disk import StoredLog
+from odradek.sim.ports import SimClock, SimSpawner
+from odradek.sim.randomness import SimRng, Streams
+
+ADDRESS = ("10.0.0.1", 9092)
+
+
+class Machine:
+    """`incarnation` counts the boots. `on_serving` is called each time that a node opens its doors."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        net: SimNet,
+        streams: Streams,
+        knobs: Knobs,
+        on_serving: Callable[[int, dict[str, StoredLog]], None],
+    ) -> None:
+        self._loop = loop
+        self._net = net
+        self._streams = streams
+        self._knobs = knobs
+        self._on_serving = on_serving
+        self._config = NodeConfig.parse({**knobs.broker, "listeners": f"PLAINTEXT://{ADDRESS[0]}:{ADDRESS[1]}"})
+        self.disk = SimDisk(streams.stream("disk"), knobs.disk)
+        self.clock = SimClock(loop)
+        self.recovery = RecoveryWatch()
+        # Directories whose loss is nobody's fault: their topic was being deleted.
+        self.forgiven: Mapping[str, bool] = {}
+        self.host: Host | None = None
+        self._dead: Host | None = None
+        self.node: Node | None = None
+        self.incarnation = 0
+        self.serving = asyncio.Event()
+        net.on_listen = self._listens
+
+    def boot(self) -> None:
+        if self._dead is not None:
+            self._net.host_returned(self._dead)
+            self._dead = None
+        self.incarnation += 1
+        self.host = host = Host(f"node.{self.incarnation}")
+        slow = self._streams.stream(f"slow calls {self.incarnation}")
+        ports = Ports(
+            clock=self.clock,
+            rng=SimRng(self._streams.stream(f"node {self.incarnation}")),
+            disk=self.disk.mount(),
+            net=self._net.of(host),
+            spawner=SimSpawner(self._loop, host, slow, self._knobs.slow_call_mean_us),
+        )
+        self._loop.note(f"node boots for the {self.incarnation}. time")
+        with self._loop.on(host):
+            ports.spawner.spawn("start", self._start(ports))
+
+    async def _start(self, ports: Ports) -> None:
+        self.node = build_node(self._config, ports)
+        await self.node.start()
+
+    def _listens(self, host: Host) -> None:
+        if host is self.host:
+            self._on_serving(self.incarnation, self.recovery.serving(self.disk.files(), self.forgiven))
+            self._loop.note("node serves")
+            self.serving.set()
+
+    # Four ways to go down. A later `boot` brings it up again.
+
+    def lose_power(self) -> None:
+        self._loop.note("power is cut")
+        self.recovery.stopping(self.disk.files(), self.disk.synced_files(), power_cut=True)
+        host = self._gone()
+        self.disk.power_cut()
+        self._net.host_lost_power(host)
+
+    def kill(self) -> None:
+        self._loop.note("node is killed")
+        self.recovery.stopping(self.disk.files(), self.disk.synced_files(), power_cut=False)
+        host = self._gone()
+        self.disk.kill()
+        self._net.host_killed(host)
+
+    async def stop_cleanly(self, *, then_lose_power: bool) -> None:
+        """After a clean stop everything is safe, whatever the topic's settings."""
+        host, node = self.host, self.node
+        if host is None or node is None or not self.serving.is_set():
+            return
+        with self._loop.on(host):
+            stopping = self._loop.create_task(node.stop(), name="stop")
+        while not stopping.done():
+            if not host.alive:
+                return
+            await asyncio.sleep(0.01)
+        stopping.result()
+        files = self.disk.files()
+        self.recovery.stopping(files, files, power_cut=then_lose_power)
+        self._loop.note("node stopped cleanly")
+        self._gone()
+        if then_lose_power:
+            self.disk.power_cut()
+        else:
+            self.disk.kill()
+        self._net.host_killed(host)
+
+    def cut_at_operation(self, count: int, go_down: Callable[[], None]) -> None:
+        """Go down in the middle of things: before the `count`th operation from now that changes the disk."""
+        mounted = self.disk.mounted
+        if mounted is None:
+            return
+        target = mounted.operations + count
+
+        def perhaps(_what: str) -> None:
+            if mounted.operations >= target:
+                go_down()
+
+        mounted.before_change = perhaps
+
+    def _gone(self) -> Host:
+        host = self.host
+        if host is None:
+            raise RuntimeError("the machine is down already")
+        self._loop.cut(host)
+        self._dead = host
+        self.host = self.node = None
+        self.serving.clear()
+        return host

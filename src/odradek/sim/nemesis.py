@@ -1,0 +1,82 @@
+"""The one who breaks things, at moments drawn from the seed."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from odradek.sim.knobs import Knobs
+from odradek.sim.loop import SECOND_NS, Host, SimLoop
+from odradek.sim.machine import Machine
+from odradek.sim.net import SimNet
+
+
+class Nemesis:
+    def __init__(self, loop: SimLoop, net: SimNet, machine: Machine, knobs: Knobs, rng: Random) -> None:
+        self._loop = loop
+        self._net = net
+        self._machine = machine
+        self._knobs = knobs
+        self._rng = rng
+        self.fired: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Until the run's time is over; leaves the node up and the network open."""
+        ends_at = self._loop.time() + self._knobs.duration_s
+        while self._loop.time() < ends_at:
+            await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.fault_gap_mean_s)
+            if self._machine.host is None:
+                self._machine.boot()
+            elif self._knobs.faults:
+                await self._break(self._rng.choice(self._knobs.faults), self._machine.host)
+        if self._machine.host is None:
+            self._machine.boot()
+
+    async def _break(self, fault: str, host: Host) -> None:
+        machine = self._machine
+        self.fired[fault] = self.fired.get(fault, 0) + 1
+        match fault:
+            case "power cut":
+                machine.lose_power()
+                await self._stay_down()
+            case "power cut at a write":
+                machine.cut_at_operation(self._operations(), machine.lose_power)
+            case "kill":
+                machine.kill()
+                await self._stay_down()
+            case "kill at a write":
+                machine.cut_at_operation(self._operations(), machine.kill)
+            case "clean stop":
+                await machine.stop_cleanly(then_lose_power=False)
+            case "power cut after a clean stop":
+                await machine.stop_cleanly(then_lose_power=True)
+            case "pause":
+                self._loop.note("node pauses")
+                self._loop.pause(host)
+                await asyncio.sleep(self._rng.expovariate(1.0) * 2)
+                self._loop.resume(host)
+                self._loop.note("node goes on")
+            case "clog":
+                self._net.clog(host, int(self._rng.expovariate(1.0) * SECOND_NS))
+            case "reset":
+                self._net.reset_one()
+            case "clock jump":
+                machine.clock.wall_offset_ms += self._rng.randrange(-10_000, 10_000)
+
+    def _operations(self) -> int:
+        return self._rng.choice((1, 3, 10, 50, 200))
+
+    async def _stay_down(self) -> None:
+        await asyncio.sleep(self._rng.expovariate(1.0) * 0.5)
+        if self._machine.host is None:
+            self._machine.boot()
+            if self._rng.random() < 0.3 and self._knobs.faults:
+                self._hit_recovery()
+
+    def _hit_recovery(self) -> None:
+        """Once more while it is still getting up."""
+        machine = self._machine
+        if "power cut at a write" in self._knobs.faults:
+            machine.cut_at_operation(self._operations(), machine.lose_power)
+        elif "kill at a write" in self._knobs.faults:
+            machine.cut_at_operation(self._operations(), machine.kill)

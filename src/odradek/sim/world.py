@@ -1,0 +1,195 @@
+"""One run: a seed becomes a machine, a network, clients and a nemesis; in the end the promises are checked."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from odradek.sim.checkers import check_duplicates, check_jumps, check_retention, check_sightings
+from odradek.sim.client import ClientHost
+from odradek.sim.history import History, Place, Violation
+from odradek.sim.knobs import Knobs, TopicPlan, draw
+from odradek.sim.loop import Host, SimLoop, SimulationFailed
+from odradek.sim.machine import ADDRESS, Machine
+from odradek.sim.nemesis import Nemesis
+from odradek.sim.net import SimNet
+from odradek.sim.on_disk import StoredLog, stored_logs
+from odradek.sim.ports import SimClock
+from odradek.sim.randomness import Streams
+from odradek.sim.workloads.admin import IdCollector, RecordDeleter, TopicChurn, TopicSetter
+from odradek.sim.workloads.consumer import Consumer, FinalReader
+from odradek.sim.workloads.group_member import GroupMember, GroupPlan
+from odradek.sim.workloads.producer import Producer, ProducerPlan
+from odradek.sim.workloads.worker import Errand, Worker
+
+# Once the faults are over: how long everything begun may take to come to an end.
+SETTLING_S = 120.0
+
+Story = Callable[[int, str, str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    seed: int
+    knobs: Knobs
+    problem: Exception | None
+    digest: str
+    steps: int
+    simulated_s: float
+    acked_records: int
+    polled_records: int
+    boots: int
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+class World:
+    def __init__(self, seed: int, knobs: Knobs | None = None, story: Story | None = None) -> None:
+        self.seed = seed
+        self._streams = streams = Streams(seed)
+        self.knobs = knobs or draw(streams.stream("knobs"))
+        self.loop = SimLoop(  # type: ignore[abstract]  # what is missing must raise
+            streams.stream("schedule"), step_cost_ns=self.knobs.step_cost_ns
+        )
+        self.loop.story = story
+        self.net = SimNet(self.loop, streams.stream("network"), self.knobs.net)
+        self.history = History()
+        self.machine = Machine(self.loop, self.net, streams, self.knobs, self._serving)
+        self.nemesis = Nemesis(self.loop, self.net, self.machine, self.knobs, streams.stream("nemesis"))
+        self._closing = asyncio.Event()
+        self._groups: list[GroupPlan] = []
+
+    def run(self) -> Outcome:
+        """Raises nothing: what went wrong is in the outcome."""
+        problem: Exception | None = None
+        gc.disable()  # a collection at a moment of its own choosing would run finalisers in the middle of the run
+        try:
+            self.loop.run_until_complete(self._live())
+        except (Violation, SimulationFailed) as found:
+            problem = found
+        finally:
+            self.loop.close()
+            gc.enable()
+        return Outcome(
+            seed=self.seed,
+            knobs=self.knobs,
+            problem=problem,
+            digest=self.loop.digest(),
+            steps=self.loop.steps,
+            simulated_s=self.loop.time(),
+            acked_records=self.history.acked_records,
+            polled_records=self.history.polled_records,
+            boots=self.machine.incarnation,
+            faults={**self.nemesis.fired, **self.net.faults, **self.machine.disk.faults},
+        )
+
+    async def _live(self) -> None:
+        self.machine.boot()
+        setter = TopicSetter(
+            "setter",
+            self._errand("setter"),
+            {topic.name: (topic.partitions, topic.configs) for topic in self.knobs.topics},
+        )
+        await self._finish([self._start(setter)], "the topics were not created")
+        workers = [self._start(worker) for worker in self._workers()]
+        await self.nemesis.run()
+        self._closing.set()
+        self.loop.note("the faults are over")
+        await self._finish(workers, "a client did not come to an end")
+        await self._final_check()
+
+    def _workers(self) -> list[Worker]:
+        knobs = self.knobs
+        places = tuple(place for topic in knobs.topics for place in topic.places)
+        workers: list[Worker] = [
+            *(self._producer(f"sure{index}", places, idempotent=True) for index in range(knobs.idempotent_producers)),
+            *(self._producer(f"plain{index}", places, idempotent=False) for index in range(knobs.plain_producers)),
+        ]
+        for index, in_session in enumerate((False, True)):
+            name = f"reader{index}"
+            workers.append(Consumer(name, self._errand(name), places, in_session=in_session))
+        if knobs.group_members:
+            safe_places = tuple(
+                place for topic in knobs.topics for place in topic.places if topic.safe and not topic.shrinks
+            )
+            group = GroupPlan("readers", safe_places, knobs.groups_safe)
+            self._groups.append(group)
+            for index in range(knobs.group_members):
+                name = f"member{index}"
+                workers.append(GroupMember(name, self._errand(name), group))
+        trimmed = tuple(place for topic in knobs.topics if topic.deleted_from for place in topic.places)
+        workers.append(RecordDeleter("deleter", self._errand("deleter"), trimmed))
+        workers.append(TopicChurn("churn", self._errand("churn")))
+        workers.append(IdCollector("ids", self._errand("ids")))
+        return workers
+
+    def _producer(self, name: str, places: tuple[Place, ...], *, idempotent: bool) -> Producer:
+        errand = self._errand(name)
+        plan = ProducerPlan(
+            places=places,
+            idempotent=idempotent,
+            acks=-1 if idempotent else errand.rng.choice((1, -1)),
+            batches=self.knobs.batches_per_producer,
+            records_max=errand.rng.choice((1, 5)),
+            value_bytes_max=errand.rng.choice((30, 200)),
+            safe={topic.name: topic.safe and not topic.shrinks for topic in self.knobs.topics},
+        )
+        return Producer(name, errand, plan)
+
+    def _errand(self, name: str) -> Errand:
+        host = Host(name)
+        return Errand(
+            client=ClientHost(self.net, host, ADDRESS, lambda: self.machine.incarnation),
+            rng=self._streams.stream(name),
+            clock=SimClock(self.loop),
+            history=self.history,
+            closing=self._closing,
+            request_timeout_s=self.knobs.request_timeout_s,
+            pause_mean_s=self.knobs.pause_mean_s,
+        )
+
+    def _start(self, worker: Worker) -> asyncio.Task[None]:
+        with self.loop.on(worker.errand.client.host):
+            task = self.loop.create_task(worker.run(), name=worker.name)
+        task.add_done_callback(self._complain)
+        return task
+
+    def _complain(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self.loop.failures.append(problem)
+
+    async def _finish(self, tasks: list[asyncio.Task[None]], complaint: str) -> None:
+        ends_at = self.loop.time() + SETTLING_S
+        for task in tasks:
+            while not task.done():
+                if self.loop.time() > ends_at:
+                    raise Violation(f"V2 {complaint}: {task.get_name()} is still at work")
+                await asyncio.sleep(0.1)
+
+    def _serving(self, incarnation: int, logs: dict[str, StoredLog]) -> None:
+        self.history.ends_at_start[incarnation] = {
+            place: logs[f"{place[0]}-{place[1]}"].end
+            for topic in self.knobs.topics
+            for place in topic.places
+            if f"{place[0]}-{place[1]}" in logs
+        }
+
+    async def _final_check(self) -> None:
+        places = tuple(place for topic in self.knobs.topics for place in topic.places)
+        reader = FinalReader("last", self._errand("last"), places)
+        await self._finish([self._start(reader)], "the last reader found no end")
+        logs = stored_logs(self.machine.disk.files())
+        for topic in self.knobs.topics:
+            for place in topic.places:
+                self._check_partition(topic, place, reader.starts[place], reader.content[place])
+                check_retention(topic.retention_bytes, place, reader.starts[place], logs[f"{place[0]}-{place[1]}"])
+        check_jumps(self.history, {topic.name: topic for topic in self.knobs.topics})
+
+    def _check_partition(self, topic: TopicPlan, place: Place, start: int, content: dict[int, bytes]) -> None:
+        asked = self.history.deleted_below.get(place, 0)
+        if start > asked and topic.retention_bytes < 0:
+            raise Violation(f"L6 {place} begins at {start}, nobody asked for more than {asked}")
+        self.history.deletes_below(place, start)
+        check_sightings(self.history, place, content, safe=topic.safe)
+        check_duplicates(self.history, place, content)
