@@ -1,0 +1,155 @@
+"""A checker that never complains proves nothing: each is shown a lie."""
+
+import pytest
+
+from odradek.sim import records
+from odradek.sim.checkers import RecoveryWatch, check_duplicates, check_jumps, check_retention, check_sightings
+from odradek.sim.history import History, Violation
+from odradek.sim.knobs import TopicPlan
+from odradek.sim.on_disk import stored_logs
+
+PLACE = ("orders", 0)
+
+
+def _history(*sightings, ends=None):
+    history = History()
+    for incarnation, offset, value, acked in sightings:
+        history.sends(PLACE, [value], once=True)
+        if acked:
+            history.acknowledged(incarnation, PLACE, offset, [value])
+        else:
+            history.polled(incarnation, PLACE, [(offset, value)])
+    for incarnation, end in (ends or {}).items():
+        history.ends_at_start[incarnation] = {PLACE: end}
+    return history
+
+
+def test_a_lost_write():
+    history = _history((1, 0, b"a", True), ends={1: 0})
+    check_sightings(history, PLACE, {0: b"a"}, safe=False)
+    with pytest.raises(Violation, match=r"^J1"):
+        check_sightings(history, PLACE, {}, safe=False)
+
+
+def test_what_a_power_cut_may_take_depends_on_the_topic():
+    lost = _history((1, 0, b"a", True), (1, 1, b"b", True), (2, 1, b"c", True), ends={1: 0, 2: 1})
+    final = {0: b"a", 1: b"c"}
+    check_sightings(lost, PLACE, final, safe=False)
+    with pytest.raises(Violation, match=r"^J1"):
+        check_sightings(lost, PLACE, final, safe=True)
+
+
+def test_a_late_answer_of_an_earlier_life_is_judged_by_that_life():
+    history = _history((2, 1, b"c", True), (1, 1, b"b", True), ends={1: 0, 2: 1})
+    check_sightings(history, PLACE, {1: b"c"}, safe=False)
+
+
+def test_one_offset_with_two_values():
+    with pytest.raises(Violation, match=r"^J2"):
+        check_sightings(_history((1, 0, b"a", True), (1, 0, b"b", False)), PLACE, {0: b"a"}, safe=True)
+
+
+def test_what_was_deleted_on_purpose_is_not_missed():
+    history = _history((1, 0, b"a", True), ends={1: 0})
+    history.deletes_below(PLACE, 1)
+    check_sightings(history, PLACE, {}, safe=True)
+
+
+def test_a_duplicate():
+    history = _history((1, 0, b"a", True))
+    with pytest.raises(Violation, match=r"^J3"):
+        check_duplicates(history, PLACE, {0: b"a", 1: b"a"})
+
+
+def test_a_value_out_of_nowhere():
+    with pytest.raises(Violation, match=r"^J5"):
+        History().polled(1, PLACE, [(0, b"phantom")])
+
+
+def test_a_producer_id_given_twice():
+    history = History()
+    history.given_producer_id(7, "a")
+    with pytest.raises(Violation, match=r"^P3"):
+        history.given_producer_id(7, "b")
+
+
+def test_a_position_that_vanished():
+    history = History()
+    history.jumped(PLACE, 9, 0, 5)
+    plan = TopicPlan(name="orders", partitions=1, configs={}, safe=False)
+    check_jumps(history, {"orders": plan})
+    firm = TopicPlan(name="orders", partitions=1, configs={}, safe=True)
+    with pytest.raises(Violation, match=r"^J4"):
+        check_jumps(history, {"orders": firm})
+    history.jumps = [(PLACE, 1, 3, 5)]
+    with pytest.raises(Violation, match=r"^J4"):
+        check_jumps(history, {"orders": plan})
+
+
+def _batch(offset, *values):
+    encoded = bytearray(records.encode(values, 1000))
+    encoded[:8] = offset.to_bytes(8, "big")
+    return bytes(encoded)
+
+
+def _log_name(offset):
+    return f"orders-0/{offset:020d}.log"
+
+
+ONE, TWO, THREE = _batch(0, b"a"), _batch(1, b"b", b"c"), _batch(3, b"d")
+
+
+def test_a_stored_log_ends_at_the_first_tear_or_hole():
+    assert stored_logs({_log_name(0): ONE + TWO, _log_name(3): THREE})["orders-0"].end == 4
+    assert stored_logs({_log_name(0): ONE + TWO[:-1], _log_name(3): THREE})["orders-0"].end == 1
+    assert stored_logs({_log_name(0): ONE, _log_name(3): THREE})["orders-0"].end == 1
+    assert stored_logs({_log_name(0): ONE + bytes(200)})["orders-0"].end == 1
+    flipped = bytearray(ONE + TWO)
+    flipped[-1] ^= 1
+    assert stored_logs({_log_name(0): bytes(flipped)})["orders-0"].end == 1
+
+
+def test_records_round_trip():
+    (batch,) = records.whole_batches(_batch(40, b"", b"x" * 300))
+    assert batch.records() == [(40, b""), (41, b"x" * 300)]
+
+
+def _recover(before, synced, after, *, power_cut):
+    watch = RecoveryWatch()
+    watch.stopping({_log_name(0): before}, {_log_name(0): synced}, power_cut=power_cut)
+    watch.serving({_log_name(0): after}, {})
+
+
+def test_a_power_cut_may_take_only_what_was_not_synced():
+    _recover(ONE + TWO, ONE, ONE, power_cut=True)
+    _recover(ONE + TWO, ONE, ONE + TWO, power_cut=True)
+    with pytest.raises(Violation, match=r"^L2 .* was safe"):
+        _recover(ONE + TWO, ONE + TWO, ONE, power_cut=True)
+
+
+def test_a_kill_may_take_nothing():
+    with pytest.raises(Violation, match=r"^L2 .* was safe"):
+        _recover(ONE + TWO, ONE, ONE, power_cut=False)
+
+
+def test_recovery_invents_nothing():
+    with pytest.raises(Violation, match=r"^L2 .* ever written"):
+        _recover(ONE, ONE, ONE + TWO, power_cut=True)
+    with pytest.raises(Violation, match=r"^L2 .* another batch"):
+        _recover(ONE + TWO, ONE, ONE + _batch(1, b"x", b"y"), power_cut=True)
+
+
+def test_a_second_stop_during_recovery_counts_as_well():
+    watch = RecoveryWatch()
+    watch.stopping({_log_name(0): ONE + TWO}, {_log_name(0): ONE}, power_cut=False)
+    watch.stopping({_log_name(0): ONE + TWO}, {_log_name(0): ONE + TWO}, power_cut=True)
+    with pytest.raises(Violation, match=r"^L2"):
+        watch.serving({_log_name(0): ONE}, {})
+
+
+def test_retention_by_size_leaves_the_size():
+    log = stored_logs({_log_name(3): THREE})["orders-0"]
+    check_retention(10, PLACE, 3, log)
+    check_retention(-1, PLACE, 3, log)
+    with pytest.raises(Violation, match=r"^L6"):
+        check_retention(10_000, PLACE, 3, log)
