@@ -72,8 +72,9 @@ class Desk:
 @contextlib.asynccontextmanager
 async def served(**bounds):
     desk = Desk()
-    listener = ClientListener(TcpNet(), desk.handle, ConnectionLimits(**bounds))
-    await listener.start("127.0.0.1", 0)
+    listener = ClientListener(TcpNet(), ConnectionLimits(**bounds))
+    await listener.bind("127.0.0.1", 0)
+    listener.serve(desk.handle)
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     try:
         yield desk, listener, reader, writer
@@ -302,5 +303,21 @@ def test_an_idle_connection_owns_no_buffer(run):
             assert connection._backlog is None
             assert connection._out == []
             assert sum(len(kept) for kept in listener.frame_pool._free.values()) == 1
+
+    run(scenario())
+
+
+def test_what_arrives_before_the_node_serves_is_answered_afterwards(run):
+    async def scenario():
+        desk = Desk()
+        listener = ClientListener(TcpNet(), ConnectionLimits())
+        await listener.bind("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writer.write(request(1, b"early"))
+        await only_connection(listener)
+        listener.serve(desk.handle)
+        await expect(reader, reply(1, b"early"))
+        writer.close()
+        await listener.stop()
 
     run(scenario())

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _length_at = Struct(">i").unpack_from
 
 # Why a connection reads nothing more for now, as bits.
-PARKED, UNSENT, ENDING = 1, 2, 4
+PARKED, UNSENT, ENDING, EARLY = 1, 2, 4, 8
 
 
 class Slot:
@@ -81,7 +81,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._blocker: Slot | None = None
         self._out: Parts = []
         self._in_turn = False
-        self._stopped = 0
+        self._stopped = 0 if listener.serving else EARLY
         self._reading = True
         self._choked = False
         self._lost = False
@@ -94,6 +94,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.client_host = peer[0] if peer else ""
         self._listener.made(self)
+        if self._stopped:
+            self._settle()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._lost = True
@@ -185,6 +187,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._go(PARKED)
 
     # What the listener calls
+
+    def serve(self) -> None:
+        self._go(EARLY)
 
     @property
     def answered(self) -> bool:

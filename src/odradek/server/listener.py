@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from odradek.base import limits
+from odradek.base.invariants import InvariantBroken
 from odradek.base.ports import Listener, Net
 from odradek.server.connection import ClientConnection
 from odradek.server.frames import FramePool
@@ -30,9 +31,12 @@ class ConnectionLimits:
 
 
 class ClientListener:
-    def __init__(self, net: Net, handle: FrameSink, bounds: ConnectionLimits) -> None:
+    """Binds first and serves later: a node must know its port before it can register, and register before it serves."""
+
+    def __init__(self, net: Net, bounds: ConnectionLimits) -> None:
         self.net = net
-        self.handle = handle
+        self.handle: FrameSink = _not_serving
+        self.serving = False
         self.request_bytes_min = limits.request_bytes_min
         self.request_bytes_max = bounds.request_bytes_max
         self.unsent_bytes_max = bounds.unsent_bytes_max
@@ -57,9 +61,16 @@ class ClientListener:
     def connection_count(self) -> int:
         return len(self._connections)
 
-    async def start(self, host: str, port: int) -> None:
+    async def bind(self, host: str, port: int) -> None:
+        """Clients may connect from now on; nothing of theirs is read before `serve`."""
         self._listener = await self.net.listen(host, port, lambda: ClientConnection(self))
         self._schedule_sweep()
+
+    def serve(self, handle: FrameSink) -> None:
+        self.handle = handle
+        self.serving = True
+        for connection in list(self._connections):
+            connection.serve()
 
     async def stop_accepting(self) -> None:
         if self._listener is not None:
@@ -99,3 +110,7 @@ class ClientListener:
             if self.idle_turn - connection.last_turn > SWEEPS_PER_IDLE_TIME:
                 connection.abort()
         self._schedule_sweep()
+
+
+def _not_serving(_connection: ClientConnection, _frame: memoryview, _position: int, _end: int) -> Parts | None:
+    raise InvariantBroken("a frame was read before the listener served")
