@@ -15,6 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log.appended import RecordsRefused
 from odradek.protocol.produce import (
     ProducedTopic,
     ProduceOutcome,
@@ -74,7 +75,8 @@ def _refused(topic: ProducedTopic, refusal: KafkaError) -> list[ProduceOutcome]:
 
 
 def _failed(index: int, refusal: KafkaError) -> ProduceOutcome:
-    return ProduceOutcome(index, refusal.code, error_message=refusal.message or None)
+    records = refusal.records if isinstance(refusal, RecordsRefused) else ()
+    return ProduceOutcome(index, refusal.code, error_message=refusal.message or None, record_errors=records)
 
 
 def _append_topic(ctx: RequestContext, topic: ProducedTopic, acks: int, waits: list[Wait]) -> list[ProduceOutcome]:

@@ -1,0 +1,165 @@
+"""Fetch sessions: who gets one, what an incremental reply names, and when one ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base import limits
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from odradek.replication.partition import PartitionRead
+from odradek.server.fetch_sessions import EVICTABLE_AFTER_MS, FetchSessions
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.now_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+
+class Counting:
+    """Ids in order, with one collision on the way."""
+
+    def __init__(self) -> None:
+        self._next = iter([10, 11, 11, *range(12, 10_000)])
+
+    def below(self, bound: int) -> int:
+        return next(self._next)
+
+
+@pytest.fixture
+def clock():
+    return HandClock()
+
+
+@pytest.fixture
+def sessions(clock):
+    return FetchSessions(2, clock, Counting())
+
+
+def request(session_id=0, epoch=0, partitions=(), forgotten=(), offset=0):
+    wanted = FetchRequest()
+    wanted.session_id = session_id
+    wanted.session_epoch = epoch
+    wanted.topics = [FetchTopic("t", [FetchPartition(index, -1, offset, -1, -1, 1000) for index in partitions])]
+    wanted.forgotten = [ForgottenTopic("t", list(forgotten))]
+    return wanted
+
+
+def read(high_watermark=5, region=None, error=ErrorCode.NONE, log_start_offset=0):
+    return PartitionRead(error, region, high_watermark, high_watermark, log_start_offset)
+
+
+def named(plan, reads):
+    """Partitions that the reply names, when partition i reads as reads(i)."""
+    return [w.fetch.partition for w in plan.wanted if plan.answers(w, reads(w.fetch.partition))]
+
+
+def refusal(sessions, *args, **kwargs):
+    with pytest.raises(KafkaError) as refused:
+        sessions.plan(*args, **kwargs)
+    return refused.value.code
+
+
+def test_without_a_session_everything_is_named_each_time(sessions):
+    for _ in range(2):
+        plan = sessions.plan(request(0, -1, [0, 1]), by_topic_id=False)
+        assert plan.session_id == 0
+        assert named(plan, lambda _: read()) == [0, 1]
+    assert len(sessions) == 0
+
+
+def test_an_incremental_reply_names_only_what_changed(sessions):
+    first = sessions.plan(request(0, 0, [0, 1, 2]), by_topic_id=False)
+    assert named(first, lambda _: read()) == [0, 1, 2]
+    session_id = first.session_id
+    assert session_id
+
+    same = sessions.plan(request(session_id, 1), by_topic_id=False)
+    assert [w.fetch.partition for w in same.wanted] == [0, 1, 2]
+    assert named(same, lambda _: read()) == []
+
+    changed = sessions.plan(request(session_id, 2), by_topic_id=False)
+    reads = {0: read(high_watermark=6), 1: read(), 2: read(log_start_offset=1)}
+    assert named(changed, reads.__getitem__) == [0, 2]
+
+
+def test_partitions_that_got_records_go_to_the_end(sessions):
+    session_id = sessions.plan(request(0, 0, [0, 1, 2]), by_topic_id=False).session_id
+    plan = sessions.plan(request(session_id, 1), by_topic_id=False)
+    named(plan, lambda index: read(region=object() if index == 0 else None))
+    plan = sessions.plan(request(session_id, 2), by_topic_id=False)
+    assert [w.fetch.partition for w in plan.wanted] == [1, 2, 0]
+
+
+def test_an_error_is_named_always_and_its_end_once(sessions):
+    session_id = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    answers = []
+    for epoch, result in enumerate(
+        [read(), read(-1, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, log_start_offset=-1)] * 2 + [read()] * 2, start=1
+    ):
+        answers.append(named(sessions.plan(request(session_id, epoch), by_topic_id=False), lambda _: result))  # noqa: B023
+    assert answers == [[0], [0], [0], [0], [0], []]
+
+
+def test_partitions_are_added_changed_and_forgotten(sessions):
+    session_id = sessions.plan(request(0, 0, [0, 1]), by_topic_id=False).session_id
+    plan = sessions.plan(request(session_id, 1, [1, 2], forgotten=[0], offset=7), by_topic_id=False)
+    assert [(w.fetch.partition, w.fetch.fetch_offset) for w in plan.wanted] == [(1, 7), (2, 7)]
+
+
+def test_a_session_left_without_partitions_ends(sessions):
+    session_id = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    plan = sessions.plan(request(session_id, 1, forgotten=[0]), by_topic_id=False)
+    assert (plan.session_id, plan.wanted) == (0, [])
+    assert len(sessions) == 0
+
+
+def test_refusals_name_what_is_wrong_with_the_session(sessions):
+    session_id = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    assert refusal(sessions, request(session_id + 1, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert refusal(sessions, request(session_id, 2), by_topic_id=False) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert refusal(sessions, request(session_id, 1), by_topic_id=True) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert sessions.plan(request(session_id, 1), by_topic_id=False).session_id == session_id
+
+
+def test_epochs_wrap_to_one(sessions):
+    session_id = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    sessions._sessions[session_id].epoch = 2**31 - 1
+    sessions.plan(request(session_id, 2**31 - 1), by_topic_id=False)
+    assert sessions.plan(request(session_id, 1), by_topic_id=False).session_id == session_id
+
+
+def test_a_session_is_closed_and_replaced_on_request(sessions):
+    first = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    second = sessions.plan(request(first, 0, [0]), by_topic_id=False).session_id
+    assert second not in (0, first)
+    assert len(sessions) == 1
+    assert sessions.plan(request(second, -1, [0]), by_topic_id=False).session_id == 0
+    assert len(sessions) == 0
+
+
+def test_a_full_cache_gives_up_only_what_is_long_unused(sessions, clock):
+    first = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    clock.now_ms += 1
+    second = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    clock.now_ms += EVICTABLE_AFTER_MS
+    sessions.plan(request(first, 1), by_topic_id=False)
+    assert sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id == 0
+    clock.now_ms += 1
+    third = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    assert third
+    assert refusal(sessions, request(second, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.plan(request(first, 2), by_topic_id=False).session_id == first
+
+
+def test_the_partitions_of_all_sessions_are_bounded(sessions, monkeypatch):
+    monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
+    session_id = sessions.plan(request(0, 0, range(6)), by_topic_id=False).session_id
+    assert sessions.plan(request(0, 0, range(5)), by_topic_id=False).session_id == 0
+    grown = sessions.plan(request(session_id, 1, range(11)), by_topic_id=False)
+    assert grown.session_id == 0
+    assert len(grown.wanted) == 11
+    assert sessions.plan(request(0, 0, range(10)), by_topic_id=False).session_id
