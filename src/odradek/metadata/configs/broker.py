@@ -130,6 +130,12 @@ class BrokerConfig:
     offsets_retention_check_interval_ms: int = int64(
         "offsets.retention.check.interval.ms", 600_000, "How often expired offsets are looked for.", at_least(1)
     )
+    offsets_commit_timeout_ms: int = int32(
+        "offsets.commit.timeout.ms",
+        5000,
+        "How long a commit waits for the replicas of __consumer_offsets.",
+        at_least(1),
+    )
     offset_metadata_max_bytes: int = int32(
         "offset.metadata.max.bytes", 4096, "The largest note that may be committed with an offset."
     )

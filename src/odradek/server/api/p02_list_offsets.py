@@ -107,9 +107,9 @@ def _answer(
     searched: Searched,
 ) -> ListOffsetsPartitionResponse:
     name = TopicPartition(topic, asked.partition_index)
+    if times[name] > 1:
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=ErrorCode.INVALID_REQUEST)
     try:
-        if times[name] > 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
         found = _find(_partition(ctx, request, topic, asked), request, asked.timestamp, name, searched)
     except KafkaError as refused:
         code = refused.code
@@ -124,9 +124,7 @@ def _answer(
     )
 
 
-def _partition(
-    ctx: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
-) -> Partition:
+def _partition(ctx: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition) -> Partition:
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if asked.timestamp < 0 and ctx.version < FIRST_VERSION_WITH.get(asked.timestamp, ctx.version + 1):

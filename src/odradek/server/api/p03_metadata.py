@@ -1,9 +1,10 @@
 """Metadata 0-13: brokers, topics, leaders; creates unknown topics on the way.
 
-0: an empty list asks for all topics, a partition with a dead replica gets REPLICA_NOT_AVAILABLE. 1: null asks for all,
-empty for none. 2: cluster id. 4: the client may forbid creation (it is allowed before). 5: offline replicas. 6: a leader
-without our listener is LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE before. 7: leader epochs. 8: authorized operations; those
-of the cluster only up to 10. 10: topic ids in the answer; ids in the request are refused until 12. 13: error code on top.
+0: an empty list asks for all topics, a partition with a dead replica gets REPLICA_NOT_AVAILABLE. 1: null asks for
+all, empty for none. 2: cluster id. 4: the client may forbid creation (it is allowed before). 5: offline replicas. 6:
+a leader without our listener is LISTENER_NOT_FOUND, LEADER_NOT_AVAILABLE before. 7: leader epochs. 8: authorized
+operations; those of the cluster only up to 10. 10: topic ids in the answer; ids in the request are refused until 12.
+13: error code on top.
 
 A topic is created when the client and `auto.create.topics.enable` both allow it; the answer waits for it, so that the
 first produce finds a leader. `controller_id` is any live broker: each one takes what is meant for the controller.
@@ -84,9 +85,7 @@ def _by_id(ctx: RequestContext, asked: Sequence[MetadataRequestTopic]) -> list[M
     for topic_id in dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
         topic = ctx.broker.image.topics_by_id.get(topic_id)
         if topic is None:
-            found.append(
-                MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-            )
+            found.append(MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id))
         elif ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
             found.append(_topic(ctx, topic))
         else:
@@ -147,9 +146,7 @@ async def _create(ctx: RequestContext, names: Sequence[str]) -> dict[str, int]:
     return {result.name: result.error_code for result in results if result.error_code}
 
 
-def _response(
-    ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
-) -> MetadataResponse:
+def _response(ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
     broker = ctx.broker
     response = MetadataResponse(
         brokers=[

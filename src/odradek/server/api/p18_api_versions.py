@@ -1,12 +1,12 @@
 """ApiVersions 0-5: what this broker speaks.
 
 0-2 name the APIs. 3 adds the client's software name and version, which must be well formed, and the features. 4 adds
-features whose range starts at 0, which older clients cannot read (KAFKA-17011). 5 lets a client say whom it expects to
-reach (KIP-1242). The reply's header is always version 0, and a version above ours is answered in version 0: both are
-the dispatcher's part, since the body of such a request is not to be read.
+features whose range starts at 0, which older clients cannot read (KAFKA-17011). 5 lets a client say whom it expects
+to reach (KIP-1242). The reply's header is always version 0, and a version above ours is answered in version 0: both
+are the dispatcher's part, since the body of such a request is not to be read.
 
-Advertised is what the table of APIs serves, no more: clients push telemetry, or switch to newer protocols, as soon as they
-see them offered. It asks for no permission, as a client must know what it may speak before it can say who it is.
+Advertised is what the table of APIs serves, no more: clients push telemetry, or switch to newer protocols, as soon as
+they see them offered. It asks for no permission, as a client must know what it may speak before it can say who it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CreateTopics 2-7: -1 partitions or replicas stand for the broker's defaults; `validate_only` decides without doing.
 
-5: the answer has the topic's partitions, replicas and configuration, for those who may describe it. 6: no difference to us,
-as creations are not throttled. 7: topic ids. Each name is answered once; a name given twice is a mistake.
+5: the answer has the topic's partitions, replicas and configuration, for those who may describe it. 6: no difference
+to us, as creations are not throttled. 7: topic ids. Each name is answered once; a name given twice is a mistake.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     denied = [topic.name for topic in request.topics if topic.name not in wanted]
     return CreateTopicsResponse(
         topics=results
-        + [_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.") for name in dict.fromkeys(denied)]
+        + [
+            _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+            for name in dict.fromkeys(denied)
+        ]
     )
 
 

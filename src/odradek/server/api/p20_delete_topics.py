@@ -1,7 +1,7 @@
 """DeleteTopics 1-6: by name, from 6 also by id. 5 adds a message to each error.
 
-Switched off by `delete.topic.enable`: TOPIC_DELETION_DISABLED, before 3 INVALID_REQUEST. Whoever may not describe a topic is not
-told whether it exists: by name TOPIC_AUTHORIZATION_FAILED, by id without its name.
+Switched off by `delete.topic.enable`: TOPIC_DELETION_DISABLED, before 3 INVALID_REQUEST. Whoever may not describe a
+topic is not told whether it exists: by name TOPIC_AUTHORIZATION_FAILED, by id without its name.
 """
 
 from __future__ import annotations

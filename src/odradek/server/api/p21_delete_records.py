@@ -1,7 +1,7 @@
 """DeleteRecords 0-2: raise a partition's log start offset. 2 is flexible.
 
--1 stands for the high watermark, above which nothing can be deleted. The new start may lie inside a batch. Internal topics and
-topics that are only compacted are refused.
+-1 stands for the high watermark, above which nothing can be deleted. The new start may lie inside a batch. Internal
+topics and topics that are only compacted are refused.
 """
 
 from __future__ import annotations

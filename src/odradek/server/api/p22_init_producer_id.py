@@ -1,11 +1,11 @@
 """InitProducerId 0-6: an id for an idempotent producer, never given twice.
 
-3: a producer may name the id and epoch it has; without a transactional id it gets a new id all the same, as in Kafka (its
-own epoch it bumps by itself, KIP-360), but one without the other is a mistake. 6: fields of two-phase commit, which belong to
-transactions.
+3: a producer may name the id and epoch it has; without a transactional id it gets a new id all the same, as in Kafka
+(its own epoch it bumps by itself, KIP-360), but one without the other is a mistake. 6: fields of two-phase commit,
+which belong to transactions.
 
-Transactions do not exist yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code that makes
-every client give up at once and say so; librdkafka retries others for ever.
+Transactions do not exist yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code
+that makes every client give up at once and say so; librdkafka retries others for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitPro
     if refusal:
         return _refused(refusal)
     try:
-        producer_id = await ctx.broker.producer_ids.next()
+        producer_id = await ctx.broker.producer_ids.next_id()
     except KafkaError as refused:
         return _refused(refused.code)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch 2-4: where an epoch ended, so that a consumer or follower finds out what was truncated.
 
-Answers with the largest epoch known up to the one asked for, and its end; -1 and -1 when there is none. 3 adds who asks,
-4 is flexible. Needs CLUSTER_ACTION, as brokers have, or DESCRIBE on the topic.
+Answers with the largest epoch known up to the one asked for, and its end; -1 and -1 when there is none. 3 adds who
+asks, 4 is flexible. Needs CLUSTER_ACTION, as brokers have, or DESCRIBE on the topic.
 """
 
 from __future__ import annotations

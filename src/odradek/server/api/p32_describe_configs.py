@@ -1,7 +1,8 @@
-"""DescribeConfigs 1-4: every key of a topic or broker, with its value, where it came from and what else it could come from.
+"""DescribeConfigs 1-4: every key of a topic or broker, its value, where that came from and what is behind it.
 
-1 has sources and, when asked for, synonyms; 3 adds types and, when asked for, documentation; 4 is flexible. Tools write back what
-they read, so all keys are listed and each can be set as it was shown. The nameless broker shows what is set for all.
+1 has sources and, when asked for, synonyms; 3 adds types and, when asked for, documentation; 4 is flexible. Tools
+write back what they read, so all keys are listed and each can be set as it was shown. The nameless broker shows what
+is set for all.
 """
 
 from __future__ import annotations

@@ -30,9 +30,7 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
         ]
     return CreatePartitionsResponse(
         results=results
-        + [
-            CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in denied
-        ]
+        + [CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in denied]
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from odradek.base.errors import KafkaError
 from odradek.controller.configs import incremental_alter_configs
 from odradek.protocol.messages.p44_incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from odradek.security.authorizer import Operation

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions 0: topics page by page, with eligible leader replicas (KIP-966).
 
-Topics come in the order of their names, at most `response_partition_limit` partitions at a time, from the cursor on; the
-answer's cursor is where the next page starts. No topic named asks for all. A topic that nobody may describe is reported
-after the page; a cursor at a topic that was not asked for is a mistake, and so is a negative partition.
+Topics come in the order of their names, at most `response_partition_limit` partitions at a time, from the cursor on;
+the answer's cursor is where the next page starts. No topic named asks for all. A topic that nobody may describe is
+reported after the page; a cursor at a topic that was not asked for is a mistake, and so is a negative partition.
 """
 
 from __future__ import annotations
@@ -45,15 +45,11 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
 
 def _refused(asked: list[str]) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
-        topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in asked
-        ]
+        topics=[DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in asked]
     )
 
 
-def _page(
-    image: ClusterImage, names: list[str], cursor: Cursor | None, limit: int
-) -> DescribeTopicPartitionsResponse:
+def _page(image: ClusterImage, names: list[str], cursor: Cursor | None, limit: int) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
     remaining = limit
     for name in names:

@@ -1,0 +1,183 @@
+"""A broker for the handlers that answer from the cluster image: real image, real decisions, no disk and no socket.
+
+`ask` sends a request through the codec of its version in both directions, so a test sees what a client of that
+version sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from importlib import import_module
+from random import Random
+from typing import Any
+
+from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from odradek.controller.brokers import Registration, register_broker, unfence_broker
+from odradek.controller.topics import TopicDefaults, create_topics
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.image import ClusterImage, FeatureRange, Listener
+from odradek.protocol.messages.p19_create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
+from odradek.security.authorizer import AllowAll
+from odradek.server.broker import Broker
+from odradek.server.producer_ids import ProducerIds
+from odradek.server.request import RequestContext
+
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+ADMIN_APIS = (
+    "p02_list_offsets",
+    "p03_metadata",
+    "p18_api_versions",
+    "p19_create_topics",
+    "p20_delete_topics",
+    "p21_delete_records",
+    "p22_init_producer_id",
+    "p23_offset_for_leader_epoch",
+    "p32_describe_configs",
+    "p33_alter_configs",
+    "p37_create_partitions",
+    "p43_elect_leaders",
+    "p44_incremental_alter_configs",
+    "p60_describe_cluster",
+    "p75_describe_topic_partitions",
+)
+APIS = {api.key: api for api in (import_module(f"odradek.server.api.{name}").API for name in ADMIN_APIS)}
+
+
+class SeededRng:
+    def __init__(self, seed: int = 1) -> None:
+        self._random = Random(seed)
+
+    def bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+
+class Denying:
+    """Allows all but what `denies(operation, resource_type, name)` says, and remembers what it was asked."""
+
+    def __init__(self, denies) -> None:
+        self.denies = denies
+        self.asked = []
+
+    def authorize(self, principal, operation, resource_type, name) -> bool:
+        self.asked.append((principal, operation, resource_type, name))
+        return not self.denies(operation, resource_type, name)
+
+
+class ImmediateController:
+    """Decides and commits at once."""
+
+    def __init__(self, admin: AdminBroker) -> None:
+        self._admin = admin
+        self.refuses: Exception | None = None
+
+    def submit(self, decide):
+        if self.refuses is not None:
+            raise self.refuses
+        decision = decide(self._admin.broker.image)
+        self._admin.commit(decision.records)
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_result(decision.response)
+        return answer
+
+
+class ImmediateSpawner:
+    async def blocking(self, call, *args):
+        return call(*args)
+
+
+class FixedPartitions:
+    """The partitions that a test put here, by (topic, index)."""
+
+    def __init__(self) -> None:
+        self.here = {}
+
+    def get(self, topic, index):
+        return self.here.get((topic, index))
+
+
+class OneConnection:
+    client_host = "127.0.0.1"
+    principal = "User:ANONYMOUS"
+
+
+class AdminBroker:
+    def __init__(self, *, settings=None, brokers: int = 1, authorizer=None) -> None:
+        controller = ImmediateController(self)
+        self.partitions = FixedPartitions()
+        self.controller = controller
+        self.broker = Broker(
+            node_id=BrokerId(1),
+            cluster_id=CLUSTER_ID,
+            config=BrokerConfig.parse({"node.id": "1", **(settings or {})}),
+            clock=None,
+            rng=SeededRng(),
+            spawner=ImmediateSpawner(),
+            authorizer=authorizer or AllowAll(),
+            apis=APIS,
+            partitions=self.partitions,
+            controller=controller,
+            producer_ids=None,
+            groups=None,
+            image=ClusterImage(cluster_id=CLUSTER_ID),
+        )
+        for broker_id in range(1, brokers + 1):
+            self.register(broker_id)
+        epoch = self.broker.image.brokers[1].broker_epoch
+        self.broker.producer_ids = ProducerIds(controller, BrokerId(1), epoch)
+
+    def register(self, broker_id: int, *, unfenced: bool = True, listener: str = "PLAINTEXT") -> None:
+        registration = Registration(
+            broker_id=BrokerId(broker_id),
+            cluster_id=CLUSTER_ID,
+            incarnation_id=bytes([broker_id] * 16),
+            listeners=(Listener(listener, f"host{broker_id}", 9092 + broker_id, 0),),
+            directories=(DirectoryId(bytes([100 + broker_id] * 16)),),
+            features={"metadata.version": FeatureRange(7, 29), "kraft.version": FeatureRange(0, 1)},
+            rack=f"rack{broker_id}",
+        )
+        decision = register_broker(self.broker.image, registration)
+        self.commit(decision.records)
+        if unfenced:
+            self.commit(unfence_broker(self.broker.image, registration.broker_id, decision.response).records)
+
+    def commit(self, records) -> None:
+        if records:
+            image = self.broker.image
+            offset = Offset(image.offset + len(records))
+            self.broker.image, _ = image.replay(list(records), offset, LeaderEpoch(1))
+
+    def create_topic(self, name: str, partitions: int = 1, *, replicas=None, configs=None):
+        """`replicas`: the broker ids of every partition, the preferred leader first."""
+        assigned = replicas is not None
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1 if assigned else partitions,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+                for index in range(partitions)
+                if assigned
+            ],
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+        )
+        decision = create_topics(self.broker.image, [topic], defaults=TopicDefaults(), rng=self.broker.rng)
+        assert decision.response[0].error_code == 0, decision.response[0].error_message
+        self.commit(decision.records)
+        return self.broker.image.topics[name]
+
+    def ask(self, key: int, request: Any, version: int) -> Any:
+        api = APIS[key]
+        decoded = api.request.decode(request.encode(version), version)
+        ctx = RequestContext(self.broker, OneConnection(), version, 7, "test")
+
+        async def answer():
+            response = api.handle(ctx, decoded)
+            return await response if inspect.isawaitable(response) else response
+
+        response = asyncio.run(answer())
+        return type(response).decode(response.encode(version), version)
