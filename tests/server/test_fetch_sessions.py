@@ -19,11 +19,9 @@ class HandClock:
         return self.now_ms
 
 
-class Counting:
-    """Ids in order, with one collision on the way."""
-
-    def __init__(self) -> None:
-        self._next = iter([10, 11, 11, *range(12, 10_000)])
+class Drawn:
+    def __init__(self, *numbers: int) -> None:
+        self._next = iter(numbers)
 
     def below(self, bound: int) -> int:
         return next(self._next)
@@ -36,7 +34,7 @@ def clock():
 
 @pytest.fixture
 def sessions(clock):
-    return FetchSessions(2, clock, Counting())
+    return FetchSessions(2, clock, Drawn(*range(10, 30)))
 
 
 def request(session_id=0, epoch=0, partitions=(), forgotten=(), offset=0):
@@ -69,6 +67,11 @@ def test_without_a_session_everything_is_named_each_time(sessions):
         assert plan.session_id == 0
         assert named(plan, lambda _: read()) == [0, 1]
     assert len(sessions) == 0
+
+
+def test_no_two_sessions_share_an_id(clock):
+    sessions = FetchSessions(2, clock, Drawn(7, 7, 8))
+    assert [sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id for _ in range(2)] == [8, 9]
 
 
 def test_an_incremental_reply_names_only_what_changed(sessions):
