@@ -174,7 +174,7 @@ class GroupLife(RuleBasedStateMachine):
         assert set(group.joining) <= set(group.members)
         assert set(group.syncing) <= set(group.members)
         assert set(group.pending_syncs) <= set(group.members)
-        assert len(group.members) <= self.story.config.max_size
+        assert len(group.joining) <= self.story.config.max_size
         assert {m.instance_id: m.member_id for m in group.members.values() if m.instance_id} == group.static_members
         if group.state is GroupState.EMPTY:
             assert not group.members

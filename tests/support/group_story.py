@@ -92,7 +92,7 @@ class Story:
         end = self.ms + ms
         while (at := self.timers.next_wakeup()) is not None and at <= end:
             self.ms = max(self.ms, at)
-            for key in self.timers.due(self.ms):
+            for key in self.timers.due(self.ms, 1):
                 self.perform(self.shard.timer_fired(key, self.now))
         self.ms = end
 

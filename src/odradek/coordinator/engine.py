@@ -18,7 +18,8 @@ from odradek.base.ids import Offset
 from odradek.base.invariants import invariant
 from odradek.coordinator.effects import Append, Effects, Now
 from odradek.protocol.batch import encode_batch, iter_batches, iter_records
-from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.malformed import MalformedMessage, MalformedRecords
+from odradek.protocol.records import Record
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ Settled = Callable[[ErrorCode], None]
 
 
 class Engine(Generic[S]):
-    __slots__ = ("_commit_timeout_ms", "_parked", "_writer", "_written_up_to", "phase", "state")
+    __slots__ = ("_commit_timeout_ms", "_parked", "_writer", "phase", "state", "written_up_to")
 
     def __init__(self, state: S, writer: PartitionWriter, commit_timeout_ms: int) -> None:
         self.phase = Phase.LOADING
@@ -83,7 +84,7 @@ class Engine(Generic[S]):
         self._writer = writer
         self._commit_timeout_ms = commit_timeout_ms
         # The offset after the last batch replayed or written.
-        self._written_up_to = Offset(0)
+        self.written_up_to = Offset(0)
         # In log order: the offset to be committed, the deadline, who waits.
         self._parked: deque[tuple[Offset, int, Settled]] = deque()
 
@@ -91,15 +92,18 @@ class Engine(Generic[S]):
         """Replays what is in the log; yields after each slice, so that the caller can let others run."""
         invariant(self.phase is Phase.LOADING, f"an engine that is {self.phase.value} loads nothing")
         replayed = 0
-        for batch in iter_batches(batches):
-            self._written_up_to = Offset(batch.last_offset + 1)
-            if batch.is_control:
+        for header, batch in iter_batches(batches):
+            self.written_up_to = Offset(header.next_offset)
+            if header.is_control:
                 continue
-            for record in iter_records(batch):
-                self._replay_stored(record.key, record.value, Offset(record.offset))
-                replayed += 1
-                if replayed % RECORDS_PER_SLICE == 0:
-                    yield
+            try:
+                for record in iter_records(batch):
+                    self._replay_stored(record.key, record.value, Offset(record.offset))
+                    replayed += 1
+                    if replayed % RECORDS_PER_SLICE == 0:
+                        yield
+            except MalformedRecords as unreadable:
+                log.warning("batch at offset %d is passed over: %s", header.base_offset, unreadable)
 
     def _replay_stored(self, key: bytes | None, value: bytes | None, at: Offset) -> None:
         try:
@@ -113,8 +117,8 @@ class Engine(Generic[S]):
     def finish_loading(self, now: Now) -> Effects:
         invariant(self.phase is Phase.LOADING, f"an engine that is {self.phase.value} has not been loading")
         self.phase = Phase.ACTIVE
-        if self._written_up_to > 0:
-            self._when_committed(Offset(self._written_up_to - 1))
+        if self.written_up_to > 0:
+            self._when_committed(Offset(self.written_up_to - 1))
         return self.state.loaded(now)
 
     def check_active(self) -> None:
@@ -125,14 +129,14 @@ class Engine(Generic[S]):
 
     def write(self, append: Append, now: Now, settled: Settled) -> None:
         """`settled` is called exactly once: committed, failed, timed out, or the leadership is gone."""
-        records = [self.state.encode(change) for change in append.changes]
+        records = [Record(*self.state.encode(change), timestamp=now.wall_ms) for change in append.changes]
         try:
-            base = self._writer.append(encode_batch(records, timestamp_ms=now.wall_ms))
+            base = self._writer.append(encode_batch(records))
         except KafkaError as refusal:
             log.warning("%d changes were not appended: %s", len(records), refusal)
             settled(_AS_COORDINATOR.get(refusal.code, refusal.code))
             return
-        self._written_up_to = Offset(base + len(records))
+        self.written_up_to = Offset(base + len(records))
         if append.replay:
             self._replay_written(append.changes, base)
         self._park(now, settled)
@@ -163,7 +167,7 @@ class Engine(Generic[S]):
         return self.state.unload(now)
 
     def _park(self, now: Now, settled: Settled) -> None:
-        last = Offset(self._written_up_to - 1)
+        last = Offset(self.written_up_to - 1)
         self._parked.append((last, now.monotonic_ms + self._commit_timeout_ms, settled))
         self._when_committed(last)
 

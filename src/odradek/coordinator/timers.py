@@ -35,10 +35,10 @@ class Timers(Generic[K]):
         """When to call `due`; may be earlier than the earliest deadline, never later."""
         return self._heap[0][0] if self._heap else None
 
-    def due(self, now_ms: int) -> list[K]:
+    def due(self, now_ms: int, at_most: int) -> list[K]:
         """The keys whose time has come, earliest first; they are no longer set."""
         fired: list[K] = []
-        while self._heap and self._heap[0][0] <= now_ms:
+        while self._heap and self._heap[0][0] <= now_ms and len(fired) < at_most:
             at_ms, _, key = heapq.heappop(self._heap)
             if self._queued.get(key) != at_ms:
                 continue

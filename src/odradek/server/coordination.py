@@ -1,0 +1,305 @@
+"""The group coordinator of this broker: an engine for each partition of `__consumer_offsets` that it leads.
+
+Gives the cores what they ask for: appends through the partition, timers from one heap, answers to parked requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from odradek.base import limits
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import Offset
+from odradek.base.ports import Clock, Spawner
+from odradek.coordinator.effects import Append, Effects, Now, TimerKey
+from odradek.coordinator.engine import Engine, Phase
+from odradek.coordinator.group.config import GroupConfig
+from odradek.coordinator.group.shard import GroupShard
+from odradek.coordinator.timers import Timers
+
+if TYPE_CHECKING:
+    from odradek.metadata.configs.broker import BrokerConfig
+    from odradek.metadata.image import ClusterImage, ImageDelta
+    from odradek.replication.partition import Partition
+    from odradek.replication.partition_table import PartitionTable
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LOAD_BYTES = 256 * limits.KIB
+# Timers served before others get the loop.
+TIMERS_PER_TURN = 50
+_COMMIT_TIMEOUT: TimerKey = ("commit timeout", "", "")
+
+log = logging.getLogger(__name__)
+
+
+class Answer:
+    """Where a turn leaves its reply: there at once, or awaited. `KafkaError` is raised, anything else returned."""
+
+    __slots__ = ("_future", "_given", "_response")
+
+    def __init__(self) -> None:
+        self._given = False
+        self._response: Any = None
+        self._future: asyncio.Future[Any] | None = None
+
+    def give(self, response: object) -> None:
+        self._given = True
+        self._response = response
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    @property
+    def is_given(self) -> bool:
+        return self._given
+
+    def take(self) -> Any:  # noqa: ANN401, as various as the requests
+        if isinstance(self._response, KafkaError):
+            raise self._response
+        return self._response
+
+    async def wait(self) -> Any:  # noqa: ANN401
+        if not self._given:
+            self._future = asyncio.get_running_loop().create_future()
+            await self._future
+        return self.take()
+
+
+Turn = Callable[[GroupShard, Answer, Now], Effects]
+
+
+class LedWriter:
+    """`PartitionWriter` of one partition, for as long as this broker leads it in one epoch."""
+
+    __slots__ = ("_clock", "_leader_epoch", "_partition")
+
+    def __init__(self, partition: Partition, clock: Clock) -> None:
+        self._partition = partition
+        self._leader_epoch = partition.leader_epoch
+        self._clock = clock
+
+    def append(self, batch: bytearray) -> Offset:
+        partition = self._partition
+        if partition.leader_epoch != self._leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if len(batch) > partition.log.config.max_message_bytes:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(batch)} bytes for {partition}")
+        return Offset(partition.append_internal(batch, self._clock.wall_ms()).base_offset)
+
+    def when_committed(self, offset: Offset, callback: Callable[[ErrorCode], None]) -> None:
+        self._partition.when_committed(offset, callback)
+
+
+class Led:
+    """One partition of the offsets topic under this broker's leadership."""
+
+    __slots__ = ("engine", "leader_epoch", "partition")
+
+    def __init__(self, partition: Partition, engine: Engine[GroupShard]) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.engine = engine
+
+
+class GroupCoordination:
+    def __init__(self, *, config: BrokerConfig, clock: Clock, spawner: Spawner, partitions: PartitionTable) -> None:
+        self._config = config
+        self._clock = clock
+        self._spawner = spawner
+        self._partitions = partitions
+        # Fixed by the topic once it exists; until then what it will be created with.
+        self._partition_count = config.offsets_topic_num_partitions
+        self._led: dict[int, Led] = {}
+        self._timers: Timers[tuple[Led, TimerKey]] = Timers()
+        self._wakeup: asyncio.TimerHandle | None = None
+        self._wakeup_at_ms = 0
+
+    # For handlers
+
+    def partition_for(self, group_id: str) -> int:
+        """Tools compute the same."""
+        return positive_java_hash(group_id) % self._partition_count
+
+    def ask(self, group_id: str, turn: Turn) -> Any:  # noqa: ANN401
+        """One turn for this group: what it answers, or an awaitable of it. KafkaError when we do not coordinate it."""
+        led = self._active(group_id)
+        answer = Answer()
+        self._perform(led, turn(led.engine.state, answer, self._now()))
+        return answer.take() if answer.is_given else answer.wait()
+
+    def shard(self, group_id: str) -> GroupShard:
+        """For reading. KafkaError when we do not coordinate this group."""
+        return self._active(group_id).engine.state
+
+    def stable_shard(self, group_id: str) -> GroupShard | Awaitable[GroupShard]:
+        """For reading, once nothing that was written before is pending."""
+        led = self._active(group_id)
+        answer = Answer()
+        led.engine.when_all_committed(
+            self._now(), lambda error: answer.give(KafkaError(error) if error else led.engine.state)
+        )
+        if answer.is_given:
+            shard: GroupShard = answer.take()
+            return shard
+        self._watch_commit_timeout(led)
+        return answer.wait()
+
+    def shards(self) -> Iterator[GroupShard]:
+        """All that this broker coordinates. KafkaError while one of them is still being loaded."""
+        for led in self._led.values():
+            if led.engine.phase is not Phase.CLOSED:
+                led.engine.check_active()
+                yield led.engine.state
+
+    def _active(self, group_id: str) -> Led:
+        if len(group_id) > limits.group_id_chars_max:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        led = self._led.get(self.partition_for(group_id))
+        if led is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        led.engine.check_active()
+        return led
+
+    # Leadership
+
+    def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Called after the partitions have taken the same commit."""
+        if any(topic.name == OFFSETS_TOPIC for topic in delta.deleted):
+            self._lead_nothing()
+        offsets_topic = image.topics.get(OFFSETS_TOPIC)
+        touched = [topic.name for topic in delta.created] + [change.after.name for change in delta.changed]
+        if offsets_topic is not None and OFFSETS_TOPIC in touched:
+            self._partition_count = len(offsets_topic.partitions)
+            for partition in offsets_topic.partitions:
+                self._follow_leadership(partition.index)
+        deleted = {topic.name: topic.topic_id for topic in delta.deleted}
+        if deleted:
+            self._topics_deleted(deleted)
+
+    def stop(self) -> None:
+        """Whoever waits is told to look for another coordinator."""
+        self._lead_nothing()
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+
+    def _follow_leadership(self, index: int) -> None:
+        partition = self._partitions.get(OFFSETS_TOPIC, index)
+        if partition is not None and not partition.is_leader:
+            partition = None
+        led = self._led.get(index)
+        if led is not None and (partition is not led.partition or partition.leader_epoch != led.leader_epoch):
+            self._unload(index)
+        if partition is not None and index not in self._led:
+            self._load(index, partition)
+
+    def _lead_nothing(self) -> None:
+        for index in list(self._led):
+            self._unload(index)
+
+    def _unload(self, index: int) -> None:
+        led = self._led.pop(index)
+        self._perform(led, led.engine.unload(self._now()))
+        log.info("groups of %s are coordinated elsewhere now", led.partition)
+
+    def _load(self, index: int, partition: Partition) -> None:
+        writer = LedWriter(partition, self._clock)
+        engine = Engine(GroupShard(GroupConfig.of(self._config)), writer, self._config.offsets_commit_timeout_ms)
+        led = self._led[index] = Led(partition, engine)
+        if partition.log.log_start_offset == partition.log.log_end_offset:
+            self._perform(led, engine.finish_loading(self._now()))
+        else:
+            self._spawner.spawn(f"load {partition}", self._load_from_log(led))
+
+    async def _load_from_log(self, led: Led) -> None:
+        """In slices: nothing else waits long, and requests for these groups hear that they are being loaded."""
+        partition_log = led.partition.log
+        offset, end = partition_log.log_start_offset, partition_log.log_end_offset
+        while offset < end:
+            region = partition_log.read(offset, LOAD_BYTES, end, whole_first_batch=True)
+            if region is None:
+                break
+            try:
+                batches = await self._spawner.blocking(region.read)
+            finally:
+                region.release()
+            if led.engine.phase is Phase.CLOSED:
+                return
+            for _ in led.engine.load(batches):
+                await asyncio.sleep(0)
+                if led.engine.phase is Phase.CLOSED:
+                    return
+            offset = led.engine.written_up_to
+        self._perform(led, led.engine.finish_loading(self._now()))
+        log.info("coordinates %d groups of %s", len(led.engine.state.groups), led.partition)
+
+    def _topics_deleted(self, topics: dict[str, bytes]) -> None:
+        for led in self._led.values():
+            if led.engine.phase is Phase.ACTIVE:
+                self._perform(led, led.engine.state.topics_deleted(topics, self._now()))
+
+    # Effects
+
+    def _now(self) -> Now:
+        return Now(self._clock.monotonic_ms(), self._clock.wall_ms())
+
+    def _perform(self, led: Led, effects: Effects) -> None:
+        for to, response in effects.replies:
+            to.give(response)
+        if effects.timers:
+            self._set_timers(led, effects)
+        if effects.append is not None:
+            self._write(led, effects.append, effects.now)
+
+    def _write(self, led: Led, append: Append, now: Now) -> None:
+        led.engine.write(append, now, lambda error: self._perform(led, append.then(error, self._now())))
+        self._watch_commit_timeout(led)
+
+    def _watch_commit_timeout(self, led: Led) -> None:
+        deadline = led.engine.next_deadline()
+        if deadline is not None:
+            self._timers.set((led, _COMMIT_TIMEOUT), deadline)
+            self._plan_wakeup()
+
+    def _set_timers(self, led: Led, effects: Effects) -> None:
+        timers = self._timers
+        for key, deadline in effects.timers.items():
+            if deadline is None:
+                timers.cancel((led, key))
+            else:
+                timers.set((led, key), deadline)
+        self._plan_wakeup()
+
+    def _plan_wakeup(self) -> None:
+        at_ms = self._timers.next_wakeup()
+        if at_ms is None or (self._wakeup is not None and self._wakeup_at_ms <= at_ms):
+            return
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        delay_s = max(at_ms - self._clock.monotonic_ms(), 0) / 1000
+        self._wakeup_at_ms = at_ms
+        self._wakeup = asyncio.get_running_loop().call_later(delay_s, self._wake_up)
+
+    def _wake_up(self) -> None:
+        self._wakeup = None
+        for led, key in self._timers.due(self._clock.monotonic_ms(), TIMERS_PER_TURN):
+            if led.engine.phase is Phase.CLOSED:
+                continue
+            if key == _COMMIT_TIMEOUT:
+                led.engine.give_up_waiting(self._now())
+                self._watch_commit_timeout(led)
+            else:
+                self._perform(led, led.engine.state.timer_fired(key, self._now()))
+        self._plan_wakeup()
+
+
+@lru_cache(maxsize=16_384)
+def positive_java_hash(text: str) -> int:
+    """The absolute value of Java's `String.hashCode`; 0 for the one hash that has none."""
+    code = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return code if code < 2**31 else (2**32 - code) % 2**31

@@ -1,0 +1,232 @@
+"""The engine on a log in memory, whose high watermark moves when told, with the smallest state machine there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.invariants import InvariantBroken
+from odradek.coordinator.effects import Append, Effects, Now
+from odradek.coordinator.engine import RECORDS_PER_SLICE, Engine, Phase
+from odradek.protocol.batch import encode_batch, encode_control_batch, iter_batches, iter_records
+from odradek.protocol.control_records import ControlType
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.records import Record
+
+NOW = Now(1000, 5000)
+
+
+class Ledger:
+    """Remembers the last value of each key; what is not two letters it cannot read."""
+
+    def __init__(self) -> None:
+        self.latest: dict[bytes, bytes | None] = {}
+        self.committed_up_to = 0
+        self.unloaded = False
+
+    def encode(self, change):
+        return change
+
+    def decode(self, key, value):
+        if len(key) != 2:
+            raise MalformedMessage(f"{key!r} is no key")
+        return key, value
+
+    def replay(self, change, at):
+        key, value = change
+        self.latest[key] = value
+
+    def commit(self, high_watermark):
+        self.committed_up_to = high_watermark
+
+    def loaded(self, now):
+        return Effects(now)
+
+    def unload(self, now):
+        self.unloaded = True
+        return Effects(now)
+
+
+class MemoryPartition:
+    def __init__(self) -> None:
+        self.batches = bytearray()
+        self.end = 0
+        self.high_watermark = 0
+        self.refusal = ErrorCode.NONE
+        self.replicates_at_once = True
+        self.waiting: list = []
+
+    def append(self, batch):
+        if self.refusal:
+            raise KafkaError(self.refusal)
+        header = next(iter_batches(batch)).header
+        batch[0:8] = self.end.to_bytes(8, "big")
+        self.batches += batch
+        base, self.end = self.end, self.end + header.records_count
+        if self.replicates_at_once:
+            self.replicate(self.end)
+        return base
+
+    def when_committed(self, offset, callback):
+        if offset < self.high_watermark:
+            callback(ErrorCode.NONE)
+        else:
+            self.waiting.append((offset, callback))
+
+    def replicate(self, up_to):
+        self.high_watermark = up_to
+        due = [callback for offset, callback in self.waiting if offset < up_to]
+        self.waiting = [wait for wait in self.waiting if wait[0] >= up_to]
+        for callback in due:
+            callback(ErrorCode.NONE)
+
+    def lose_leadership(self):
+        waiting, self.waiting = self.waiting, []
+        for _, callback in waiting:
+            callback(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def append_of(*changes, replay=True) -> Append:
+    return Append(changes=list(changes), replay=replay, then=lambda _error, now: Effects(now))
+
+
+@pytest.fixture
+def partition():
+    return MemoryPartition()
+
+
+@pytest.fixture
+def engine(partition):
+    engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
+    engine.finish_loading(NOW)
+    return engine
+
+
+def test_a_write_is_one_batch_replayed_at_once_and_answered_when_committed(engine, partition):
+    partition.replicates_at_once = False
+    heard: list[ErrorCode] = []
+    engine.write(append_of((b"k1", b"a"), (b"k2", b"b")), NOW, heard.append)
+    [batch] = iter_batches(partition.batches)
+    assert [(r.key, r.value, r.timestamp) for r in iter_records(batch.data)] == [(b"k1", b"a", 5000), (b"k2", b"b", 5000)]
+    assert engine.state.latest == {b"k1": b"a", b"k2": b"b"}
+    assert (heard, engine.state.committed_up_to) == ([], 0)
+    partition.replicate(2)
+    assert (heard, engine.state.committed_up_to) == ([ErrorCode.NONE], 2)
+
+
+def test_answers_come_in_the_order_of_the_log(engine, partition):
+    partition.replicates_at_once = False
+    heard: list[str] = []
+    for name in ("first", "second", "third"):
+        engine.write(append_of((b"k1", name.encode())), NOW, lambda _error, name=name: heard.append(name))
+    partition.replicate(2)
+    assert heard == ["first", "second"]
+    partition.replicate(3)
+    assert heard == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(
+    ("log_says", "client_hears"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_was_not_appended_is_not_in_memory_and_says_so_in_a_coordinators_words(
+    engine, partition, log_says, client_hears
+):
+    partition.refusal = log_says
+    heard: list[ErrorCode] = []
+    engine.write(append_of((b"k1", b"a")), NOW, heard.append)
+    assert heard == [client_hears]
+    assert engine.state.latest == {}
+
+
+def test_changes_that_memory_shows_already_are_not_replayed(engine, partition):
+    engine.write(append_of((b"k1", b"a"), replay=False), NOW, lambda _: None)
+    assert engine.state.latest == {}
+    assert partition.end == 1
+
+
+def test_a_commit_that_takes_too_long_is_given_up_but_stands(engine, partition):
+    partition.replicates_at_once = False
+    heard: list[ErrorCode] = []
+    engine.write(append_of((b"k1", b"a")), NOW, heard.append)
+    assert engine.next_deadline() == NOW.monotonic_ms + 5000
+    engine.give_up_waiting(Now(NOW.monotonic_ms + 4999, 0))
+    assert heard == []
+    engine.give_up_waiting(Now(NOW.monotonic_ms + 5000, 0))
+    assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    partition.replicate(1)
+    assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert engine.state.committed_up_to == 1
+
+
+def test_a_reader_that_wants_nothing_pending_waits_for_what_was_written_before(engine, partition):
+    heard: list[str] = []
+    engine.when_all_committed(NOW, lambda _: heard.append("at once"))
+    partition.replicates_at_once = False
+    engine.write(append_of((b"k1", b"a")), NOW, lambda _: heard.append("written"))
+    engine.when_all_committed(NOW, lambda _: heard.append("read"))
+    assert heard == ["at once"]
+    partition.replicate(1)
+    assert heard == ["at once", "written", "read"]
+
+
+def test_whoever_waits_when_leadership_is_lost_hears_it_once(engine, partition):
+    partition.replicates_at_once = False
+    heard: list[ErrorCode] = []
+    engine.write(append_of((b"k1", b"a")), NOW, heard.append)
+    partition.lose_leadership()
+    engine.unload(NOW)
+    assert heard == [ErrorCode.NOT_COORDINATOR]
+    assert engine.state.unloaded
+    with pytest.raises(KafkaError) as refusal:
+        engine.check_active()
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partition):
+    count = 2 * RECORDS_PER_SLICE + 10
+    records = [Record(b"k%d" % (n % 10), b"%d" % n) for n in range(count)]
+    partition.append(encode_batch(records))
+    engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
+    slices = engine.load(bytes(partition.batches))
+    next(slices)
+    with pytest.raises(KafkaError) as refusal:
+        engine.check_active()
+    assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert len(list(slices)) == 1
+    engine.finish_loading(NOW)
+    engine.check_active()
+    assert engine.state.latest[b"k9"] == b"%d" % (count - 1)
+    assert engine.state.committed_up_to == count
+    with pytest.raises(InvariantBroken):
+        next(engine.load(b""))
+
+
+def test_what_cannot_be_read_costs_nobody_else(partition):
+    partition.append(encode_batch([Record(b"k1", b"a"), Record(b"unreadable", b"x"), Record(b"k2", b"b")]))
+    partition.append(encode_control_batch(ControlType.ABORT, b"\x00\x00\x00\x00\x00\x00", timestamp=0, producer_id=1))
+    broken = encode_batch([Record(b"k9", b"z")])
+    broken[61] = 0x7E
+    partition.append(broken)
+    partition.append(encode_batch([Record(b"k3", b"c")]))
+    engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
+    list(engine.load(bytes(partition.batches)))
+    assert engine.state.latest == {b"k1": b"a", b"k2": b"b", b"k3": b"c"}
+    assert engine.written_up_to == 6
+
+
+def test_what_the_leader_has_but_not_its_followers_is_committed_later(partition):
+    partition.replicates_at_once = False
+    partition.append(encode_batch([Record(b"k1", b"a")]))
+    engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
+    list(engine.load(bytes(partition.batches)))
+    engine.finish_loading(NOW)
+    assert (engine.phase, engine.state.committed_up_to) == (Phase.ACTIVE, 0)
+    partition.replicate(1)
+    assert engine.state.committed_up_to == 1
