@@ -18,7 +18,9 @@ from odradek.replication.waiting import Callback, OffsetWaits, Reader
 
 if TYPE_CHECKING:
     from odradek.base.ports import Region
-    from odradek.log.log import Appended, Log
+    from odradek.log.appended import Appended
+    from odradek.log.config import LogConfig
+    from odradek.log.log import Log
     from odradek.metadata.image import PartitionImage
 
 ALL_SYNCED = Offset(2**63 - 1)
@@ -85,7 +87,7 @@ class Partition:
         self.log = log
         self.min_isr = min_isr
         # Never goes back, except by truncation of a follower.
-        self.high_watermark = min(high_watermark, log.log_end_offset)
+        self.high_watermark = Offset(min(high_watermark, log.log_end_offset))
         self.leader_id = NO_BROKER
         self.is_leader = False
         self.leader_epoch = NO_EPOCH
@@ -168,7 +170,7 @@ class Partition:
 
     def synced(self, end_offset: int, *, again: bool) -> None:
         """All below `end_offset` is durable. `again`: another sync was asked for since this one began."""
-        self._held_at = Offset(end_offset) if again else ALL_SYNCED
+        self._held_at = max(self._held_at, Offset(end_offset)) if again else ALL_SYNCED
         if self._syncing:
             self._syncing.passed(self._held_at)
         self._advance()
@@ -230,7 +232,12 @@ class Partition:
         self._syncing.fail(code)
         self._wake_readers()
 
+    def configure(self, log_config: LogConfig, min_isr: int) -> None:
+        self.log.config = log_config
+        self.min_isr = min_isr
+
     def _become_leader(self) -> None:
+        self.log.begin_epoch(self.leader_epoch)
         if self.log.config.flush_messages < ALL_SYNCED and self.log.recovery_point < self.log.log_end_offset:
             # What a crash left in the page cache is not on disk yet.
             self._hold(self.log.recovery_point)
@@ -238,9 +245,11 @@ class Partition:
     # The high watermark
 
     def _advance(self) -> None:
-        end = min(self.log.log_end_offset, self._held_at)
+        end = self.log.log_end_offset
+        if end > self._held_at:
+            end = self._held_at
         if end > self.high_watermark:
-            self.high_watermark = end
+            self.high_watermark = Offset(end)
             if self._committing:
                 self._committing.passed(end)
             if self.readers:

@@ -1,60 +1,83 @@
-"""Fsync for the topics that ask for it (`flush.messages`): one at a time, off the loop, for all who wait.
+"""Every fsync of the data logs: one at a time, off the loop, for all who wait.
 
-Whatever is appended while one runs is the next group, so the cost of an fsync is shared by everyone who needs one.
+Whatever is appended while one runs is the next group, so those who need an fsync (`flush.messages`) share its cost.
+Segments that were filled are synced in the background, to keep recovery after a crash short.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING
 
+from odradek.base.errors import KafkaError
 from odradek.base.ports import Spawner
+from odradek.log.durability import SyncWork
 from odradek.replication.partition import Partition
-
-if TYPE_CHECKING:
-    from odradek.log.log import SyncWork
 
 logger = logging.getLogger(__name__)
 
 
 class GroupCommit:
-    __slots__ = ("_running", "_spawner", "_waiting")
+    __slots__ = ("_filled_segments", "_running", "_spawner", "_waiting")
 
     def __init__(self, spawner: Spawner) -> None:
         self._spawner = spawner
-        # Partitions with something to sync that no fsync under way covers, in order of arrival.
+        # What no fsync under way covers, in order of arrival: all of a log, or only its filled segments.
         self._waiting: dict[Partition, None] = {}
-        self._running = False
+        self._filled_segments: dict[Partition, None] = {}
+        self._running: asyncio.Task[None] | None = None
 
     def request(self, partition: Partition) -> None:
         self._waiting[partition] = None
-        if not self._running:
-            self._running = True
-            self._spawner.spawn("group commit", self._run())
+        self._run_if_idle()
+
+    def request_filled_segments(self, partition: Partition) -> None:
+        self._filled_segments[partition] = None
+        self._run_if_idle()
+
+    async def idle(self) -> None:
+        """Until nothing is left to sync."""
+        while self._running is not None:
+            await asyncio.wait([self._running])
+
+    def _run_if_idle(self) -> None:
+        if self._running is None:
+            self._running = self._spawner.spawn("group commit", self._run())
 
     async def _run(self) -> None:
-        while self._waiting:
-            group, self._waiting = list(self._waiting), {}
-            work = [partition.log.begin_sync() for partition in group]
-            failures = await self._spawner.blocking(_sync_all, work)
-            for partition, done, failure in zip(group, work, failures, strict=True):
-                if failure is None:
-                    partition.log.finish_sync(done)
-                    partition.synced(done.end_offset, again=partition in self._waiting)
-                else:
-                    logger.error("fsync of %s failed: %s", partition, failure)
-                    partition.log.fail(failure)
-                    partition.sync_failed()
-        self._running = False
+        while self._waiting or self._filled_segments:
+            group = self._begin()
+            await self._spawner.blocking(_run_all, [work for _, work in group])
+            for partition, work in group:
+                self._finish(partition, work)
+        self._running = None
+
+    def _begin(self) -> list[tuple[Partition, SyncWork]]:
+        waiting, self._waiting = self._waiting, {}
+        filled, self._filled_segments = self._filled_segments, {}
+        group = []
+        for partition in waiting | filled:
+            try:
+                log = partition.log
+                group.append((partition, log.begin_sync() if partition in waiting else log.begin_sync_of_rolled()))
+            except KafkaError as failure:
+                _failed(partition, failure)
+        return group
+
+    def _finish(self, partition: Partition, work: SyncWork) -> None:
+        try:
+            partition.log.finish_sync(work)
+        except KafkaError as failure:
+            _failed(partition, failure)
+        else:
+            partition.synced(work.offset, again=partition in self._waiting)
 
 
-def _sync_all(work: list[SyncWork]) -> list[OSError | None]:
-    return [_sync(one) for one in work]
-
-
-def _sync(work: SyncWork) -> OSError | None:
-    try:
+def _run_all(group: list[SyncWork]) -> None:
+    for work in group:
         work.run()
-    except OSError as failure:
-        return failure
-    return None
+
+
+def _failed(partition: Partition, failure: KafkaError) -> None:
+    logger.error("%s is offline: %s", partition, failure)
+    partition.sync_failed()
