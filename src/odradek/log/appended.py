@@ -1,0 +1,24 @@
+"""What an append answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+
+
+class Appended(NamedTuple):
+    base_offset: int
+    last_offset: int
+    append_time_ms: int  # -1 unless the topic stamps LogAppendTime
+    log_start_offset: int
+    duplicate: bool  # nothing was written: the offsets are those of the first time
+    needs_sync: bool  # flush.messages is reached: acknowledge after a sync
+
+
+class RecordsRefused(KafkaError):
+    """Single records of a batch are at fault; `records` says which (by index in the batch) and why."""
+
+    def __init__(self, code: ErrorCode, message: str, records: tuple[tuple[int, str], ...]) -> None:
+        super().__init__(code, message)
+        self.records = records

@@ -1,0 +1,39 @@
+"""What a topic's configuration says about its logs, as plain values. Names and defaults are Kafka's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+INT64_MAX = 2**63 - 1
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    segment_bytes: int = 1 << 30
+    segment_ms: int = WEEK_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
+    retention_ms: int = WEEK_MS  # -1: for ever
+    retention_bytes: int = -1  # -1: any size
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    file_delete_delay_ms: int = 60_000
+    max_message_bytes: int = 1048588  # of the batch as it is stored, compressed
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = INT64_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
+    preallocate: bool = False
+    producer_id_expiration_ms: int = 24 * 3600 * 1000
+
+    # Said once here, because every append asks.
+    compacts: bool = field(init=False)
+    deletes: bool = field(init=False)
+    stamps_append_time: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "compacts", "compact" in self.cleanup_policy)
+        object.__setattr__(self, "deletes", "delete" in self.cleanup_policy)
+        object.__setattr__(self, "stamps_append_time", self.message_timestamp_type == "LogAppendTime")

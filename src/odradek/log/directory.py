@@ -1,0 +1,192 @@
+"""One data directory: the logs in it, their checkpoints, and the marker of a clean stop.
+
+What is marked *slow* belongs off the event loop, one such call at a time: each writes checkpoints from what the logs
+say at that moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicId, TopicPartition
+from odradek.base.ports import Disk, Rng
+from odradek.log import safeguards
+from odradek.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    decode_clean_shutdown,
+    decode_offsets,
+    encode_clean_shutdown,
+    encode_offsets,
+    encode_topic_id,
+    read_checkpoint,
+)
+from odradek.log.config import LogConfig
+from odradek.log.durability import Durability
+from odradek.log.folder import PARTITION_METADATA, Folder
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.log import Log
+from odradek.log.producers import Producers
+from odradek.log.recovery import LogOpening, open_log
+from odradek.log.retention import DeletedSegment
+from odradek.log.segment import Segment
+from odradek.log.segments import Segments
+
+story = logging.getLogger(__name__)
+
+METADATA_LOG = TopicPartition("__cluster_metadata", 0)  # lives here, belongs to the quorum
+LOG_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+DELETE = "-delete"
+STRAY = "-stray"
+NAME_CHARS_MAX = 255
+
+
+class LogDirectory:
+    def __init__(self, disk: Disk, rng: Rng) -> None:
+        self._disk = disk
+        self._rng = rng
+        self.logs: dict[TopicPartition, Log] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}  # as they were when last written
+        self.stopped_cleanly = False
+        self.previous_broker_epoch = -1  # of the process that stopped cleanly
+
+    def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
+        """Slow. Open every log; remove what was marked deleted."""
+        marker = read_checkpoint(self._disk, CLEAN_SHUTDOWN, decode_clean_shutdown)
+        if marker is not None:
+            self.stopped_cleanly, self.previous_broker_epoch = True, marker
+            safeguards.forgets_clean_stop_before_loading(self._disk, CLEAN_SHUTDOWN)
+        recovery_points = read_checkpoint(self._disk, RECOVERY_POINTS, decode_offsets) or {}
+        log_starts = read_checkpoint(self._disk, LOG_STARTS, decode_offsets) or {}
+        self.high_watermarks = read_checkpoint(self._disk, HIGH_WATERMARKS, decode_offsets) or {}
+        for name in self._disk.listdir(""):
+            if name.endswith(DELETE):
+                self._disk.remove_tree(name)
+                continue
+            parsed = LOG_NAME.fullmatch(name)
+            if parsed is None:
+                continue
+            topic_partition = TopicPartition(parsed["topic"], int(parsed["partition"]))
+            if topic_partition == METADATA_LOG:
+                continue
+            opening = LogOpening(
+                topic_partition=topic_partition,
+                config=config_of(topic_partition.topic),
+                wall_ms=wall_ms,
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=log_starts.get(topic_partition, 0),
+                stopped_cleanly=self.stopped_cleanly and topic_partition in recovery_points,
+                jitter=self._rng.below,
+                persist_recovery_points=self._write_recovery_points,
+            )
+            self.logs[topic_partition] = open_log(self._disk, opening)
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        return self.logs.get(topic_partition)
+
+    def create_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig, wall_ms: int) -> Log:
+        """The partition's log, new unless it is here already; durable with its first sync.
+
+        A log of the same name that belongs to another topic, or does not say to which, is put aside: it is from a topic
+        that was deleted while this node was down, or nothing in it was ever promised to last.
+        """
+        log = self.logs.get(topic_partition)
+        if log is not None and log.topic_id == topic_id:
+            log.config = config
+            return log
+        if log is not None:
+            self.mark_stray(topic_partition)
+        folder = Folder(self._disk, str(topic_partition))
+        self._disk.make_dir(folder.path)
+        durability = Durability(folder, 0, is_new=True)
+        identity = folder.create(PARTITION_METADATA)
+        identity.pwrite(encode_topic_id(topic_id), 0)
+        identity.close()
+        durability.also_sync(PARTITION_METADATA)
+        log = self.logs[topic_partition] = Log(
+            folder,
+            topic_partition,
+            config,
+            Segments([Segment.create(folder, 0, config, wall_ms)]),
+            topic_id=topic_id,
+            log_start_offset=0,
+            log_end_offset=0,
+            durability=durability,
+            leader_epochs=LeaderEpochs(),
+            snapshots=[],
+            producers=Producers(),
+            jitter=self._rng.below,
+            persist_recovery_points=self._write_recovery_points,
+        )
+        return log
+
+    def mark_deleted(self, topic_partition: TopicPartition) -> str:
+        """Out of sight at once; hand the name it has now to `remove_deleted`. A start removes it, too."""
+        return self._put_aside(topic_partition, DELETE)
+
+    def remove_deleted(self, directory: str) -> None:
+        """Slow."""
+        self._disk.sync_dir("")
+        self._disk.remove_tree(directory)
+
+    def mark_stray(self, topic_partition: TopicPartition) -> str:
+        """On disk for a person to look at, gone for the broker."""
+        directory = self._put_aside(topic_partition, STRAY)
+        story.warning("%s is not a partition of this cluster any more: kept as %s", topic_partition, directory)
+        return directory
+
+    def retire(self, deleted: Sequence[DeletedSegment]) -> None:
+        """Slow. The first of the two steps in which expired segments leave the disk; then `DeletedSegment.remove`."""
+        if deleted:
+            self._write_log_starts()
+            for segment in deleted:
+                segment.rename()
+
+    def write_checkpoints(self) -> None:
+        """Slow. From time to time, so that a crash costs little."""
+        self._write_recovery_points()
+        self._write_log_starts()
+
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Slow."""
+        self.high_watermarks = dict(high_watermarks)
+        self._disk.replace(HIGH_WATERMARKS, encode_offsets(self.high_watermarks))
+
+    def close(self, broker_epoch: int, wall_ms: int) -> None:
+        """Slow. After this the next start scans nothing, unless a log could not be closed."""
+        broken = []
+        for log in list(self.logs.values()):
+            try:
+                if log.offline is not None:
+                    broken.append(log.name)
+                log.close(wall_ms)
+            except KafkaError as error:
+                story.error("%s could not be closed: %s", log.name, error)
+                broken.append(log.name)
+        self.write_checkpoints()
+        if not broken:
+            self._disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
+
+    def _put_aside(self, topic_partition: TopicPartition, suffix: str) -> str:
+        log = self.logs.pop(topic_partition)
+        log.release()
+        suffix = f".{self._rng.bytes(16).hex()}{suffix}"
+        directory = str(topic_partition)[: NAME_CHARS_MAX - len(suffix)] + suffix
+        self._disk.rename(log.directory, directory)
+        log.moved_to(directory)
+        return directory
+
+    def _write_recovery_points(self) -> None:
+        self._write(RECOVERY_POINTS, lambda log: log.recovery_point)
+
+    def _write_log_starts(self) -> None:
+        self._write(LOG_STARTS, lambda log: log.log_start_offset)
+
+    def _write(self, checkpoint: str, offset_of: Callable[[Log], int]) -> None:
+        offsets = {topic_partition: offset_of(log) for topic_partition, log in list(self.logs.items())}
+        self._disk.replace(checkpoint, encode_offsets(offsets))

@@ -1,0 +1,151 @@
+"""How much of a log would survive a power cut, and making it more.
+
+A sync is begun on the event loop, run on any thread and finished on the loop; what is appended in between belongs to
+the next one. Its files are pinned, so that neither a roll, retention nor eviction takes them away meanwhile.
+"""
+
+from __future__ import annotations
+
+from odradek.base.invariants import invariant
+from odradek.base.ports import File
+from odradek.log import safeguards
+from odradek.log.checkpoints import encode_epochs
+from odradek.log.folder import LEADER_EPOCHS, Folder
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.segments import Segments
+
+
+class SyncWork:
+    __slots__ = ("_directories", "_epochs", "_files", "_folder", "_opened", "error", "history", "offset")
+
+    def __init__(self, folder: Folder, offset: int, history: int) -> None:
+        self._folder = folder
+        self._files: list[File] = []
+        self._opened: list[File] = []  # for this sync only: closed after it
+        self._directories: list[str] = []
+        self._epochs: bytes | None = None
+        self.offset = offset  # everything before it is durable after `run`
+        self.history = history
+        self.error: OSError | None = None
+
+    def add(self, *files: File) -> None:
+        for file in files:
+            file.pin()
+            self._files.append(file)
+
+    def add_name(self, name: str) -> None:
+        file = self._folder.open(name)
+        self._opened.append(file)
+        self.add(file)
+
+    def add_directory(self, path: str) -> None:
+        self._directories.append(path)
+
+    def add_epochs(self, epochs: LeaderEpochs) -> None:
+        self._epochs = encode_epochs(epochs.entries())
+
+    def run(self) -> None:
+        """Slow, appends go on. An error is kept for the log: a sync that failed is never tried again."""
+        try:
+            for file in self._files:
+                safeguards.sync_file(file)
+            if self._epochs is not None:
+                safeguards.sync_leader_epochs(self._folder.disk, self._folder.at(LEADER_EPOCHS), self._epochs)
+            for directory in self._directories:
+                safeguards.sync_names(self._folder.disk, directory)
+        except OSError as broken:
+            self.error = broken
+        finally:
+            for file in self._files:
+                file.unpin()
+            for file in self._opened:
+                file.close()
+
+
+class Durability:
+    __slots__ = (
+        "_folder",
+        "_history",
+        "_in_flight",
+        "_unsynced_names",
+        "_unsynced_since_ms",
+        "is_new",
+        "recovery_point",
+    )
+
+    def __init__(self, folder: Folder, recovery_point: int, *, is_new: bool) -> None:
+        self._folder = folder
+        self.recovery_point = recovery_point  # everything before it is durable; never beyond the log end
+        self.is_new = is_new  # not even the directory's name is durable
+        self._history = 0  # counts truncations: a sync begun before one says nothing about what is there after it
+        self._in_flight: SyncWork | None = None
+        self._unsynced_names: list[str] = []
+        self._unsynced_since_ms: int | None = None
+
+    @property
+    def in_flight(self) -> bool:
+        return self._in_flight is not None
+
+    def also_sync(self, name: str) -> None:
+        """A small file, written but not durable."""
+        self._unsynced_names.append(name)
+
+    def forget(self, name: str) -> None:
+        """It was removed."""
+        if name in self._unsynced_names:
+            self._unsynced_names.remove(name)
+
+    def has_to_sync(self, log_end_offset: int, epochs: LeaderEpochs) -> bool:
+        return (
+            self.recovery_point < log_end_offset
+            or bool(self._unsynced_names)
+            or epochs.changed
+            or self._folder.names_changed
+        )
+
+    def begin(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> SyncWork:
+        """Everything below `end_offset`: the log end, or the start of the active segment."""
+        invariant(self._in_flight is None, f"{self._folder.path}: one sync at a time")
+        work = self._in_flight = SyncWork(self._folder, end_offset, self._history)
+        for segment in segments.since(self.recovery_point):
+            if segment.base_offset < end_offset:
+                work.add(segment.file)
+                if not segment.grows:
+                    work.add(*segment.index_files())
+        for name in self._unsynced_names:
+            work.add_name(name)
+        self._unsynced_names = []
+        if epochs.changed:
+            work.add_epochs(epochs)
+            epochs.changed = False
+        if self._folder.names_changed:
+            work.add_directory(self._folder.path)
+            self._folder.names_changed = False
+        if self.is_new:
+            work.add_directory("")
+        return work
+
+    def finish(self, work: SyncWork) -> None:
+        self._in_flight = None
+        if work.error is None:
+            self.is_new = False
+        if work.error is None and work.history == self._history:
+            self.recovery_point = max(self.recovery_point, work.offset)
+        self._unsynced_since_ms = None
+
+    def is_due(self, log_end_offset: int, flush_ms: int, wall_ms: int) -> bool:
+        """Counts from the first time that this was asked with something unsynced."""
+        if self.recovery_point == log_end_offset:
+            self._unsynced_since_ms = None
+            return False
+        if self._unsynced_since_ms is None:
+            self._unsynced_since_ms = wall_ms
+        return wall_ms - self._unsynced_since_ms >= flush_ms
+
+    def lower(self, offset: int) -> bool:
+        """A truncation to `offset` is coming. True when the recovery point had been higher."""
+        self._history += 1
+        if offset >= self.recovery_point:
+            return False
+        self.recovery_point = offset
+        return True

@@ -1,0 +1,62 @@
+"""A partition's directory and the names of the files in it."""
+
+from __future__ import annotations
+
+from odradek.base.ports import Disk, File
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TRANSACTION_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+
+def offset_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str, suffix: str) -> int | None:
+    """The offset in a file's name, or None when the name is not of that kind."""
+    stem = name.removesuffix(suffix)
+    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
+
+
+class Folder:
+    """Shared by everything of one log, so that renaming the directory is one assignment to `path`."""
+
+    __slots__ = ("disk", "names_changed", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.disk = disk
+        self.path = path
+        self.names_changed = False  # names were added or removed since the directory was last synced
+
+    def at(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def names(self) -> list[str]:
+        return self.disk.listdir(self.path)
+
+    def open(self, name: str) -> File:
+        return self.disk.open(self.at(name))
+
+    def create(self, name: str) -> File:
+        self.names_changed = True
+        return self.disk.open(self.at(name), create=True)
+
+    def exists(self, name: str) -> bool:
+        return self.disk.exists(self.at(name))
+
+    def rename(self, old: str, new: str) -> None:
+        self.names_changed = True
+        self.disk.rename(self.at(old), self.at(new))
+
+    def remove(self, name: str) -> None:
+        self.names_changed = True
+        self.disk.remove(self.at(name))

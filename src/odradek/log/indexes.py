@@ -1,0 +1,256 @@
+"""The sparse indexes of a segment: offset to position, and timestamp to offset.
+
+Every `index.interval.bytes` of appended batches one entry (last offset of a batch, position of its start) and, when
+the largest timestamp grew, one entry (that timestamp, last offset of the batch that has it). A segment that is closed
+also gets its largest timestamp as the last entry. There is no checksum: readers compare what an index says with the
+batch it points to, and an index that lies is built again from the log.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from struct import Struct, error
+from typing import NamedTuple
+
+from odradek.base.ports import File
+from odradek.log.folder import OFFSET_INDEX, TIME_INDEX, Folder, offset_name
+from odradek.protocol.batch import NO_TIMESTAMP
+
+OFFSET_ENTRY = Struct(">II")  # offset - base offset, position
+TIME_ENTRY = Struct(">qI")  # timestamp, offset - base offset
+BLOCK_ENTRIES = 256
+
+
+class IndexBroken(Exception):
+    """The index file cannot be what was written: missing, cut, or in disorder."""
+
+
+class IndexedBatch(NamedTuple):
+    last_offset: int
+    position: int
+
+
+class IndexedTime(NamedTuple):
+    timestamp: int
+    offset: int
+
+
+class ActiveIndexes:
+    """In memory, growing with the segment; `write` brings to disk what is not there yet.
+
+    Another thread may search while the owner adds: of two parallel arrays the one that is searched grows last.
+    """
+
+    __slots__ = (
+        "_new_offset_entries",
+        "_new_time_entries",
+        "_written_offset_bytes",
+        "_written_time_bytes",
+        "base_offset",
+        "interval_bytes",
+        "last_position",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "offsets",
+        "positions",
+        "time_offsets",
+        "times",
+    )
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self.base_offset = base_offset
+        self.interval_bytes = interval_bytes
+        self.offsets = array("I")
+        self.positions = array("I")
+        self.times = array("q")
+        self.time_offsets = array("I")
+        self.last_position = 0  # of the batch indexed last
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset  # last offset of the first batch that has it
+        self._new_offset_entries = bytearray()
+        self._new_time_entries = bytearray()
+        self._written_offset_bytes = 0
+        self._written_time_bytes = 0
+
+    def note(self, last_offset: int, position: int, max_timestamp: int) -> bool:
+        """A batch was appended; True when it got an entry."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if position - self.last_position <= self.interval_bytes:
+            return False
+        self._add(last_offset, position)
+        self.add_max_time()
+        return True
+
+    def add_max_time(self) -> None:
+        """With every offset entry, and as the last entry of a segment that is closed."""
+        if self.max_timestamp > (self.times[-1] if self.times else NO_TIMESTAMP):
+            self._add_time(self.max_timestamp, self.max_timestamp_offset)
+
+    def _add(self, last_offset: int, position: int) -> None:
+        relative = last_offset - self.base_offset
+        self.positions.append(position)
+        self.offsets.append(relative)
+        self._new_offset_entries += OFFSET_ENTRY.pack(relative, position)
+        self.last_position = position
+
+    def _add_time(self, timestamp: int, offset: int) -> None:
+        relative = offset - self.base_offset
+        self.time_offsets.append(relative)
+        self.times.append(timestamp)
+        self._new_time_entries += TIME_ENTRY.pack(timestamp, relative)
+
+    def full(self, limit_bytes: int) -> bool:
+        """One time entry stays free for the largest timestamp at the end."""
+        offset_entries, time_entries = limit_bytes // OFFSET_ENTRY.size, limit_bytes // TIME_ENTRY.size - 1
+        return len(self.offsets) >= offset_entries or len(self.times) >= time_entries
+
+    def floor(self, offset: int) -> IndexedBatch | None:
+        """The last indexed batch that ends at or before `offset`."""
+        slot = bisect_right(self.offsets, offset - self.base_offset) - 1
+        return None if slot < 0 else IndexedBatch(self.offsets[slot] + self.base_offset, self.positions[slot])
+
+    def floor_position(self, position: int) -> IndexedBatch | None:
+        """The last indexed batch that starts at or before `position`."""
+        slot = bisect_right(self.positions, position) - 1
+        return None if slot < 0 else IndexedBatch(self.offsets[slot] + self.base_offset, self.positions[slot])
+
+    def floor_time(self, timestamp: int) -> IndexedTime | None:
+        """The last entry whose timestamp is not larger: nothing before its offset is larger either."""
+        slot = bisect_right(self.times, timestamp) - 1
+        return None if slot < 0 else IndexedTime(self.times[slot], self.time_offsets[slot] + self.base_offset)
+
+    def write(self, folder: Folder) -> None:
+        self._written_offset_bytes = _append(
+            folder, offset_name(self.base_offset, OFFSET_INDEX), self._new_offset_entries, self._written_offset_bytes
+        )
+        self._written_time_bytes = _append(
+            folder, offset_name(self.base_offset, TIME_INDEX), self._new_time_entries, self._written_time_bytes
+        )
+
+    @classmethod
+    def load(cls, folder: Folder, base_offset: int, interval_bytes: int) -> ActiveIndexes:
+        """As on disk, without a closing time entry: the segment is open again.
+
+        The batches behind the last entry are still to be noted.
+        """
+        indexes = cls(base_offset, interval_bytes)
+        for relative, position in _entries(folder, offset_name(base_offset, OFFSET_INDEX), OFFSET_ENTRY):
+            if indexes.offsets and (relative <= indexes.offsets[-1] or position <= indexes.positions[-1]):
+                raise IndexBroken(f"the offset index of segment {base_offset} does not increase")
+            indexes._add(relative + base_offset, position)
+        for timestamp, relative in _entries(folder, offset_name(base_offset, TIME_INDEX), TIME_ENTRY):
+            if indexes.times and (timestamp <= indexes.times[-1] or relative <= indexes.time_offsets[-1]):
+                raise IndexBroken(f"the time index of segment {base_offset} does not increase")
+            if indexes.offsets and relative <= indexes.offsets[-1]:
+                indexes._add_time(timestamp, relative + base_offset)
+                indexes.max_timestamp, indexes.max_timestamp_offset = timestamp, relative + base_offset
+        indexes._written_offset_bytes = len(indexes._new_offset_entries)
+        indexes._written_time_bytes = len(indexes._new_time_entries)
+        indexes._new_offset_entries.clear()
+        indexes._new_time_entries.clear()
+        return indexes
+
+
+class SealedIndexes:
+    """On disk, of a segment that no longer grows: searched in place, so that they cost no memory."""
+
+    __slots__ = ("_offset_file", "_time_file", "base_offset", "offset_entries", "time_entries")
+
+    def __init__(self, folder: Folder, base_offset: int) -> None:
+        self.base_offset = base_offset
+        try:
+            self._offset_file = folder.open(offset_name(base_offset, OFFSET_INDEX))
+            self._time_file = folder.open(offset_name(base_offset, TIME_INDEX))
+        except FileNotFoundError as missing:
+            raise IndexBroken(str(missing)) from missing
+        self.offset_entries = _whole_entries(self._offset_file, OFFSET_ENTRY)
+        self.time_entries = _whole_entries(self._time_file, TIME_ENTRY)
+
+    def floor(self, offset: int) -> IndexedBatch | None:
+        found = _floor(self._offset_file, OFFSET_ENTRY, self.offset_entries, 0, offset - self.base_offset)
+        return None if found is None else IndexedBatch(found[0] + self.base_offset, found[1])
+
+    def floor_position(self, position: int) -> IndexedBatch | None:
+        found = _floor(self._offset_file, OFFSET_ENTRY, self.offset_entries, 1, position)
+        return None if found is None else IndexedBatch(found[0] + self.base_offset, found[1])
+
+    def floor_time(self, timestamp: int) -> IndexedTime | None:
+        found = _floor(self._time_file, TIME_ENTRY, self.time_entries, 0, timestamp)
+        return None if found is None else IndexedTime(found[0], found[1] + self.base_offset)
+
+    def last_time(self) -> IndexedTime | None:
+        if not self.time_entries:
+            return None
+        timestamp, relative = _entry(self._time_file, TIME_ENTRY, self.time_entries - 1)
+        return IndexedTime(timestamp, relative + self.base_offset)
+
+    def files(self) -> tuple[File, File]:
+        return self._offset_file, self._time_file
+
+    def close(self) -> None:
+        self._offset_file.close()
+        self._time_file.close()
+
+
+def _append(folder: Folder, name: str, entries: bytearray, written: int) -> int:
+    file = folder.open(name) if folder.exists(name) else folder.create(name)
+    if file.pwrite(entries, written) != len(entries):
+        raise OSError(f"{name} was not written whole")
+    written += len(entries)
+    entries.clear()
+    if file.size() != written:
+        file.truncate(written)
+    file.close()
+    return written
+
+
+def _entries(folder: Folder, name: str, entry: Struct) -> list[tuple[int, ...]]:
+    try:
+        content = folder.disk.read(folder.at(name))
+    except FileNotFoundError as missing:
+        raise IndexBroken(str(missing)) from missing
+    if len(content) % entry.size:
+        raise IndexBroken(f"{name} holds no whole number of entries")
+    return list(entry.iter_unpack(content))
+
+
+def _whole_entries(file: File, entry: Struct) -> int:
+    size = file.size()
+    if size % entry.size:
+        raise IndexBroken(f"{file.path} holds no whole number of entries")
+    return size // entry.size
+
+
+def _entry(file: File, entry: Struct, slot: int) -> tuple[int, int]:
+    try:
+        first, second = entry.unpack(file.pread(entry.size, slot * entry.size))
+    except error:
+        raise IndexBroken(f"{file.path} became shorter") from None
+    return first, second
+
+
+def _floor(file: File, entry: Struct, count: int, field: int, wanted: int) -> tuple[int, int] | None:
+    """The last entry whose `field` is not larger than `wanted`; a few probes, then one block read at once."""
+    low, high = 0, count  # entries before `low` are not larger, entries from `high` on are
+    while high - low > BLOCK_ENTRIES:
+        middle = (low + high) // 2
+        if _entry(file, entry, middle)[field] <= wanted:
+            low = middle
+        else:
+            high = middle
+    start, block = low, file.pread((high - low) * entry.size, low * entry.size)
+    if len(block) != (high - low) * entry.size:
+        raise IndexBroken(f"{file.path} became shorter")
+    while low < high:
+        middle = (low + high) // 2
+        if entry.unpack_from(block, (middle - start) * entry.size)[field] <= wanted:
+            low = middle + 1
+        else:
+            high = middle
+    if low == start and start == 0:
+        return None
+    first, second = entry.unpack_from(block, (low - 1 - start) * entry.size)
+    return first, second

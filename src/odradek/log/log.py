@@ -1,0 +1,517 @@
+"""One partition on one disk: segments of record batches in Kafka's format.
+
+Plain and synchronous, all of it on the event loop, except for what is marked *slow*: that may run elsewhere while the
+loop leaves this log alone, or, where it says so, while appends go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicId, TopicPartition
+from odradek.base.ports import ByteSource, Region
+from odradek.log import safeguards, time_search, validation
+from odradek.log.appended import Appended
+from odradek.log.config import LogConfig
+from odradek.log.durability import Durability, SyncWork
+from odradek.log.folder import SNAPSHOT, Folder, offset_name
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.producer_history import restore_producers, write_snapshot
+from odradek.log.producers import Producers
+from odradek.log.retention import DeletedSegment, expired_segments
+from odradek.log.segment import RELATIVE_OFFSET_MAX, UNARMED, Segment
+from odradek.log.segments import Segments
+from odradek.log.time_search import TimestampedOffset
+from odradek.protocol.batch import (
+    CHECKED_FROM,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    OFFSET_LENGTH_EPOCH,
+    TRANSACTIONAL,
+    has_valid_checksum,
+    iter_batches,
+    stamp_append_time,
+)
+from odradek.protocol.compression import Codec
+from odradek.protocol.malformed import MalformedRecords
+
+NOT_FROM_CLIENTS = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
+CODEC_MAX = int(max(Codec))
+
+
+class Log:
+    __slots__ = (
+        "_config",
+        "_durability",
+        "_failure",
+        "_folder",
+        "_jitter",
+        "_jitter_ms",
+        "_persist_recovery_points",
+        "_producers",
+        "_segments",
+        "_snapshots",
+        "_written_epoch",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "name",
+        "rolled_since_sync",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        folder: Folder,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        segments: Segments,
+        *,
+        topic_id: TopicId | None,
+        log_start_offset: int,
+        log_end_offset: int,
+        durability: Durability,
+        leader_epochs: LeaderEpochs,
+        snapshots: list[int],
+        producers: Producers | None,
+        jitter: Callable[[int], int],
+        persist_recovery_points: Callable[[], None],
+    ) -> None:
+        self._folder = folder
+        self.topic_partition = topic_partition
+        self.name = str(topic_partition)
+        self.topic_id = topic_id
+        self._config = config
+        self._segments = segments
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self._durability = durability
+        self.leader_epochs = leader_epochs
+        self._written_epoch = -1  # of the last append: the epoch cache knows it already
+        self._snapshots = snapshots  # offsets of producer snapshots, ascending
+        self._producers = producers  # None: as in the snapshot at the log end, which nobody has needed yet
+        self._jitter = jitter  # a number below the one given
+        self._jitter_ms = self._draw_jitter()
+        self._persist_recovery_points = persist_recovery_points
+        self._failure: str | None = None  # why nothing more can be appended
+        self.rolled_since_sync = False  # a whole segment waits for a sync in the background
+
+    @property
+    def directory(self) -> str:
+        return self._folder.path
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._segments.active.roll_bytes = UNARMED
+
+    @property
+    def offline(self) -> str | None:
+        """Why this log takes no appends any more, or None."""
+        return self._failure
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything before it is durable."""
+        return self._durability.recovery_point
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._segments.size_bytes
+
+    # --- appending
+
+    def append_as_leader(self, batch: memoryview, leader_epoch: int, wall_ms: int) -> Appended:
+        """Exactly one batch as a client sent it, in a writable buffer: base offset and epoch are written in place."""
+        size = len(batch)
+        config = self._config
+        if size < HEADER_BYTES:
+            raise validation.refusal(batch, config)
+        (base, length, _, magic, checksum, attributes, delta, first_time, max_time, pid, pid_epoch, sequence, count) = (
+            HEADER.unpack_from(batch)
+        )
+        if (
+            magic != MAGIC
+            or length + LOG_OVERHEAD != size
+            or size > config.max_message_bytes
+            or base != 0
+            or count <= 0
+            or count != delta + 1
+            or attributes & NOT_FROM_CLIENTS
+            or attributes & CODEC_MASK > CODEC_MAX
+            or (pid >= 0 and sequence < 0)
+        ):
+            raise validation.refusal(batch, config)
+        if not safeguards.accepts_checksum(checksum, batch[CHECKED_FROM:]):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: the batch does not match its checksum")
+        append_time = -1
+        if config.stamps_append_time:
+            append_time = max_time = wall_ms
+            stamp_append_time(batch, wall_ms)
+        elif (
+            max_time - wall_ms > config.message_timestamp_after_max_ms
+            or wall_ms - first_time > config.message_timestamp_before_max_ms
+            or wall_ms - max_time > config.message_timestamp_before_max_ms
+        ):
+            validation.check_timestamps(first_time, max_time, config, wall_ms)
+        if config.compacts:
+            validation.require_keys(batch)
+        if pid < 0:
+            return self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
+        producers = self._producers if self._producers is not None else self.known_producers(wall_ms)
+        duplicate = producers.check(pid, pid_epoch, sequence, delta)
+        if duplicate is not None:
+            append_time = duplicate.timestamp if config.stamps_append_time else -1
+            return self._appended(duplicate.first_offset, duplicate.last_offset, append_time, duplicate=True)
+        appended = self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
+        producers.record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
+        return appended
+
+    def append_trusted(self, batch: bytearray, leader_epoch: int, wall_ms: int) -> Appended:
+        """One batch of our own making: coordinators, control records, metadata. No client's rules apply."""
+        _, length, _, _, _, _, delta, _, max_time, pid, pid_epoch, sequence, _ = HEADER.unpack_from(batch)
+        appended = self._append(batch, length, delta, max_time, leader_epoch, wall_ms, -1)
+        if pid >= 0 and sequence >= 0:
+            producers = self._producers if self._producers is not None else self.known_producers(wall_ms)
+            producers.record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
+        return appended
+
+    def append_as_follower(self, batches: memoryview, wall_ms: int) -> None:
+        """Whole batches from the leader, which assigned their offsets and epochs; a cut one at the end is left out."""
+        try:
+            for header, data in iter_batches(batches):
+                if not has_valid_checksum(data):
+                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: batch {header.base_offset} is broken")
+                if header.base_offset < self.log_end_offset:
+                    raise KafkaError(
+                        ErrorCode.OFFSET_OUT_OF_RANGE,
+                        f"{self.name} ends at {self.log_end_offset}, the leader sent {header.base_offset}",
+                    )
+                if header.leader_epoch >= 0:
+                    self._note_epoch(header.leader_epoch, header.base_offset)
+                self._write(data, header.last_offset, header.max_timestamp, wall_ms)
+                if header.producer_id >= 0 and not header.is_control:
+                    self.known_producers(wall_ms).record(
+                        header.producer_id,
+                        header.producer_epoch,
+                        header.base_sequence,
+                        header.last_offset,
+                        header.last_offset_delta,
+                        header.max_timestamp,
+                    )
+        except MalformedRecords as broken:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: {broken}") from broken
+
+    def _append(
+        self,
+        batch: memoryview | bytearray,
+        length: int,
+        delta: int,
+        max_time: int,
+        leader_epoch: int,
+        wall_ms: int,
+        append_time: int,
+    ) -> Appended:
+        offset = self.log_end_offset
+        if leader_epoch != self._written_epoch:
+            self._note_epoch(leader_epoch, offset)
+        OFFSET_LENGTH_EPOCH.pack_into(batch, 0, offset, length, leader_epoch)
+        self._write(batch, offset + delta, max_time, wall_ms)
+        return self._appended(offset, offset + delta, append_time, duplicate=False)
+
+    def _appended(self, base_offset: int, last_offset: int, append_time: int, *, duplicate: bool) -> Appended:
+        needs_sync = self.log_end_offset - self._durability.recovery_point >= self._config.flush_messages
+        return Appended(base_offset, last_offset, append_time, self.log_start_offset, duplicate, needs_sync)
+
+    def _write(self, batch: ByteSource, last_offset: int, max_time: int, wall_ms: int) -> None:
+        if self._failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self._failure}")
+        segment = self._segments.active
+        if (
+            segment.size + len(batch) > segment.roll_bytes
+            or max_time > segment.roll_timestamp
+            or wall_ms > segment.roll_wall_ms
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        ):
+            segment = self._make_room(len(batch), last_offset, max_time, wall_ms)
+        try:
+            indexed = segment.write(batch, last_offset, max_time)
+        except OSError as broken:
+            raise self._fail(broken) from broken
+        self.log_end_offset = last_offset + 1
+        if segment.size == len(batch):
+            segment.arm(self._config, self._jitter_ms)
+        elif indexed and segment.indexes_full(self._config.segment_index_bytes):
+            segment.roll_bytes = 0
+
+    def _make_room(self, size: int, last_offset: int, max_time: int, wall_ms: int) -> Segment:
+        """The segment that takes the next batch: this one after all, or a new one."""
+        config = self._config
+        if size > config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{self.name}: a batch of {size} bytes does not fit in segments of {config.segment_bytes}",
+            )
+        try:
+            segment = self._segments.active
+            if segment.roll_bytes == UNARMED:
+                segment.arm(config, self._jitter_ms)
+            if segment.size and (
+                segment.size + size > segment.roll_bytes
+                or max_time > segment.roll_timestamp
+                or wall_ms > segment.roll_wall_ms
+                or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            ):
+                self._roll(wall_ms)
+        except OSError as broken:
+            raise self._fail(broken) from broken
+        return self._segments.active
+
+    def _roll(self, wall_ms: int) -> None:
+        """The producers' state at the start of a segment lets a later recovery begin there."""
+        self._snapshot_producers(wall_ms)
+        self._segments.active.seal()
+        self._segments.add(Segment.create(self._folder, self.log_end_offset, self._config, wall_ms))
+        self._jitter_ms = self._draw_jitter()
+        self._segments.active.arm(self._config, self._jitter_ms)
+        self.rolled_since_sync = True
+
+    def _draw_jitter(self) -> int:
+        bound = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        return self._jitter(bound) if bound > 0 else 0
+
+    def _fail(self, broken: OSError) -> KafkaError:
+        """Nobody knows what the file holds now, so nothing more goes in; what is behind the last batch goes out."""
+        if safeguards.stays_offline_after_failure():
+            self._failure = str(broken)
+        with contextlib.suppress(OSError):
+            self._segments.active.trim()
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name}: {broken}")
+
+    def _note_epoch(self, leader_epoch: int, offset: int) -> None:
+        self.leader_epochs.assign(leader_epoch, offset)
+        self._written_epoch = leader_epoch
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """This replica leads now: its first record of the epoch, if it ever writes one, is at the log end."""
+        self._note_epoch(leader_epoch, self.log_end_offset)
+
+    # --- producers
+
+    def known_producers(self, wall_ms: int) -> Producers:
+        if self._producers is None:
+            self._producers = restore_producers(
+                self._folder, self._snapshots, self._segments.in_order, self.log_end_offset, self._config, wall_ms
+            )
+        return self._producers
+
+    def expire_producers(self, wall_ms: int) -> None:
+        if self._producers is not None:
+            self._producers.expire(wall_ms, self._config.producer_id_expiration_ms)
+
+    def _snapshot_producers(self, wall_ms: int) -> None:
+        offset = self.log_end_offset
+        if offset == 0 or (self._snapshots and self._snapshots[-1] == offset):
+            return
+        self._durability.also_sync(write_snapshot(self._folder, self.known_producers(wall_ms), offset))
+        self._snapshots.append(offset)
+
+    def _forget_snapshot(self, offset: int) -> str:
+        """The name of its file, which is the caller's to remove."""
+        name = offset_name(offset, SNAPSHOT)
+        self._snapshots.remove(offset)
+        self._durability.forget(name)
+        return name
+
+    # --- reading
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, whole_first_batch: bool) -> Region | None:
+        """Whole batches of one segment, from the one that holds `offset`, below `end_offset`; None when there is none.
+
+        Not more than `max_bytes`, except for the first batch when it is wanted whole. The caller releases the Region.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.name} holds {self.log_start_offset} to {self.log_end_offset}, not {offset}",
+            )
+        end_offset = min(end_offset, self.log_end_offset)
+        if offset >= end_offset:
+            return None
+        return self._segments.read(
+            offset, max_bytes, end_offset, self.log_end_offset, whole_first_batch=whole_first_batch
+        )
+
+    def offset_for_timestamp(self, timestamp: int, end_offset: int) -> TimestampedOffset | None:
+        """Slow, appends may go on: the first record below `end_offset` that is not older than `timestamp`."""
+        return time_search.first_since(self._segments, timestamp, self.log_start_offset, end_offset)
+
+    def max_timestamp_offset(self) -> TimestampedOffset | None:
+        """Slow, appends may go on: the first record with the largest timestamp."""
+        return time_search.latest(self._segments, self.log_start_offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest known epoch up to `leader_epoch` and the offset where it ends; (-1, -1) when unknown."""
+        return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    # --- durability
+
+    @property
+    def sync_in_flight(self) -> bool:
+        return self._durability.in_flight
+
+    def begin_sync(self) -> SyncWork:
+        """Of everything appended so far. `run` it anywhere, then `finish_sync`; one at a time."""
+        return self._begin_sync(self.log_end_offset)
+
+    def begin_sync_of_rolled(self) -> SyncWork:
+        """Of whole segments only: what is due in the background after a roll."""
+        return self._begin_sync(self._segments.active.base_offset)
+
+    def finish_sync(self, work: SyncWork) -> None:
+        self._durability.finish(work)
+        if work.error is not None:
+            raise self._fail(work.error) from work.error
+        if self.recovery_point >= self._segments.active.base_offset:
+            self.rolled_since_sync = False
+
+    def sync(self) -> None:
+        """Slow."""
+        work = self.begin_sync()
+        work.run()
+        self.finish_sync(work)
+
+    def sync_due(self, wall_ms: int) -> bool:
+        """flush.ms has passed since this was first asked with something unsynced."""
+        return self._durability.is_due(self.log_end_offset, self._config.flush_ms, wall_ms)
+
+    def _begin_sync(self, end_offset: int) -> SyncWork:
+        if self._failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self._failure}")
+        try:
+            return self._durability.begin(self._segments, self.leader_epochs, end_offset)
+        except OSError as broken:
+            raise self._fail(broken) from broken
+
+    def close(self, wall_ms: int) -> None:
+        """Slow. Everything on disk as a clean stop leaves it, unless the log is offline."""
+        active = self._segments.active
+        if self._failure is None:
+            try:
+                self._snapshot_producers(wall_ms)
+                if active.grows:
+                    active.seal()
+            except OSError as broken:
+                raise self._fail(broken) from broken
+            if self._durability.has_to_sync(self.log_end_offset, self.leader_epochs):
+                self.sync()
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the files, as they are."""
+        self._failure = self._failure or "closed"
+        for segment in self._segments.in_order:
+            segment.close()
+
+    def moved_to(self, directory: str) -> None:
+        """The directory was renamed."""
+        self._folder.path = directory
+
+    # --- shrinking
+
+    def advance_log_start(self, offset: int) -> None:
+        """Records before `offset` are no longer served, be it inside a batch; retention takes their segments."""
+        if offset > self.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.name} ends at {self.log_end_offset}, not {offset}")
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+
+    def delete_expired(self, wall_ms: int, high_watermark: int) -> list[DeletedSegment]:
+        """Take out of the log what its retention no longer keeps. The files go by `LogDirectory.retire`."""
+        try:
+            count = expired_segments(
+                self._segments,
+                self._config,
+                log_start=self.log_start_offset,
+                log_end=self.log_end_offset,
+                high_watermark=high_watermark,
+                wall_ms=wall_ms,
+            )
+            if count == len(self._segments):
+                self._roll(wall_ms)
+        except OSError as broken:
+            raise self._fail(broken) from broken
+        taken = self._segments.take_first(count)
+        self.advance_log_start(self._segments.in_order[0].base_offset)
+        return [self._deleted(segment) for segment in taken]
+
+    def _deleted(self, segment: Segment) -> DeletedSegment:
+        names = segment.file_names()
+        if segment.base_offset in self._snapshots:
+            names.append(self._forget_snapshot(segment.base_offset))
+        return DeletedSegment(folder=self._folder, segment=segment, names=tuple(names))
+
+    def truncate_to(self, offset: int, wall_ms: int) -> None:
+        """Slow. Forget everything from `offset` on; a batch that holds it goes as a whole."""
+        found = self._segments.find(offset) if offset < self.log_end_offset else None
+        if found is None:
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
+            return
+        if offset < self._segments.in_order[0].base_offset:
+            self.truncate_fully_and_start_at(offset, wall_ms)
+            return
+        segment, seen = found
+        end_offset = min(offset, seen.base_offset)
+        self._lower_recovery_point(end_offset)
+        for later in reversed(self._segments.take_after(segment.base_offset)):
+            self._remove(later)
+        segment.truncate_to(seen.position)
+        safeguards.sync_file(segment.file)
+        self._end_at(end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.leader_epochs.truncate_from_end(end_offset)
+
+    def truncate_fully_and_start_at(self, offset: int, wall_ms: int) -> None:
+        """Slow. Forget everything; the next record has `offset`."""
+        self._lower_recovery_point(min(offset, self.log_start_offset))
+        for segment in reversed(self._segments.in_order):
+            self._remove(segment)
+        self._segments.replace_all(Segment.create(self._folder, offset, self._config, wall_ms))
+        self.log_start_offset = offset
+        self.leader_epochs.clear()
+        self._end_at(offset)
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """Durably, before anything goes: a crash must not find it above data that was written anew."""
+        if self._durability.lower(offset):
+            self._persist_recovery_points()
+
+    def _end_at(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self._written_epoch = -1
+        for stale in [taken for taken in self._snapshots if taken > offset]:
+            self._folder.remove(self._forget_snapshot(stale))
+        safeguards.sync_names(self._folder.disk, self._folder.path)
+        self._producers = None
+
+    def _remove(self, segment: Segment) -> None:
+        segment.close()
+        for name in reversed(segment.file_names()):
+            self._folder.remove(name)

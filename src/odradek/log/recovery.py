@@ -1,0 +1,266 @@
+"""Opening a log: after a clean stop by its names alone, after anything else by reading what was not synced.
+
+Recovery keeps the longest run of whole batches from the recovery point's segment on: it cuts the file after the last
+one, and drops every later segment that does not begin where the one before it now ends. Whatever it removes is
+durably gone before the log takes appends: or else, after one more crash, it would come back among newer data.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import Disk
+from odradek.log import safeguards
+from odradek.log.checkpoints import decode_epochs, decode_topic_id, read_checkpoint
+from odradek.log.config import LogConfig
+from odradek.log.durability import Durability
+from odradek.log.folder import (
+    CLEANED,
+    DELETED,
+    LEADER_EPOCHS,
+    LOG,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    Folder,
+    offset_name,
+    offset_of,
+)
+from odradek.log.indexes import ActiveIndexes
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.log import Log
+from odradek.log.producer_history import restore_producers
+from odradek.log.scan import headers, verified
+from odradek.log.segment import RELATIVE_OFFSET_MAX, Segment
+from odradek.log.segments import Segments
+
+story = logging.getLogger(__name__)
+
+METADATA_SNAPSHOT_DELETED = ".checkpoint" + DELETED  # of the metadata log, whose owner removes them
+
+
+def no_jitter(_bound: int) -> int:
+    return 0
+
+
+def nothing_to_persist() -> None:
+    """For a log outside of a LogDirectory: its recovery point is nowhere on disk, everything is scanned anyway."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOpening:
+    """What is known about a log before its directory is looked at."""
+
+    topic_partition: TopicPartition
+    config: LogConfig
+    wall_ms: int
+    directory: str = ""  # when it is not called after the partition
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    stopped_cleanly: bool = False
+    jitter: Callable[[int], int] = field(default=no_jitter)
+    persist_recovery_points: Callable[[], None] = field(default=nothing_to_persist)
+
+
+def open_log(disk: Disk, opening: LogOpening) -> Log:
+    """Slow. The log in an existing directory; an empty directory is an empty log."""
+    return _Loader(disk, opening).load()
+
+
+class _Loader:
+    def __init__(self, disk: Disk, opening: LogOpening) -> None:
+        self.opening = opening
+        self.config = opening.config
+        self.folder = Folder(disk, opening.directory or str(opening.topic_partition))
+        self.names = self.folder.names()
+        self.log_start = opening.log_start_offset
+        self.removed = False
+
+    def load(self) -> Log:
+        self._remove_leftovers()
+        segments = self._segments()
+        end_offset = self._end_after_clean_stop(segments)
+        clean = end_offset is not None
+        epochs = self._epochs(segments)
+        if end_offset is None:
+            segments, end_offset = self._recover(segments, epochs)
+        if end_offset < self.log_start:
+            story.warning(
+                "%s ends at %d, before its start %d: starting anew", self.folder.path, end_offset, self.log_start
+            )
+            self._drop(segments)
+            segments, end_offset = [], self.log_start
+        if not segments:
+            segments = [Segment.create(self.folder, end_offset, self.config, self.opening.wall_ms)]
+        self.log_start = max(self.log_start, segments[0].base_offset)
+        epochs.truncate_from_end(end_offset)
+        epochs.truncate_from_start(self.log_start)
+        snapshots = self._snapshots(segments, end_offset)
+        if self.removed:
+            safeguards.sync_names(self.folder.disk, self.folder.path)
+        return self._log(segments, end_offset, epochs, snapshots, clean=clean)
+
+    def _log(
+        self, segments: list[Segment], end_offset: int, epochs: LeaderEpochs, snapshots: list[int], *, clean: bool
+    ) -> Log:
+        opening = self.opening
+        producers = None
+        if not (clean and end_offset in snapshots):
+            producers = restore_producers(self.folder, snapshots, segments, end_offset, self.config, opening.wall_ms)
+        recovery_point = end_offset if clean else min(opening.recovery_point, end_offset)
+        durability = Durability(self.folder, recovery_point, is_new=not clean and recovery_point == 0)
+        if not clean:
+            self._distrust(durability, epochs, snapshots)
+        return Log(
+            self.folder,
+            opening.topic_partition,
+            self.config,
+            Segments(segments),
+            topic_id=read_checkpoint(self.folder.disk, self.folder.at(PARTITION_METADATA), decode_topic_id),
+            log_start_offset=self.log_start,
+            log_end_offset=end_offset,
+            durability=durability,
+            leader_epochs=epochs,
+            snapshots=snapshots,
+            producers=producers,
+            jitter=opening.jitter,
+            persist_recovery_points=opening.persist_recovery_points,
+        )
+
+    def _distrust(self, durability: Durability, epochs: LeaderEpochs, snapshots: list[int]) -> None:
+        """What the stopped process wrote may be in memory only: the next sync takes it along."""
+        epochs.changed = True
+        self.folder.names_changed = True
+        for offset in snapshots:
+            if offset > durability.recovery_point:
+                durability.also_sync(offset_name(offset, SNAPSHOT))
+        if durability.is_new and PARTITION_METADATA in self.names:
+            durability.also_sync(PARTITION_METADATA)
+
+    # --- names
+
+    def _remove_leftovers(self) -> None:
+        logs = {offset for name in self.names if (offset := offset_of(name, LOG)) is not None}
+        for name in list(self.names):
+            deleted = name.endswith(DELETED) and not name.endswith(METADATA_SNAPSHOT_DELETED)
+            if deleted or name.endswith(CLEANED) or name == LEADER_EPOCHS + ".tmp" or _orphan(name, logs):
+                self._remove(name)
+
+    def _segments(self) -> list[Segment]:
+        bases = [offset for name in self.names if (offset := offset_of(name, LOG)) is not None]
+        segments = [self._open(base) for base in bases]
+        # Retention makes the log start durable before it takes files away: this may have been half done.
+        below = sum(1 for base in bases[1:] if base <= self.log_start)
+        self._drop(segments[:below])
+        return segments[below:]
+
+    def _open(self, base: int) -> Segment:
+        file = self.folder.open(offset_name(base, LOG))
+        interval = self.config.index_interval_bytes
+        return Segment(self.folder, base, file, file.size(), interval=interval, wall_ms=self.opening.wall_ms)
+
+    def _drop(self, segments: list[Segment]) -> None:
+        for segment in reversed(segments):
+            segment.close()
+            for name in segment.file_names():
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        self.folder.remove(name)
+        self.removed = True
+        if name in self.names:
+            self.names.remove(name)
+
+    def _snapshots(self, segments: list[Segment], end_offset: int) -> list[int]:
+        """Those at the start of a segment, and the newest; what lies beyond the end tells of data that is gone."""
+        starts = {segment.base_offset for segment in segments}
+        found = [offset for name in self.names if (offset := offset_of(name, SNAPSHOT)) is not None]
+        known = [offset for offset in found if offset <= end_offset]
+        kept = [offset for offset in known if offset in starts or offset == known[-1]]
+        for offset in found:
+            if offset not in kept:
+                self._remove(offset_name(offset, SNAPSHOT))
+        return kept
+
+    # --- content
+
+    def _end_after_clean_stop(self, segments: list[Segment]) -> int | None:
+        """A clean stop syncs everything, so the log ends at its recovery point; None when that cannot be."""
+        if not self.opening.stopped_cleanly and safeguards.scans_after_unclean_stop():
+            return None
+        if not segments:
+            return None
+        last, end_offset = segments[-1], self.opening.recovery_point
+        if not safeguards.scans_after_unclean_stop():
+            end_offset = _unchecked_end(last)
+        plausible = end_offset >= last.base_offset and (end_offset == last.base_offset) == (last.size == 0)
+        return end_offset if plausible else None
+
+    def _epochs(self, segments: list[Segment]) -> LeaderEpochs:
+        if LEADER_EPOCHS in self.names:
+            entries = read_checkpoint(self.folder.disk, self.folder.at(LEADER_EPOCHS), decode_epochs)
+            if entries is not None:
+                return LeaderEpochs(entries)
+        epochs = LeaderEpochs()
+        for segment in segments:
+            for seen in headers(segment.file, 0, segment.size):
+                if seen.leader_epoch > epochs.latest:
+                    epochs.assign(seen.leader_epoch, seen.base_offset)
+        return epochs
+
+    def _recover(self, segments: list[Segment], epochs: LeaderEpochs) -> tuple[list[Segment], int]:
+        """What is left of the segments, and the offset where they end."""
+        after = [index for index, segment in enumerate(segments) if segment.base_offset > self.opening.recovery_point]
+        first = max(0, (after[0] if after else len(segments)) - 1)
+        end_offset = segments[first].base_offset if segments else self.log_start
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            if segment.base_offset != end_offset and safeguards.drops_what_follows_a_hole():
+                story.warning(
+                    "%s: nothing between %d and %d, dropping the rest",
+                    self.folder.path,
+                    end_offset,
+                    segment.base_offset,
+                )
+                self._drop(segments[index:])
+                return segments[:index], end_offset
+            if index > first:
+                segments[index - 1].seal()
+            end_offset = self._recover_segment(segment, epochs)
+        return segments, end_offset
+
+    def _recover_segment(self, segment: Segment, epochs: LeaderEpochs) -> int:
+        indexes = ActiveIndexes(segment.base_offset, self.config.index_interval_bytes)
+        end_offset, end_position = segment.base_offset, 0
+        for seen in verified(segment.file, segment.size):
+            if seen.base_offset < end_offset or seen.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+                break
+            indexes.note(seen.last_offset, seen.position, seen.max_timestamp)
+            if seen.leader_epoch > epochs.latest:
+                epochs.assign(seen.leader_epoch, seen.base_offset)
+            end_offset, end_position = seen.last_offset + 1, seen.end_position
+        torn = segment.size - end_position
+        segment.grow_with(indexes)
+        if torn and safeguards.cuts_torn_tail():
+            story.warning("%s: cut %d torn bytes behind offset %d", segment.file.path, torn, end_offset)
+            segment.size = end_position
+            segment.trim()
+            safeguards.sync_file(segment.file)
+        return end_offset
+
+
+def _orphan(name: str, logs: set[int]) -> bool:
+    """An index without its log."""
+    offsets = [offset_of(name, suffix) for suffix in SEGMENT_SUFFIXES]
+    return any(offset is not None and offset not in logs for offset in offsets)
+
+
+def _unchecked_end(segment: Segment) -> int:
+    """By the headers alone, believing them."""
+    end_offset = segment.base_offset
+    for seen in headers(segment.file, 0, segment.size):
+        end_offset = seen.last_offset + 1
+    return end_offset

@@ -1,0 +1,69 @@
+"""Which segments have had their time: those below the log start, then those over the size, then those too old."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek.log import safeguards
+from odradek.log.config import LogConfig
+from odradek.log.folder import DELETED, Folder
+from odradek.log.segment import Segment
+from odradek.log.segments import Segments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedSegment:
+    """Out of the log, still on disk. `rename`, then after `file.delete.delay.ms` `remove`; both slow.
+
+    Only once the log start offset that excludes it is durable: or else, after a crash, it might be missing between
+    others that are not.
+    """
+
+    folder: Folder
+    segment: Segment
+    names: tuple[str, ...]
+
+    def rename(self) -> None:
+        for name in self.names:
+            self.folder.rename(name, name + DELETED)
+
+    def remove(self) -> None:
+        self.segment.close()
+        for name in self.names:
+            self.folder.remove(name + DELETED)
+
+
+def expired_segments(
+    segments: Segments, config: LogConfig, *, log_start: int, log_end: int, high_watermark: int, wall_ms: int
+) -> int:
+    """How many from the first on. All of them when even the active one has expired."""
+    in_order = segments.in_order
+    ends = [segment.base_offset for segment in in_order[1:]] + [log_end]
+    committed = 0
+    for end in ends:
+        if safeguards.keeps_from_high_watermark(end, high_watermark):
+            break
+        committed += 1
+    if in_order[-1].size == 0:
+        committed = min(committed, len(in_order) - 1)
+
+    count = 0
+    while count < min(committed, len(in_order) - 1) and ends[count] <= log_start:
+        count += 1
+    if not config.deletes:
+        return count
+    if config.retention_bytes >= 0:
+        excess = sum(segment.size for segment in in_order[count:]) - config.retention_bytes
+        while count < committed and excess >= in_order[count].size:
+            excess -= in_order[count].size
+            count += 1
+    if config.retention_ms >= 0:
+        while count < committed and _age_ms(in_order[count], wall_ms) > config.retention_ms:
+            count += 1
+    return count
+
+
+def _age_ms(segment: Segment, wall_ms: int) -> int:
+    """By its youngest record; by the file when no record has a time."""
+    timestamp = segment.max_time().timestamp
+    return wall_ms - (timestamp if timestamp >= 0 else segment.created_ms)

@@ -1,0 +1,79 @@
+"""The rules that protect data, one function each, so that a test can switch one off and see who notices.
+
+Called as `safeguards.name(...)`, never imported by name: replacing the attribute is the switch.
+"""
+
+from __future__ import annotations
+
+from odradek.base.ports import ByteSource, Disk, File
+from odradek.protocol.checksum import crc32c
+
+
+def accepts_checksum(stored: int, covered: ByteSource) -> bool:
+    """At append: what a client sent arrived as it was sent."""
+    return bool(crc32c(covered) == stored)
+
+
+def recovers_checksum(stored: int, covered: ByteSource) -> bool:
+    """After an unclean stop: a batch that was half written is not one."""
+    return bool(crc32c(covered) == stored)
+
+
+def scans_after_unclean_stop() -> bool:
+    """Without a clean-shutdown marker, whatever was not synced is read and checked before it is trusted."""
+    return True
+
+
+def cuts_torn_tail() -> bool:
+    """The file ends after its last whole batch, so that the next append does not hide behind garbage."""
+    return True
+
+
+def drops_what_follows_a_hole() -> bool:
+    """A segment that does not begin where the one before it ends was written after data that is gone."""
+    return True
+
+
+def expects_sequence(expected: int, sequence: int) -> bool:
+    """A producer's batches follow each other without a gap."""
+    return expected == sequence
+
+
+def recognises_duplicates() -> bool:
+    """A batch sent again is answered with its first offset instead of being written twice."""
+    return True
+
+
+def fences_old_producer_epochs() -> bool:
+    return True
+
+
+def stays_offline_after_failure() -> bool:
+    """After an I/O error nothing more is appended: nobody knows what the file holds."""
+    return True
+
+
+def forgets_clean_stop_before_loading(disk: Disk, marker: str) -> None:
+    """A crash while loading must not look like a clean stop at the next start."""
+    disk.remove(marker)
+    disk.sync_dir("")
+
+
+def sync_file(file: File) -> None:
+    """Data, indexes and snapshots are durable before the recovery point passes them."""
+    file.sync()
+
+
+def sync_names(disk: Disk, directory: str) -> None:
+    """So are the names of new files, and the absence of removed ones."""
+    disk.sync_dir(directory)
+
+
+def sync_leader_epochs(disk: Disk, path: str, content: bytes) -> None:
+    """So is the epoch checkpoint: below the recovery point nobody will look into the batches for epochs."""
+    disk.replace(path, content)
+
+
+def keeps_from_high_watermark(segment_end_offset: int, high_watermark: int) -> bool:
+    """Retention never takes what is not committed yet."""
+    return segment_end_offset > high_watermark

@@ -1,0 +1,74 @@
+"""Walking over the batches of a segment file, headers only or with their checksums verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.base.ports import File
+from odradek.log import safeguards
+from odradek.protocol.batch import CHECKED_FROM, CRC, CRC_POSITION, HEADER, HEADER_BYTES, LOG_OVERHEAD, MAGIC
+
+CHUNK_BYTES = 4096 + HEADER_BYTES
+VERIFY_CHUNK_BYTES = 1 << 20
+
+
+class BatchSeen(NamedTuple):
+    position: int
+    end_position: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    attributes: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+def headers(file: File, start: int, end: int) -> Iterator[BatchSeen]:
+    """The whole batches between two positions; stops early at anything that is not a batch."""
+    position, chunk_start, chunk = start, start, b""
+    while position + HEADER_BYTES <= end:
+        if position + HEADER_BYTES > chunk_start + len(chunk):
+            chunk_start, chunk = position, file.pread(min(CHUNK_BYTES, end - position), position)
+            if len(chunk) < HEADER_BYTES:
+                return
+        seen = _seen(chunk, position - chunk_start, position)
+        if seen is None or seen.end_position > end:
+            return
+        yield seen
+        position = seen.end_position
+
+
+def verified(file: File, end: int) -> Iterator[BatchSeen]:
+    """The whole batches from the start of the file whose checksums hold; stops at the first that is none."""
+    position, chunk_start, chunk = 0, 0, b""
+    while position + HEADER_BYTES <= end:
+        at = position - chunk_start
+        if at + HEADER_BYTES > len(chunk):
+            chunk_start, chunk, at = position, file.pread(VERIFY_CHUNK_BYTES, position), 0
+            if len(chunk) < HEADER_BYTES:
+                return
+        seen = _seen(chunk, at, position)
+        if seen is None or seen.end_position > end:
+            return
+        length = seen.end_position - position
+        if at + length > len(chunk):
+            chunk_start, chunk, at = position, file.pread(max(VERIFY_CHUNK_BYTES, length), position), 0
+        covered = memoryview(chunk)[at + CHECKED_FROM : at + length]
+        stored = CRC.unpack_from(chunk, at + CRC_POSITION)[0]
+        if len(covered) != length - CHECKED_FROM or not safeguards.recovers_checksum(stored, covered):
+            return
+        yield seen
+        position = seen.end_position
+
+
+def _seen(chunk: bytes, at: int, position: int) -> BatchSeen | None:
+    base, length, epoch, magic, _, attributes, delta, _, max_time, pid, pid_epoch, sequence, _ = HEADER.unpack_from(
+        chunk, at
+    )
+    if magic != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD or base < 0 or delta < 0:
+        return None
+    end = position + length + LOG_OVERHEAD
+    return BatchSeen(position, end, base, base + delta, epoch, attributes, max_time, pid, pid_epoch, sequence)

@@ -1,0 +1,315 @@
+"""One stretch of a log: a file of batches, and the sparse indexes that lead into it.
+
+Only the last segment of a log grows; its indexes are in memory. Those of the others are on disk. Nothing is read
+before it is needed, so that opening a segment costs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import ByteSource, File
+from odradek.log.config import INT64_MAX, LogConfig
+from odradek.log.folder import LOG, SEGMENT_SUFFIXES, Folder, offset_name
+from odradek.log.indexes import ActiveIndexes, IndexBroken, IndexedBatch, IndexedTime, SealedIndexes
+from odradek.log.scan import BatchSeen, headers
+from odradek.protocol.batch import NO_TIMESTAMP
+
+story = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+BOOKMARKS_MAX = 64
+UNARMED = -1
+
+
+class TornWrite(OSError):
+    """Less was written than asked for: the disk is full or failing."""
+
+
+class Segment:
+    __slots__ = (
+        "_active",
+        "_bookmarks",
+        "_folder",
+        "_interval_bytes",
+        "_max_time",
+        "_sealed",
+        "base_offset",
+        "created_ms",
+        "file",
+        "roll_bytes",
+        "roll_timestamp",
+        "roll_wall_ms",
+        "size",
+    )
+
+    def __init__(self, folder: Folder, base_offset: int, file: File, size: int, *, interval: int, wall_ms: int) -> None:
+        self._folder = folder
+        self._interval_bytes = interval
+        self.base_offset = base_offset
+        self.file = file
+        self.size = size  # bytes of whole batches; a preallocated file is longer
+        self.created_ms = wall_ms
+        self._active: ActiveIndexes | None = None  # while the segment grows
+        self._sealed: SealedIndexes | None = None
+        self._max_time: IndexedTime | None = None  # of a sealed segment, once looked up
+        # Where reads ended, so that the same reader's next one begins without a search: the batch with this base
+        # offset starts, or will start, at this position.
+        self._bookmarks: dict[int, int] = {}
+        # No batch is appended that ends beyond these bytes, or when it is later than these times.
+        self.roll_bytes = UNARMED
+        self.roll_timestamp = INT64_MAX
+        self.roll_wall_ms = INT64_MAX
+
+    @classmethod
+    def create(cls, folder: Folder, base_offset: int, config: LogConfig, wall_ms: int) -> Segment:
+        file = folder.create(offset_name(base_offset, LOG))
+        # A crash may have left something under this name.
+        file.truncate(0)
+        if config.preallocate:
+            file.truncate(config.segment_bytes)
+        segment = cls(folder, base_offset, file, 0, interval=config.index_interval_bytes, wall_ms=wall_ms)
+        segment._active = ActiveIndexes(base_offset, config.index_interval_bytes)
+        return segment
+
+    # --- growing
+
+    def arm(self, config: LogConfig, jitter_ms: int) -> None:
+        """When to roll: by size, full indexes, the age of the records, or the clock when the first has no time."""
+        self._interval_bytes = config.index_interval_bytes
+        indexes = self._growing()
+        indexes.interval_bytes = config.index_interval_bytes
+        self.roll_bytes = 0 if indexes.full(config.segment_index_bytes) else config.segment_bytes
+        self.roll_timestamp = self.roll_wall_ms = INT64_MAX
+        first = next(headers(self.file, 0, self.size), None)
+        if first is not None and first.max_timestamp >= 0:
+            self.roll_timestamp = first.max_timestamp + config.segment_ms - jitter_ms
+        elif first is not None:
+            self.roll_wall_ms = self.created_ms + config.segment_ms - jitter_ms
+
+    def write(self, batch: ByteSource, last_offset: int, max_timestamp: int) -> bool:
+        """True when the batch got an index entry. Only after `arm`."""
+        position = self.size
+        size = len(batch)
+        if self.file.pwrite(batch, position) != size:
+            raise TornWrite(f"{self.file.path}: the batch at {position} was not written whole")
+        self.size = position + size
+        return self._active.note(last_offset, position, max_timestamp)  # type: ignore[union-attr]
+
+    def seal(self) -> None:
+        """No more appends. The indexes go to disk, complete but not yet durable."""
+        self.write_indexes()
+        self._active = None
+        self._bookmarks.clear()
+
+    def write_indexes(self) -> None:
+        """As they are when the log is closed: with the largest timestamp as the last time entry."""
+        indexes = self._growing()
+        indexes.add_max_time()
+        indexes.write(self._folder)
+        self.trim()
+
+    def trim(self) -> None:
+        """A preallocated file, or a write that failed half way, has bytes behind the last batch."""
+        if self.file.size() != self.size:
+            self.file.truncate(self.size)
+
+    def truncate_to(self, position: int) -> None:
+        """Forget what starts at `position` or after; the segment grows again from there."""
+        self.size = position
+        self.trim()
+        self._bookmarks.clear()
+        self.grow_with(self._built())
+
+    def grow_with(self, indexes: ActiveIndexes) -> None:
+        self._active = indexes
+        self._max_time = None
+        self.roll_bytes = UNARMED
+
+    # --- reading
+
+    def locate(self, offset: int) -> int | None:
+        """Where the first batch that ends at or after `offset` starts; None when all end before it."""
+        position = self._bookmarks.get(offset)
+        if position is not None:
+            return position
+        seen = self.find(offset)
+        return None if seen is None else seen.position
+
+    def find(self, offset: int) -> BatchSeen | None:
+        """The first batch that ends at or after `offset`."""
+        return self._trusting(self._find, offset)
+
+    def cut(self, start: int, max_bytes: int) -> int:
+        """An end of a batch between `start` and `start + max_bytes`: a late one, if not always the last.
+
+        `start` itself when the first batch is larger.
+        """
+        entry = self._trusting(self._indexed_before, start + max_bytes)
+        if entry is not None and entry.position > start:
+            self.bookmark(entry.base_offset, entry.position)
+            return entry.position
+        end = start
+        for seen in headers(self.file, start, self.size):
+            if seen.end_position - start > max_bytes:
+                self.bookmark(seen.base_offset, end)
+                break
+            end = seen.end_position
+        return end
+
+    def batch_at(self, position: int) -> BatchSeen:
+        return next(headers(self.file, position, self.size))
+
+    def bookmark(self, base_offset: int, position: int) -> None:
+        if len(self._bookmarks) >= BOOKMARKS_MAX:
+            del self._bookmarks[next(iter(self._bookmarks))]
+        self._bookmarks[base_offset] = position
+
+    def max_time(self) -> IndexedTime:
+        """The largest timestamp (-1 when no record has one) and the last offset of the first batch that has it."""
+        active = self._active
+        if active is not None:
+            return IndexedTime(active.max_timestamp, active.max_timestamp_offset)
+        if self._max_time is None:
+            self._max_time = self._trusting(self._last_time)
+        return self._max_time
+
+    def time_position(self, timestamp: int) -> int:
+        """Everything before this position is older than `timestamp`."""
+        return self._trusting(self._time_position, timestamp)
+
+    # --- files
+
+    @property
+    def grows(self) -> bool:
+        """Its indexes are in memory, and not or not all on disk."""
+        return self._active is not None
+
+    def indexes_full(self, limit_bytes: int) -> bool:
+        return self._growing().full(limit_bytes)
+
+    def index_files(self) -> tuple[File, File]:
+        """Of a sealed segment."""
+        return self._on_disk().files()
+
+    def file_names(self) -> list[str]:
+        names = (offset_name(self.base_offset, suffix) for suffix in SEGMENT_SUFFIXES)
+        return [name for name in names if self._folder.exists(name)]
+
+    def close(self) -> None:
+        self.file.close()
+        if self._sealed is not None:
+            self._sealed.close()
+            self._sealed = None
+
+    # --- indexes
+
+    def _growing(self) -> ActiveIndexes:
+        """Of a segment opened from disk, too: its indexes come into memory when it first grows."""
+        if self._active is None:
+            try:
+                self.grow_with(self._loaded())
+            except IndexBroken as broken:
+                story.warning("%s: building the indexes again: %s", self.file.path, broken)
+                self.grow_with(self._built())
+            if self._sealed is not None:
+                self._sealed.close()
+                self._sealed = None
+        return self._active  # type: ignore[return-value]
+
+    def _loaded(self) -> ActiveIndexes:
+        indexes = ActiveIndexes.load(self._folder, self.base_offset, self._interval_bytes)
+        start = 0
+        if indexes.offsets:
+            entry = IndexedBatch(indexes.offsets[-1] + self.base_offset, indexes.positions[-1])
+            start = self._pointed_to(entry).end_position
+        for seen in headers(self.file, start, self.size):
+            if indexes.note(seen.last_offset, seen.position, seen.max_timestamp):
+                raise IndexBroken(f"the entry for position {seen.position} is missing")
+        return indexes
+
+    def _built(self) -> ActiveIndexes:
+        indexes = ActiveIndexes(self.base_offset, self._interval_bytes)
+        for seen in headers(self.file, 0, self.size):
+            indexes.note(seen.last_offset, seen.position, seen.max_timestamp)
+        return indexes
+
+    def _trusting(self, search: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What an index says is believed until a batch contradicts it."""
+        try:
+            return search(*args, **kwargs)
+        except IndexBroken as broken:
+            if self._active is None:
+                self._rebuild(broken)
+        try:
+            return search(*args, **kwargs)
+        except IndexBroken as broken:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path}: {broken}") from broken
+
+    def _rebuild(self, broken: IndexBroken) -> None:
+        """Of a sealed segment."""
+        story.warning("%s: building the indexes again: %s", self.file.path, broken)
+        indexes = self._built()
+        indexes.add_max_time()
+        indexes.write(self._folder)
+        if self._sealed is not None:
+            self._sealed.close()
+        self._sealed = None
+
+    def _indexes(self) -> ActiveIndexes | SealedIndexes:
+        active = self._active
+        return self._on_disk() if active is None else active
+
+    def _on_disk(self) -> SealedIndexes:
+        if self._sealed is None:
+            self._sealed = SealedIndexes(self._folder, self.base_offset)
+        return self._sealed
+
+    def _find(self, offset: int) -> BatchSeen | None:
+        entry = self._indexes().floor(offset)
+        start = end = 0 if entry is None else self._pointed_to(entry).position
+        for seen in headers(self.file, start, self.size):
+            if seen.last_offset >= offset:
+                return seen
+            if self._active is None and seen.position - start > self._interval_bytes:
+                raise IndexBroken(f"the entry for position {seen.position} is missing")
+            end = seen.end_position
+        if end != self.size:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path} holds no batch at position {end}")
+        return None
+
+    def _indexed_before(self, position: int) -> BatchSeen | None:
+        entry = self._indexes().floor_position(position)
+        return None if entry is None else self._pointed_to(entry)
+
+    def _pointed_to(self, entry: IndexedBatch) -> BatchSeen:
+        seen = next(headers(self.file, entry.position, self.size), None)
+        if seen is None or seen.last_offset != entry.last_offset:
+            raise IndexBroken(f"no batch at position {entry.position} ends with offset {entry.last_offset}")
+        return seen
+
+    def _last_time(self) -> IndexedTime:
+        last = self._on_disk().last_time()
+        if last is not None:
+            self._check_time(last)
+            return last
+        first = next(headers(self.file, 0, self.size), None)
+        if first is not None and first.max_timestamp >= 0:
+            raise IndexBroken("no timestamps in it")
+        return IndexedTime(NO_TIMESTAMP, self.base_offset)
+
+    def _time_position(self, timestamp: int) -> int:
+        entry = self._indexes().floor_time(timestamp)
+        return 0 if entry is None else self._check_time(entry)
+
+    def _check_time(self, entry: IndexedTime) -> int:
+        seen = self._find(entry.offset)
+        if seen is None or (seen.last_offset, seen.max_timestamp) != (entry.offset, entry.timestamp):
+            raise IndexBroken(f"the batch with offset {entry.offset} does not have timestamp {entry.timestamp}")
+        return seen.position

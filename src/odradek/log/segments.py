@@ -1,0 +1,97 @@
+"""The segments of one log in order, and reading across them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.invariants import invariant
+from odradek.base.ports import Region
+from odradek.log.scan import BatchSeen
+from odradek.log.segment import Segment
+
+
+class Segments:
+    __slots__ = ("_bases", "active", "in_order")
+
+    def __init__(self, in_order: list[Segment]) -> None:
+        invariant(bool(in_order), "a log has at least one segment")
+        self.in_order = in_order
+        self._bases = [segment.base_offset for segment in in_order]
+        self.active = in_order[-1]
+
+    def __len__(self) -> int:
+        return len(self.in_order)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.in_order)
+
+    def add(self, segment: Segment) -> None:
+        invariant(segment.base_offset > self._bases[-1], f"segment {segment.base_offset} after {self._bases[-1]}")
+        self.in_order.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+
+    def take_first(self, count: int) -> list[Segment]:
+        invariant(count < len(self), "the active segment stays")
+        taken = self.in_order[:count]
+        del self.in_order[:count], self._bases[:count]
+        return taken
+
+    def take_after(self, offset: int) -> list[Segment]:
+        """Those that begin after `offset`; the one that holds it is the active one now."""
+        kept = max(1, bisect_right(self._bases, offset))
+        taken = self.in_order[kept:]
+        del self.in_order[kept:], self._bases[kept:]
+        self.active = self.in_order[-1]
+        return taken
+
+    def replace_all(self, segment: Segment) -> list[Segment]:
+        taken = list(self.in_order)
+        self.in_order[:] = [segment]
+        self._bases[:] = [segment.base_offset]
+        self.active = segment
+        return taken
+
+    def since(self, offset: int) -> list[Segment]:
+        """The one that holds `offset` and all after it."""
+        return self.in_order[self._floor(offset) :]
+
+    def find(self, offset: int) -> tuple[Segment, BatchSeen] | None:
+        """The first batch that ends at or after `offset`."""
+        for segment in self.since(offset):
+            seen = segment.find(offset)
+            if seen is not None:
+                return segment, seen
+        return None
+
+    def read(
+        self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, *, whole_first_batch: bool
+    ) -> Region | None:
+        """Whole batches from the one that holds `offset`, all below `end_offset`, of one segment."""
+        index = self._floor(offset)
+        while True:
+            segment = self.in_order[index]
+            start = segment.locate(offset)
+            if start is not None and start < segment.size:
+                break
+            index += 1
+            if index == len(self.in_order):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{segment.file.path} ends before offset {offset}")
+        segment_end_offset = log_end_offset if segment is self.active else self._bases[index + 1]
+        if end_offset >= segment_end_offset:
+            end = segment.size
+        else:
+            found = segment.locate(end_offset)
+            end = segment.size if found is None else found
+        if end - start > max_bytes:
+            end = min(end, segment.cut(start, max_bytes))
+            if end == start and whole_first_batch:
+                end = segment.batch_at(start).end_position
+        elif segment is self.active and end == segment.size:
+            segment.bookmark(log_end_offset, end)
+        return Region(segment.file, start, end - start) if end > start else None
+
+    def _floor(self, offset: int) -> int:
+        return max(0, bisect_right(self._bases, offset) - 1)

@@ -1,0 +1,89 @@
+"""Why a client's batch is refused. The append path only decides that it is; this says it in words and codes."""
+
+from __future__ import annotations
+
+from struct import error
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log.appended import RecordsRefused
+from odradek.log.config import LogConfig
+from odradek.protocol.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    iter_records,
+)
+from odradek.protocol.compression import Codec
+from odradek.protocol.malformed import MalformedRecords
+
+
+def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
+    """The first rule that the header breaks."""
+    try:
+        base, length, _, magic, _, attributes, delta, _, _, _, _, sequence, count = HEADER.unpack_from(batch)
+    except error:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(batch)} bytes are too few for a record batch")
+    size = len(batch)
+    codec = attributes & CODEC_MASK
+    rules = (
+        (magic != MAGIC, ErrorCode.INVALID_RECORD, f"record batches have magic {MAGIC}, not {magic}"),
+        (
+            length < HEADER_BYTES - LOG_OVERHEAD or length + LOG_OVERHEAD > size,
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the batch says {length + LOG_OVERHEAD} bytes, {size} were sent",
+        ),
+        (
+            length + LOG_OVERHEAD != size,
+            ErrorCode.INVALID_RECORD,
+            "exactly one record batch per partition and request",
+        ),
+        (
+            size > config.max_message_bytes,
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}",
+        ),
+        (base != 0, ErrorCode.INVALID_RECORD, f"a producer's base offset is 0, not {base}"),
+        (count <= 0, ErrorCode.INVALID_RECORD, f"a batch with {count} records"),
+        (count != delta + 1, ErrorCode.INVALID_RECORD, f"{count} records, but the last has offset delta {delta}"),
+        (attributes & CONTROL, ErrorCode.INVALID_RECORD, "clients may not write control records"),
+        (
+            attributes & TRANSACTIONAL,
+            ErrorCode.INVALID_TXN_STATE,
+            "transactions are not supported yet: produce without a transactional id",
+        ),
+        (
+            attributes & LOG_APPEND_TIME,
+            ErrorCode.INVALID_TIMESTAMP,
+            "the timestamp type is the broker's to set, producers send CreateTime",
+        ),
+        (codec > max(Codec), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {codec}"),
+        (sequence < 0, ErrorCode.INVALID_RECORD, f"a batch with a producer id needs a sequence, not {sequence}"),
+    )
+    return next(KafkaError(code, message) for broken, code, message in rules if broken)
+
+
+def check_timestamps(first: int, latest: int, config: LogConfig, wall_ms: int) -> None:
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    for timestamp in (first, latest):
+        if timestamp != NO_TIMESTAMP and not -after <= wall_ms - timestamp <= before:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {timestamp} is more than {before} ms before or {after} ms after now, {wall_ms}",
+            )
+
+
+def require_keys(batch: memoryview) -> None:
+    """A compacted topic keeps the last record of each key: a record without one could not be kept or dropped."""
+    try:
+        keyless = tuple(index for index, record in enumerate(iter_records(batch)) if record.key is None)
+    except MalformedRecords as broken:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the records cannot be read: {broken}") from broken
+    if keyless:
+        why = "a compacted topic takes no record without a key"
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, why, tuple((index, why) for index in keyless))
