@@ -353,6 +353,20 @@ def test_an_assignment_committed_too_late_for_its_generation_is_ignored():
     assert story.group.members[alice].assignment == b""
 
 
+def test_an_assignment_of_an_older_generation_does_not_become_that_of_the_next():
+    story = Story()
+    story.join("alice", knows_its_id=True)
+    story.pass_time(0)
+    alice = story.answer("alice").member_id
+    story.held = True
+    story.sync("alice", alice, 1, {alice: b"old"})
+    assert story.join("alice", alice, topics=("other",)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert story.answer("alice").generation_id == 2
+    story.commit()
+    assert story.group.state is GroupState.COMPLETING_REBALANCE
+    assert story.group.members[alice].assignment == b""
+
+
 # Static members.
 
 

@@ -6,7 +6,8 @@ import pytest
 from support.group_story import GROUP, Story, subscription
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.coordinator.group.changes import PartitionKey
+from odradek.coordinator.group.changes import CommittedOffset, OffsetStored, PartitionKey
+from odradek.coordinator.group.offsets import OffsetStore
 from odradek.coordinator.group.shard import REMOVED_PER_TURN
 from odradek.coordinator.group.states import GroupState
 
@@ -110,6 +111,28 @@ def test_a_commit_that_cannot_be_appended_changes_nothing():
     assert story.commit_offset(2) is ErrorCode.NOT_COORDINATOR
     assert story.committed().offset == 1
     assert story.shard.offsets.latest(GROUP)[PartitionKey("orders", 0)].offset == 1
+
+
+def test_offsets_are_committed_as_far_as_the_high_watermark_and_no_further():
+    offsets, key = OffsetStore(), PartitionKey("orders", 0)
+    for at in range(3):
+        offsets.put(OffsetStored(GROUP, key, CommittedOffset(100 + at, -1, "", 0)), at)
+    offsets.commit(2)
+    assert offsets.committed(GROUP)[key].offset == 101
+    assert offsets.latest(GROUP)[key].offset == 102
+    offsets.commit(3)
+    assert offsets.committed(GROUP) == offsets.latest(GROUP)
+
+
+def test_what_is_pending_counts_when_offsets_are_deleted():
+    story = Story()
+    story.held = True
+    story.commit_offset(1)
+    story.perform(story.shard.delete(GROUP, "admin", story.now))
+    story.commit()
+    assert story.committed() is None
+    assert story.replayed().groups == {}
+    assert dict(story.replayed().offsets.committed(GROUP)) == {}
 
 
 # Expiry.

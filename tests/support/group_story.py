@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode
 from odradek.coordinator.effects import Effects, Now
 from odradek.coordinator.group.changes import CommittedOffset, PartitionKey
 from odradek.coordinator.group.config import GroupConfig
@@ -146,9 +146,8 @@ class Story:
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
-        error, effects = self.shard.heartbeat(request, self.now)
-        self.perform(effects)
-        return ErrorCode(error)
+        self.perform(self.shard.heartbeat(request, "heart", self.now))
+        return ErrorCode(self.answer("heart").error_code)
 
     def leave(self, *members: tuple[str, str | None]) -> list[ErrorCode]:
         leaving = [MemberIdentity(member_id=member_id, group_instance_id=instance) for member_id, instance in members]
@@ -176,15 +175,10 @@ class Story:
                 )
             ],
         )
-        try:
-            self.perform(self.shard.commit_offsets(request, version, "committer", self.now))
-        except KafkaError as refusal:
-            return refusal.code
+        self.perform(self.shard.commit_offsets(request, version, "committer", self.now))
         response = self.answer("committer")
         if response is None:
             return None
-        if isinstance(response, KafkaError):
-            return response.code
         return ErrorCode(response.topics[0].partitions[0].error_code)
 
     def committed(self, topic: str = "orders", partition: int = 0, group: str = GROUP) -> CommittedOffset | None:

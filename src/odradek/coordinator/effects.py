@@ -25,7 +25,7 @@ TimerKey = tuple[str, str, str]
 
 class Reply(NamedTuple):
     # Opaque to the state machine: whatever the shell handed in with the request.
-    to: object
+    to: Any
     # A message, or the KafkaError that refuses.
     response: object
 

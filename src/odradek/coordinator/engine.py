@@ -121,6 +121,10 @@ class Engine(Generic[S]):
             self._when_committed(Offset(self.written_up_to - 1))
         return self.state.loaded(now)
 
+    @property
+    def is_closed(self) -> bool:
+        return self.phase is Phase.CLOSED
+
     def check_active(self) -> None:
         if self.phase is Phase.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -68,6 +68,23 @@ def commit(turn: Turn, request: OffsetCommitRequest) -> tuple[list[OffsetStored]
     return changes, OffsetCommitResponse(topics=answers)
 
 
+def refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """This version of the answer has no place for an error but at every partition."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=error)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 def validate_delete_offsets(group: ClassicGroup) -> None:
     if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)

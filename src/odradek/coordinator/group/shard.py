@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, Offset
 from odradek.base.invariants import InvariantBroken
@@ -33,7 +32,7 @@ from odradek.coordinator.group.states import Happening
 from odradek.coordinator.group.turn import Turn
 from odradek.protocol.messages.p08_offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.p11_join_group import JoinGroupResponse
-from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest
+from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.p13_leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -144,13 +143,16 @@ class GroupShard:
             membership.sync(turn, group, request, to)
         return turn
 
-    def heartbeat(self, request: HeartbeatRequest, now: Now) -> tuple[ErrorCode, Effects]:
+    def heartbeat(self, request: HeartbeatRequest, to: object, now: Now) -> Effects:
         turn = Turn(now, self.config)
         group = self.groups.get(request.group_id)
-        if group is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID, turn
-        error = membership.heartbeat(turn, group, request.member_id, request.group_instance_id, request.generation_id)
-        return error, turn
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+        if group is not None:
+            error = membership.heartbeat(
+                turn, group, request.member_id, request.group_instance_id, request.generation_id
+            )
+        turn.reply(to, HeartbeatResponse(error_code=error))
+        return turn
 
     def leave(self, group_id: str, leaving: list[MemberIdentity], to: object, now: Now) -> Effects:
         turn = Turn(now, self.config)
@@ -195,12 +197,21 @@ class GroupShard:
     # Offsets.
 
     def commit_offsets(self, request: OffsetCommitRequest, version: int, to: object, now: Now) -> Effects:
-        """KafkaError refuses the whole request."""
         turn = Turn(now, self.config)
-        committing.validate_commit(turn, self.groups.get(request.group_id), request, version)
+        try:
+            committing.validate_commit(turn, self.groups.get(request.group_id), request, version)
+        except KafkaError as refusal:
+            turn.reply(to, committing.refused(request, refusal.code))
+            return turn
         changes, response = committing.commit(turn, request)
+
+        def stored(error: ErrorCode, now: Now) -> Effects:
+            after = Effects(now)
+            after.reply(to, committing.refused(request, error) if error else response)
+            return after
+
         if changes:
-            _answer_when_stored(turn, changes, to, response)
+            turn.write(changes, stored, replay=True)
         else:
             turn.reply(to, response)
         return turn
@@ -276,8 +287,6 @@ class GroupShard:
 
     def delete(self, group_id: str, to: object, now: Now) -> Effects:
         """KafkaError refuses."""
-        if len(group_id) > limits.group_id_chars_max:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         turn = Turn(now, self.config)
         changes = committing.deletion(self._existing(group_id), self.offsets)
         _answer_when_stored(turn, changes, to, None)

@@ -1,0 +1,108 @@
+"""FindCoordinator 0-6: which broker coordinates a group.
+
+0: groups only. 1: the kind of key. 4: several keys at once. 6: keys of share groups, which do not exist here.
+
+The first request creates `__consumer_offsets` and waits for it; COORDINATOR_NOT_AVAILABLE when that cannot be done now.
+Transactions do not exist yet: their keys are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as InitProducerId
+does, because clients would retry any other code until they time out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_BROKER
+from odradek.controller.decision import Decision
+from odradek.controller.topics import TopicDefaults, create_topics
+from odradek.metadata.image import ClusterImage
+from odradek.protocol.messages.p10_find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
+from odradek.security.authorizer import Operation, ResourceType
+from odradek.server.broker import Broker
+from odradek.server.coordination import OFFSETS_TOPIC
+from odradek.server.request import Api, RequestContext
+from odradek.server.visible_cluster import visible_brokers
+
+SEVERAL_KEYS = 4
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+
+
+def handle(
+    ctx: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    if request.key_type == GROUP_KEY and OFFSETS_TOPIC not in ctx.broker.image.topics:
+        return _create_topic_and_answer(ctx, request)
+    return _answer(ctx, request)
+
+
+async def _create_topic_and_answer(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if ctx.version >= SEVERAL_KEYS else [request.key]
+    if any(ctx.authorize(Operation.DESCRIBE, ResourceType.GROUP, key) for key in keys):
+        await _create_offsets_topic(ctx.broker)
+    return _answer(ctx, request)
+
+
+def _answer(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if ctx.version >= SEVERAL_KEYS:
+        return FindCoordinatorResponse(
+            coordinators=[_find(ctx, request.key_type, key) for key in request.coordinator_keys]
+        )
+    found = _find(ctx, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+    if key_type == TRANSACTION_KEY:
+        ctx.authorize(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key)
+        return _refused(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This broker has no transactions yet.")
+    if key_type != GROUP_KEY:
+        return _refused(key, ErrorCode.INVALID_REQUEST, f"Key type {key_type} is not served.")
+    if not ctx.authorize(Operation.DESCRIBE, ResourceType.GROUP, key):
+        return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
+    image = ctx.broker.image
+    topic = image.topics.get(OFFSETS_TOPIC)
+    if topic is not None:
+        leader = topic.partitions[ctx.broker.groups.partition_for(key)].leader
+        for broker in visible_brokers(image):
+            if broker.broker_id == leader:
+                return Coordinator(key=key, node_id=leader, host=broker.host, port=broker.port, error_message=None)
+    return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+
+
+def _refused(key: str, error: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=NO_BROKER, port=-1, error_code=error, error_message=message or error.name)
+
+
+async def _create_offsets_topic(broker: Broker) -> None:
+    try:
+        await broker.controller.submit(lambda image: _offsets_topic(broker, image))
+    except KafkaError:
+        # No controller, or no broker to place it on: clients are told to ask again.
+        return
+
+
+def _offsets_topic(broker: Broker, image: ClusterImage) -> Decision[list[CreatableTopicResult]]:
+    config = broker.config
+    live = sum(1 for _ in visible_brokers(image))
+    wanted = CreatableTopic(
+        name=OFFSETS_TOPIC,
+        num_partitions=config.offsets_topic_num_partitions,
+        # Fewer brokers than replicas wanted is what every first node starts with.
+        replication_factor=max(min(config.offsets_topic_replication_factor, live), 1),
+        configs=[
+            CreatableTopicConfig(name="cleanup.policy", value="compact"),
+            CreatableTopicConfig(name="compression.type", value="producer"),
+            CreatableTopicConfig(name="segment.bytes", value=str(config.offsets_topic_segment_bytes)),
+        ],
+    )
+    return create_topics(image, [wanted], defaults=TopicDefaults(), rng=broker.rng)
+
+
+API = Api(key=10, versions=(0, 6), request=FindCoordinatorRequest, handle=handle)

@@ -1,0 +1,37 @@
+"""SyncGroup 0-5: the leader hands in the assignments, everybody gets its own.
+
+3: static members. 5: the protocol is named.
+"""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.security.authorizer import Operation, ResourceType
+from odradek.server.request import Api, RequestContext
+
+PROTOCOL_NAMED = 5
+
+
+async def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+    try:
+        _check(ctx, request)
+        answer = ctx.broker.groups.ask(request.group_id, lambda shard, to, now: shard.sync(request, to, now))
+        response: SyncGroupResponse = await answer if isawaitable(answer) else answer
+    except KafkaError as refusal:
+        return SyncGroupResponse(error_code=refusal.code)
+    return response
+
+
+def _check(ctx: RequestContext, request: SyncGroupRequest) -> None:
+    if ctx.version >= PROTOCOL_NAMED and (request.protocol_type is None or request.protocol_name is None):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not ctx.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+
+API = Api(key=14, versions=(0, 5), request=SyncGroupRequest, handle=handle)
