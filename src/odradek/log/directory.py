@@ -157,14 +157,14 @@ class LogDirectory:
         self.high_watermarks = dict(high_watermarks)
         self._disk.replace(HIGH_WATERMARKS, encode_offsets(self.high_watermarks))
 
-    def close(self, broker_epoch: int, wall_ms: int) -> None:
+    def close(self, broker_epoch: int) -> None:
         """Slow. After this the next start scans nothing, unless a log could not be closed."""
         broken = []
         for log in list(self.logs.values()):
             try:
                 if log.offline is not None:
                     broken.append(log.name)
-                log.close(wall_ms)
+                log.close()
             except KafkaError as error:
                 story.error("%s could not be closed: %s", log.name, error)
                 broken.append(log.name)

@@ -285,7 +285,7 @@ class Log:
 
     def _roll(self, wall_ms: int) -> None:
         """The producers' state at the start of a segment lets a later recovery begin there."""
-        self._snapshot_producers(wall_ms)
+        self._snapshot_producers()
         self._segments.active.seal()
         self._segments.add(Segment.create(self._folder, self.log_end_offset, self._config, wall_ms))
         self._jitter_ms = self._draw_jitter()
@@ -316,20 +316,25 @@ class Log:
 
     def known_producers(self, wall_ms: int) -> Producers:
         if self._producers is None:
-            self._producers = restore_producers(
-                self._folder, self._snapshots, self._segments.in_order, self.log_end_offset, self._config, wall_ms
-            )
-        return self._producers
+            self._restored_producers().expire(wall_ms, self._config.producer_id_expiration_ms)
+        return self._restored_producers()
 
     def expire_producers(self, wall_ms: int) -> None:
         if self._producers is not None:
             self._producers.expire(wall_ms, self._config.producer_id_expiration_ms)
 
-    def _snapshot_producers(self, wall_ms: int) -> None:
+    def _restored_producers(self) -> Producers:
+        if self._producers is None:
+            self._producers = restore_producers(
+                self._folder, self._snapshots, self._segments.in_order, self.log_end_offset
+            )
+        return self._producers
+
+    def _snapshot_producers(self) -> None:
         offset = self.log_end_offset
         if offset == 0 or (self._snapshots and self._snapshots[-1] == offset):
             return
-        self._durability.also_sync(write_snapshot(self._folder, self.known_producers(wall_ms), offset))
+        self._durability.also_sync(write_snapshot(self._folder, self._restored_producers(), offset))
         self._snapshots.append(offset)
 
     def _forget_snapshot(self, offset: int) -> str:
@@ -409,12 +414,12 @@ class Log:
         except OSError as broken:
             raise self._fail(broken) from broken
 
-    def close(self, wall_ms: int) -> None:
+    def close(self) -> None:
         """Slow. Everything on disk as a clean stop leaves it, unless the log is offline."""
         active = self._segments.active
         if self._failure is None:
             try:
-                self._snapshot_producers(wall_ms)
+                self._snapshot_producers()
                 if active.grows:
                     active.seal()
             except OSError as broken:
@@ -468,14 +473,14 @@ class Log:
             names.append(self._forget_snapshot(segment.base_offset))
         return DeletedSegment(folder=self._folder, segment=segment, names=tuple(names))
 
-    def truncate_to(self, offset: int, wall_ms: int) -> None:
+    def truncate_to(self, offset: int) -> None:
         """Slow. Forget everything from `offset` on; a batch that holds it goes as a whole."""
         found = self._segments.find(offset) if offset < self.log_end_offset else None
         if found is None:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self._segments.in_order[0].base_offset:
-            self.truncate_fully_and_start_at(offset, wall_ms)
+            self.truncate_fully_and_start_at(offset)
             return
         segment, seen = found
         end_offset = min(offset, seen.base_offset)
@@ -488,12 +493,13 @@ class Log:
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.leader_epochs.truncate_from_end(end_offset)
 
-    def truncate_fully_and_start_at(self, offset: int, wall_ms: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """Slow. Forget everything; the next record has `offset`."""
         self._lower_recovery_point(min(offset, self.log_start_offset))
         for segment in reversed(self._segments.in_order):
             self._remove(segment)
-        self._segments.replace_all(Segment.create(self._folder, offset, self._config, wall_ms))
+        created_ms = self._segments.active.created_ms
+        self._segments.replace_all(Segment.create(self._folder, offset, self._config, created_ms))
         self.log_start_offset = offset
         self.leader_epochs.clear()
         self._end_at(offset)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from odradek.log.config import LogConfig
 from odradek.log.folder import SNAPSHOT, Folder, offset_name
 from odradek.log.producers import Producers, SnapshotBroken
 from odradek.log.scan import BatchSeen, headers
@@ -14,12 +13,9 @@ from odradek.protocol.batch import CONTROL
 story = logging.getLogger(__name__)
 
 
-def restore_producers(
-    folder: Folder, snapshots: list[int], segments: list[Segment], end_offset: int, config: LogConfig, wall_ms: int
-) -> Producers:
+def restore_producers(folder: Folder, snapshots: list[int], segments: list[Segment], end_offset: int) -> Producers:
     """The state at `end_offset`. Broken snapshots are removed, from `snapshots` too."""
     producers, known_until = _newest_snapshot(folder, snapshots, end_offset)
-    producers.expire(wall_ms, config.producer_id_expiration_ms)
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if following is not None and following.base_offset <= known_until:
             continue

@@ -109,7 +109,8 @@ class _Loader:
         opening = self.opening
         producers = None
         if not (clean and end_offset in snapshots):
-            producers = restore_producers(self.folder, snapshots, segments, end_offset, self.config, opening.wall_ms)
+            producers = restore_producers(self.folder, snapshots, segments, end_offset)
+            producers.expire(opening.wall_ms, self.config.producer_id_expiration_ms)
         recovery_point = end_offset if clean else min(opening.recovery_point, end_offset)
         durability = Durability(self.folder, recovery_point, is_new=not clean and recovery_point == 0)
         if not clean:
