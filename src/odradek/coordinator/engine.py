@@ -121,7 +121,6 @@ class Engine(Generic[S]):
             self._when_committed(Offset(self.written_up_to - 1))
         return self.state.loaded(now)
 
-    @property
     def is_closed(self) -> bool:
         return self.phase is Phase.CLOSED
 

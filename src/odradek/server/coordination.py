@@ -150,7 +150,7 @@ class GroupCoordination:
     def shards(self) -> Iterator[GroupShard]:
         """All that this broker coordinates. KafkaError while one of them is still being loaded."""
         for led in self._led.values():
-            if not led.engine.is_closed:
+            if not led.engine.is_closed():
                 led.engine.check_active()
                 yield led.engine.state
 
@@ -226,11 +226,11 @@ class GroupCoordination:
                 batches = await self._spawner.blocking(region.read)
             finally:
                 region.release()
-            if led.engine.is_closed:
+            if led.engine.is_closed():
                 return
             for _ in led.engine.load(batches):
                 await asyncio.sleep(0)
-                if led.engine.is_closed:
+                if led.engine.is_closed():
                     return
             offset = led.engine.written_up_to
         self._perform(led, led.engine.finish_loading(self._now()))
@@ -286,7 +286,7 @@ class GroupCoordination:
     def _wake_up(self) -> None:
         self._wakeup = None
         for led, key in self._timers.due(self._clock.monotonic_ms(), TIMERS_PER_TURN):
-            if led.engine.is_closed:
+            if led.engine.is_closed():
                 continue
             if key == _COMMIT_TIMEOUT:
                 led.engine.give_up_waiting(self._now())

@@ -1,8 +1,8 @@
 """OffsetFetch 1-10: how far groups have read.
 
 2: null asks for all topics, and errors of the group have their own field; in 1 every partition carries them. 7: the
-client may ask for offsets that nothing pending can change. 8: several groups at once. 9: member and epoch, which classic
-groups ignore. 10: topics by id.
+client may ask for offsets that nothing pending can change. 8: several groups at once. 9: member and epoch, which
+classic groups ignore. 10: topics by id.
 
 An offset that was never committed is -1 with empty metadata and no error, in an unknown group too.
 """
