@@ -177,7 +177,7 @@ class Partition:
 
     def sync_failed(self) -> None:
         """The log is offline now; what was held back may be lost."""
-        self.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._give_up(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _hold(self, offset: int) -> None:
         self._held_at = min(self._held_at, Offset(offset))
@@ -224,10 +224,14 @@ class Partition:
                 self._become_leader()
             self._advance()
         elif was_leader:
-            self.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def give_up(self, code: ErrorCode) -> None:
-        """This replica leads no more, or is gone: nobody may wait for it."""
+    def deleted(self) -> None:
+        self.is_leader = False
+        self._give_up(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _give_up(self, code: ErrorCode) -> None:
+        """Nobody may wait for this replica any more."""
         self._committing.fail(code)
         self._syncing.fail(code)
         self._wake_readers()

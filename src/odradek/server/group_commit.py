@@ -79,5 +79,6 @@ def _run_all(group: list[SyncWork]) -> None:
 
 
 def _failed(partition: Partition, failure: KafkaError) -> None:
-    logger.error("%s is offline: %s", partition, failure)
+    if partition.is_leader:  # and not just deleted
+        logger.error("%s is offline: %s", partition, failure)
     partition.sync_failed()

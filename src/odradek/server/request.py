@@ -1,8 +1,8 @@
 """What a handler is given, and how an API says what it serves.
 
 A handler answers client mistakes with error codes; an exception that escapes it is a bug and costs the connection.
-A plain function is answered at once. A coroutine function runs as a task and its connection reads nothing more until
-it has answered, as Kafka mutes a channel: what a client pipelines behind it sees its effect.
+A message is sent at once. An awaitable (every coroutine function returns one) runs as a task and its connection reads
+nothing more until it has answered, as Kafka mutes a channel: what a client pipelines behind it sees its effect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fetch 4-18: whole batches from some partitions, at once or as soon as there are enough of them.
 
-4-6 have no fetch sessions. 5 sends log start offsets. 9 sends the leader epoch the client knows. 10 brings zstd, which an
-older client cannot read. 12 is flexible. 13 names topics by id.
+4-6 have no fetch sessions. 5 sends log start offsets. 9 sends the leader epoch the client knows. 10 brings zstd,
+which an older client cannot read. 12 is flexible. 13 names topics by id.
 
 The limits are KIP-74's: a partition gives at most its own limit, all together at most the request's, but the first
 partition that has anything gives one batch whatever its size.

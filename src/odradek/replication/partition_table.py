@@ -1,0 +1,155 @@
+"""The partitions this broker has a replica of, kept as the cluster image says.
+
+`apply` runs on the event loop, in the order of commits. When it returns, a partition that this broker leads takes
+writes, and one that was deleted is out of sight; its files go later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from odradek.base.ids import BrokerId, Offset, TopicId, TopicPartition
+from odradek.base.ports import Clock
+from odradek.log.config import LogConfig
+from odradek.log.directory import LogDirectory
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.configs.in_force import effective_topic_config
+from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, ConfigResource, ImageDelta, TopicImage
+from odradek.replication.log_config import log_config
+from odradek.replication.partition import Partition
+
+
+class HostedTopic:
+    """A topic and those of its partitions that are here."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: TopicId) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: dict[int, Partition] = {}
+
+
+class TopicSettings:
+    """What one image says about topics' configurations; those without any of their own share one object."""
+
+    __slots__ = ("_broker", "_image", "_shared")
+
+    def __init__(self, image: ClusterImage, broker: BrokerConfig) -> None:
+        self._image = image
+        self._broker = broker
+        self._shared: tuple[LogConfig, int] | None = None
+
+    def of(self, topic: str) -> tuple[LogConfig, int]:
+        """For its logs, and how many replicas must be in sync."""
+        if self._image.config(TOPIC_RESOURCE, topic):
+            return self._settings(topic)
+        if self._shared is None:
+            self._shared = self._settings(topic)
+        return self._shared
+
+    def _settings(self, topic: str) -> tuple[LogConfig, int]:
+        config = effective_topic_config(self._image, topic, self._broker)
+        return log_config(config, self._broker), config.min_insync_replicas
+
+
+class PartitionTable:
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        clock: Clock,
+        logs: LogDirectory,
+        request_sync: Callable[[Partition], None],
+        remove_later: Callable[[str, int], None],
+    ) -> None:
+        """`remove_later` is given a directory that was put aside and the milliseconds it shall stay."""
+        self._config = config
+        self._broker_id = BrokerId(config.node_id)
+        self._clock = clock
+        self._logs = logs
+        self._request_sync = request_sync
+        self._remove_later = remove_later
+        self.topics: dict[str, HostedTopic] = {}
+        self.topics_by_id: dict[bytes, HostedTopic] = {}
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        hosted = self.topics.get(topic)
+        return None if hosted is None else hosted.partitions.get(index)
+
+    def by_id(self, topic_id: bytes, index: int) -> Partition | None:
+        hosted = self.topics_by_id.get(topic_id)
+        return None if hosted is None else hosted.partitions.get(index)
+
+    def all(self) -> Iterator[Partition]:
+        for hosted in self.topics.values():
+            yield from hosted.partitions.values()
+
+    def start(self, image: ClusterImage) -> None:
+        """The first image, once the logs are loaded. Logs of partitions that are not in it are put aside."""
+        self.apply(image, image.as_delta())
+        for log in list(self._logs.logs.values()):
+            if self.get(*log.topic_partition) is None:
+                self._logs.mark_stray(log.topic_partition)
+
+    def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
+        settings = TopicSettings(image, self._config)
+        for topic in delta.deleted:
+            self._delete(topic)
+        for topic in delta.created:
+            self._host(topic, settings)
+        for change in delta.changed:
+            self._host(change.after, settings)
+        self._configure(delta.configs, settings)
+
+    def _host(self, topic: TopicImage, settings: TopicSettings) -> None:
+        here = [partition for partition in topic.partitions if self._broker_id in partition.replicas]
+        if not here:
+            return
+        hosted = self.topics.get(topic.name)
+        if hosted is None:
+            hosted = HostedTopic(topic.name, topic.topic_id)
+            self.topics[topic.name] = self.topics_by_id[topic.topic_id] = hosted
+        for image in here:
+            partition = hosted.partitions.get(image.index)
+            if partition is None:
+                partition = hosted.partitions[image.index] = self._open(hosted, image.index, settings)
+            if partition.partition_epoch < image.partition_epoch:
+                partition.apply(image)
+
+    def _open(self, topic: HostedTopic, index: int, settings: TopicSettings) -> Partition:
+        name = TopicPartition(topic.name, index)
+        config, min_isr = settings.of(topic.name)
+        log = self._logs.create_log(name, topic.topic_id, config, self._clock.wall_ms())
+        return Partition(
+            broker_id=self._broker_id,
+            topic=topic.name,
+            index=index,
+            topic_id=topic.topic_id,
+            log=log,
+            high_watermark=Offset(self._logs.high_watermarks.get(name, 0)),
+            min_isr=min_isr,
+            request_sync=self._request_sync,
+        )
+
+    def _delete(self, topic: TopicImage) -> None:
+        hosted = self.topics_by_id.pop(topic.topic_id, None)
+        if hosted is None:
+            return
+        del self.topics[topic.name]
+        for partition in hosted.partitions.values():
+            directory = self._logs.mark_deleted(partition.log.topic_partition)
+            self._remove_later(directory, partition.log.config.file_delete_delay_ms)
+            partition.deleted()
+
+    def _configure(self, changed: tuple[ConfigResource, ...], settings: TopicSettings) -> None:
+        names = [resource.name for resource in changed if resource.type == TOPIC_RESOURCE]
+        if len(names) < len(changed):
+            # A broker's keys are the defaults behind every topic's.
+            names = list(self.topics)
+        for name in names:
+            hosted = self.topics.get(name)
+            if hosted is not None:
+                config, min_isr = settings.of(name)
+                for partition in hosted.partitions.values():
+                    partition.configure(config, min_isr)

@@ -1,0 +1,157 @@
+"""What a broker does by itself: retention, checkpoints, background fsync, forgetting producers, removing old files.
+
+Slow calls on the data directory run off the loop, one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import Clock, Spawner
+from odradek.log.directory import LogDirectory
+from odradek.log.retention import DeletedSegment
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.replication.partition import Partition
+from odradek.replication.partition_table import PartitionTable
+from odradek.server.group_commit import GroupCommit
+
+logger = logging.getLogger(__name__)
+
+FLUSH_CHECK_MS = 1000
+FLUSH_CHECK_MS_MIN = 10
+PRODUCER_CHECK_MS = 600_000
+NEVER_MS = 2**63 - 1
+# Partitions looked at before others get the loop.
+PARTITIONS_PER_TURN = 200
+
+
+class Housekeeping:
+    def __init__(
+        self, *, config: BrokerConfig, clock: Clock, spawner: Spawner, logs: LogDirectory, commits: GroupCommit
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._spawner = spawner
+        self._logs = logs
+        self._commits = commits
+        self._partitions: PartitionTable
+        self._directory_turn = asyncio.Lock()
+        self._stopping = asyncio.Event()
+        self._chores: list[asyncio.Task[None]] = []
+        self._removals: dict[asyncio.TimerHandle, None] = {}
+        self._written_high_watermarks: dict[TopicPartition, int] = {}
+
+    def start(self, partitions: PartitionTable) -> None:
+        self._partitions = partitions
+        config = self._config
+        for name, interval_ms, chore in (
+            ("retention", config.log_retention_check_interval_ms, self.delete_expired),
+            ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, self.write_checkpoints),
+            ("high watermarks", config.replica_high_watermark_checkpoint_interval_ms, self.write_high_watermarks),
+            ("producer expiry", PRODUCER_CHECK_MS, self.forget_producers),
+        ):
+            self._chores.append(self._spawner.spawn(name, self._repeat(interval_ms, chore)))
+        self._chores.append(self._spawner.spawn("background flush", self._flush_repeatedly()))
+
+    async def stop(self) -> None:
+        """Ends the chores. What still waits for its removal is found by the next start."""
+        self._stopping.set()
+        for removal in self._removals:
+            removal.cancel()
+        if self._chores:
+            await asyncio.wait(self._chores)
+        await self._commits.idle()
+        await self.write_high_watermarks()
+
+    # Chores
+
+    async def delete_expired(self) -> None:
+        async for partition in self._each():
+            try:
+                expired = partition.log.delete_expired(self._clock.wall_ms(), partition.high_watermark)
+            except KafkaError as failure:
+                logger.warning("%s is offline: %s", partition, failure)
+                continue
+            if expired:
+                await self._slow(self._logs.retire, expired)
+                delay_ms = partition.log.config.file_delete_delay_ms
+                self._later(delay_ms, f"remove segments of {partition}", partial(_remove, expired))
+
+    async def write_checkpoints(self) -> None:
+        await self._slow(self._logs.write_checkpoints)
+
+    async def write_high_watermarks(self) -> None:
+        marks = {partition.log.topic_partition: int(partition.high_watermark) for partition in self._partitions.all()}
+        if marks != self._written_high_watermarks:
+            await self._slow(self._logs.write_high_watermarks, marks)
+            self._written_high_watermarks = marks
+
+    async def forget_producers(self) -> None:
+        async for partition in self._each():
+            partition.log.expire_producers(self._clock.wall_ms())
+
+    async def flush(self) -> int:
+        """Ask for the fsyncs that are due; returns after how many milliseconds to look again."""
+        next_ms = FLUSH_CHECK_MS
+        async for partition in self._each():
+            log = partition.log
+            if log.offline is not None:
+                continue
+            next_ms = min(next_ms, log.config.flush_ms)
+            if log.config.flush_ms < NEVER_MS and log.sync_due(self._clock.wall_ms()):
+                self._commits.request(partition)
+            elif log.rolled_since_sync:
+                self._commits.request_filled_segments(partition)
+        return max(next_ms, FLUSH_CHECK_MS_MIN)
+
+    def remove_later(self, directory: str, delay_ms: int) -> None:
+        """The directory of a partition that was deleted."""
+        self._later(delay_ms, f"remove {directory}", partial(self._logs.remove_deleted, directory))
+
+    # How they run
+
+    async def _repeat(self, interval_ms: int, chore: Callable[[], Awaitable[None]]) -> None:
+        while not await self._stops_within(interval_ms):
+            await chore()
+
+    async def _flush_repeatedly(self) -> None:
+        interval_ms = FLUSH_CHECK_MS
+        while not await self._stops_within(interval_ms):
+            interval_ms = await self.flush()
+
+    async def _stops_within(self, interval_ms: int) -> bool:
+        try:
+            async with asyncio.timeout(interval_ms / 1000):
+                return await self._stopping.wait()
+        except TimeoutError:
+            return False
+
+    async def _each(self) -> AsyncIterator[Partition]:
+        """Those that are still there when their turn comes."""
+        for position, partition in enumerate(list(self._partitions.all())):
+            if position % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            if self._partitions.get(partition.topic, partition.index) is partition:
+                yield partition
+
+    async def _slow(self, call: Callable[..., None], *args: object) -> None:
+        async with self._directory_turn:
+            await self._spawner.blocking(call, *args)
+
+    def _later(self, delay_ms: int, what: str, remove: Callable[[], None]) -> None:
+        def due() -> None:
+            del self._removals[timer]
+            self._spawner.spawn(what, self._slow(remove))
+
+        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, due)
+        self._removals[timer] = None
+
+
+def _remove(expired: list[DeletedSegment]) -> None:
+    for segment in expired:
+        segment.remove()
