@@ -1,4 +1,4 @@
-"""Whatever is decided in whatever order: replaying the log from nothing gives the image that grew with the decisions."""
+"""Whatever is decided in whatever order: replaying the log from nothing gives the image that grew step by step."""
 
 from __future__ import annotations
 

@@ -1,0 +1,115 @@
+"""The metadata log on disk: opened, recovered and replayed into an image, with the quorum's own files beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek.base.ids import Offset, TopicId, TopicPartition
+from odradek.base.invariants import InvariantBroken
+from odradek.base.limits import metadata_batch_bytes_max
+from odradek.base.ports import Disk
+from odradek.log.checkpoints import encode_topic_id
+from odradek.log.config import LogConfig
+from odradek.log.folder import PARTITION_METADATA
+from odradek.log.log import Log
+from odradek.log.recovery import LogOpening, open_log
+from odradek.metadata.batches import read_batches
+from odradek.metadata.bootstrap import (
+    BOOTSTRAP_CHECKPOINT,
+    METADATA_LOG_DIRECTORY,
+    VOTERS_CHECKPOINT,
+    decode_bootstrap,
+    decode_voters,
+)
+from odradek.metadata.image import ClusterImage
+from odradek.protocol.control_records import VotersRecord
+from odradek.protocol.schema import Message
+from odradek.quorum.election import NEVER_ELECTED, QUORUM_STATE_FILE, ElectionState, decode_election
+from odradek.quorum.voters import VoterSet, voters_from_record
+
+METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
+_READ_BYTES = 1 << 20
+
+# Nothing is ever deleted by time or size: only a snapshot may replace the log's beginning.
+METADATA_LOG_CONFIG = LogConfig(
+    max_message_bytes=metadata_batch_bytes_max,
+    retention_ms=-1,
+    retention_bytes=-1,
+    cleanup_policy=frozenset({"delete"}),
+)
+
+
+class MissingBeginning(Exception):
+    """The log does not begin at offset 0, and this version of Odradek cannot start from a metadata snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedMetadata:
+    log: Log
+    # Everything in the log, committed or not: a new leader commits what it finds.
+    image: ClusterImage
+    election: ElectionState
+    voters: VoterSet
+    # False while the voters are known from the first checkpoint alone.
+    voters_in_log: bool
+    bootstrap: tuple[Message, ...]
+
+
+def load_metadata(disk: Disk, empty: ClusterImage, wall_ms: int) -> LoadedMetadata:
+    """Slow. Opens and recovers the log of a formatted directory and replays all of it on `empty`."""
+    log = _open(disk, wall_ms)
+    image, voters = _replay(log, empty)
+    first_voters = decode_voters(disk.read(VOTERS_CHECKPOINT))
+    return LoadedMetadata(
+        log=log,
+        image=image,
+        election=_read_election(disk),
+        voters=voters or first_voters,
+        voters_in_log=voters is not None,
+        bootstrap=decode_bootstrap(disk.read(BOOTSTRAP_CHECKPOINT)),
+    )
+
+
+def write_election(disk: Disk, election: ElectionState) -> None:
+    """Slow."""
+    disk.replace(f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}", election.encode())
+
+
+def _open(disk: Disk, wall_ms: int) -> Log:
+    path = f"{METADATA_LOG_DIRECTORY}/{PARTITION_METADATA}"
+    if not disk.exists(path):
+        disk.replace(path, encode_topic_id(METADATA_TOPIC_ID))
+    # Without a recovery point: all of it is read anyway, so all of it is checked.
+    return open_log(disk, LogOpening(topic_partition=METADATA_PARTITION, config=METADATA_LOG_CONFIG, wall_ms=wall_ms))
+
+
+def _read_election(disk: Disk) -> ElectionState:
+    path = f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}"
+    return decode_election(disk.read(path)) if disk.exists(path) else NEVER_ELECTED
+
+
+def _replay(log: Log, image: ClusterImage) -> tuple[ClusterImage, VoterSet | None]:
+    if log.log_start_offset > 0:
+        raise MissingBeginning(f"the metadata log begins at offset {log.log_start_offset}")
+    voters: VoterSet | None = None
+    while image.offset + 1 < log.log_end_offset:
+        data = _read(log, Offset(image.offset + 1))
+        records: list[Message] = []
+        for batch in read_batches(data):
+            records += batch.records
+            for control in batch.control:
+                if isinstance(control, VotersRecord):
+                    voters = voters_from_record(control)
+        # One replay for the whole stretch: replaying batch by batch would copy a shard for each.
+        image, _ = image.replay(records, batch.last_offset, batch.leader_epoch)
+    return image, voters
+
+
+def _read(log: Log, offset: Offset) -> bytes:
+    region = log.read(offset, _READ_BYTES, log.log_end_offset, whole_first_batch=True)
+    if region is None:
+        raise InvariantBroken(f"the metadata log ends at {log.log_end_offset} and has nothing at {offset}")
+    data = region.read()
+    region.release()
+    return data

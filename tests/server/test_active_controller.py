@@ -1,0 +1,393 @@
+"""The active controller on a disk in memory: what is committed, when it is seen, what survives."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import random
+
+import pytest
+
+from odradek.adapters.memory_disk import MemoryDisk, MemoryFile
+from odradek.base import limits
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId
+from odradek.controller.brokers import Registration
+from odradek.controller.decision import Decision
+from odradek.controller.topics import TopicDefaults, create_topics, delete_topics
+from odradek.metadata.batches import read_batches
+from odradek.metadata.image import Listener
+from odradek.node.format import open_directory
+from odradek.protocol.messages.p19_create_topics import CreatableTopic
+from odradek.protocol.messages.p20_delete_topics import DeleteTopicState
+from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord
+from odradek.quorum.election import decode_election
+from odradek.quorum.voters import Voter, VoterKey
+from odradek.server.active_controller import ActiveController
+from odradek.server.producer_ids import ProducerIds
+from odradek.server.registration import join_cluster
+
+LOG = "__cluster_metadata-0/00000000000000000000.log"
+
+
+def on_a_loop(story):
+    @functools.wraps(story)
+    def run():
+        async def within_limit():
+            async with asyncio.timeout(20):
+                await story()
+
+        asyncio.run(within_limit())
+
+    return run
+
+
+class Clock:
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+class SeededRng:
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+
+    def bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+
+class Gate:
+    """A spawner whose blocking calls wait at a gate, open at first, so that a test decides when an fsync ends."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.calls = 0
+        self.failures: list[BaseException] = []
+
+    def spawn(self, name, work):
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.failures.append(task.exception())
+
+    async def blocking(self, call, *arguments):
+        self.calls += 1
+        await self.open.wait()
+        return call(*arguments)
+
+
+class Node:
+    """A directory and the controller on it."""
+
+    def __init__(self, disk: MemoryDisk | None = None, seed: int = 0) -> None:
+        self.disk = disk or MemoryDisk()
+        self.rng = SeededRng(seed)
+        self.gate = Gate()
+        self.identity = open_directory(self.disk, node_id=BrokerId(1), clock=Clock(), rng=self.rng)
+        self.controller = ActiveController(
+            voter=Voter(key=VoterKey(BrokerId(1), self.identity.directory_id)),
+            cluster_id=self.identity.cluster_id,
+            disk=self.disk,
+            clock=Clock(),
+            spawner=self.gate,
+        )
+        self.seen = []
+        self.controller.subscribe(lambda image, delta: self.seen.append((image, delta)))
+        self.broker_epoch = -1
+
+    async def start(self) -> Node:
+        await self.controller.start()
+        registration = Registration(
+            broker_id=BrokerId(1),
+            cluster_id=self.identity.cluster_id,
+            incarnation_id=self.rng.bytes(16),
+            listeners=(Listener("PLAINTEXT", "localhost", 9092, 0),),
+            directories=(self.identity.directory_id,),
+        )
+        self.broker_epoch = await join_cluster(self.controller, registration)
+        self.seen.clear()
+        return self
+
+    def create(self, name: str, partitions: int = 1):
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        return self.controller.submit(
+            lambda image: create_topics(image, [topic], defaults=TopicDefaults(), rng=self.rng)
+        )
+
+    def crashed(self, log_bytes: int | None = None) -> MemoryDisk:
+        """The disk as a killed process leaves it; with `log_bytes`, as a power cut leaves the end of the log."""
+        disk = copy.deepcopy(self.disk)
+        if log_bytes is not None:
+            disk.open(LOG).truncate(log_bytes)
+        return disk
+
+    def log_bytes(self) -> int:
+        return self.disk.open(LOG).size()
+
+    def records(self) -> list[str]:
+        batches = read_batches(self.disk.read(LOG))
+        return [type(record).__name__ for batch in batches for record in (*batch.control, *batch.records)]
+
+
+@on_a_loop
+async def test_what_a_first_start_writes():
+    node = await Node().start()
+    assert node.records() == [
+        "LeaderChangeMessage",
+        "KRaftVersionRecord",
+        "VotersRecord",
+        "BeginTransactionRecord",
+        "FeatureLevelRecord",
+        "EndTransactionRecord",
+        "RegisterControllerRecord",
+        "RegisterBrokerRecord",
+        "BrokerRegistrationChangeRecord",
+    ]
+    assert node.broker_epoch == 7
+    election = decode_election(node.disk.read("__cluster_metadata-0/quorum-state"))
+    assert (election.leader_epoch, election.leader_id, election.voted) == (1, 1, None)
+    await node.controller.stop()
+
+
+@on_a_loop
+async def test_a_restart_leads_the_next_epoch_and_knows_everything():
+    node = await Node().start()
+    await node.create("orders", 3)
+    await node.controller.stop()
+    again = Node(copy.deepcopy(node.disk), seed=1)
+    await again.controller.start()
+    assert again.controller.leader_epoch == 2
+    assert again.identity == node.identity
+    image, delta = again.seen[0]
+    assert image.topics["orders"] == node.controller.image.topics["orders"]
+    assert [topic.name for topic in delta.created] == ["orders"]
+    assert again.records()[-1] == "LeaderChangeMessage"
+    await again.controller.stop()
+
+
+@on_a_loop
+async def test_partitions_get_a_new_leader_epoch_at_each_start():
+    node = await Node().start()
+    await node.create("orders")
+    again = await Node(node.crashed(), seed=1).start()
+    partition = again.controller.image.topics["orders"].partitions[0]
+    assert (partition.leader, partition.isr, partition.leader_epoch) == (1, (1,), 2)
+
+
+@on_a_loop
+async def test_nothing_is_seen_before_it_is_on_disk():
+    node = await Node().start()
+    node.gate.open.clear()
+    reply = node.create("orders")
+    await asyncio.sleep(0)
+    assert not reply.done()
+    assert "orders" not in node.controller.image.topics
+    assert node.seen == []
+    node.gate.open.set()
+    (result,) = await reply
+    assert node.controller.image.topics["orders"].topic_id == result.topic_id
+    assert [delta.created[0].name for _, delta in node.seen] == ["orders"]
+
+
+@on_a_loop
+async def test_a_listener_hears_of_a_commit_before_the_client_does():
+    node = await Node().start()
+    reply = node.create("orders")
+    known = []
+    node.controller.subscribe(lambda image, delta: known.append(reply.done()))
+    await reply
+    assert known == [False]
+
+
+@on_a_loop
+async def test_a_decision_sees_those_before_it():
+    node = await Node().start()
+    node.gate.open.clear()
+    first, second = node.create("orders"), node.create("orders")
+    deletion = node.controller.submit(lambda image: delete_topics(image, [DeleteTopicState(name="orders")]))
+    node.gate.open.set()
+    assert [result[0].error_code for result in (await first, await second, await deletion)] == [0, 36, 0]
+    assert "orders" not in node.controller.image.topics
+
+
+@on_a_loop
+async def test_an_answer_without_records_waits_for_what_it_saw():
+    node = await Node().start()
+    node.gate.open.clear()
+    first, refused = node.create("orders"), node.create("orders")
+    await asyncio.sleep(0)
+    assert not refused.done()
+    node.gate.open.set()
+    await refused
+    assert first.done()
+    assert (await node.controller.submit(lambda image: Decision(response=len(image.topics)))) == 1
+
+
+@on_a_loop
+async def test_what_arrives_during_an_fsync_is_the_next_group():
+    node = await Node().start()
+    node.gate.open.clear()
+    before = node.gate.calls
+    replies = [node.create("t0")]
+    await asyncio.sleep(0)
+    replies += [node.create(f"t{number}") for number in range(1, 50)]
+    node.gate.open.set()
+    await asyncio.gather(*replies)
+    assert node.gate.calls - before == 2
+    assert [delta.created[0].name for _, delta in node.seen] == [f"t{number}" for number in range(50)]
+
+
+@on_a_loop
+async def test_a_failed_fsync_acknowledges_nothing_and_stops_the_node():
+    node = await Node().start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryFile, "sync", _burn)
+        first, second = node.create("orders"), node.create("invoices")
+        for reply in (first, second):
+            with pytest.raises(KafkaError) as refused:
+                await reply
+            assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    assert not node.controller.image.topics
+    await asyncio.sleep(0)
+    (failure,) = node.gate.failures
+    assert failure.code is ErrorCode.KAFKA_STORAGE_ERROR
+    # The disk is well again, the controller is not: what the failed fsync left on disk is unknown.
+    with pytest.raises(KafkaError):
+        node.create("late")
+    await node.controller.stop()
+
+
+@on_a_loop
+async def test_a_failed_write_stops_the_node_too():
+    node = await Node().start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryFile, "pwrite", _burn)
+        with pytest.raises(KafkaError) as refused:
+            node.create("orders")
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [failure.code for failure in node.gate.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    with pytest.raises(KafkaError):
+        node.create("late")
+
+
+def _burn(*_):
+    raise OSError("disk on fire")
+
+
+@on_a_loop
+async def test_what_a_decision_refuses_is_not_written():
+    node = await Node().start()
+    before = node.log_bytes()
+
+    def refuse(_):
+        raise KafkaError(ErrorCode.POLICY_VIOLATION)
+
+    with pytest.raises(KafkaError):
+        await node.controller.submit(refuse)
+    huge = ConfigRecord(resource_type=4, resource_name="", name="x", value="v" * limits.metadata_batch_bytes_max)
+    too_many = (NoOpRecord(),) * (limits.metadata_records_per_decision_max + 1)
+    for records in ((huge,), too_many):
+        with pytest.raises(KafkaError) as refused:
+            await node.controller.submit(lambda _, records=records: Decision(records=records, response=None))
+        assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert node.log_bytes() == before
+    await node.create("orders")
+
+
+@on_a_loop
+async def test_a_large_decision_that_may_be_split_is_written_in_several_batches():
+    node = await Node().start()
+    many = (NoOpRecord(),) * (limits.metadata_records_per_decision_max + 1)
+    before = len(list(read_batches(node.disk.read(LOG))))
+    await node.controller.submit(lambda _: Decision(records=many, response=None, atomic=False))
+    assert len(list(read_batches(node.disk.read(LOG)))) == before + 2
+
+
+@on_a_loop
+async def test_stopping_finishes_what_was_begun_and_takes_nothing_more():
+    node = await Node().start()
+    node.gate.open.clear()
+    reply = node.create("orders")
+    stopping = asyncio.ensure_future(node.controller.stop())
+    await asyncio.sleep(0)
+    with pytest.raises(KafkaError):
+        node.create("late")
+    node.gate.open.set()
+    await stopping
+    assert (await reply)[0].error_code == 0
+
+
+@on_a_loop
+async def test_a_torn_tail_takes_only_what_was_never_acknowledged():
+    node = await Node().start()
+    await node.create("kept", 2)
+    acknowledged = node.log_bytes()
+    node.gate.open.clear()
+    unanswered = node.create("torn", 2)
+    for cut in range(acknowledged, node.log_bytes() + 1, 7):
+        again = await Node(node.crashed(cut), seed=cut).start()
+        topics = again.controller.image.topics
+        assert topics["kept"].topic_id == node.controller.image.topics["kept"].topic_id
+        assert len(topics["kept"].partitions) == 2
+        # A decision is one batch: it is there whole or not at all.
+        assert "torn" not in topics or len(topics["torn"].partitions) == 2
+        await again.create("after")
+    node.gate.open.set()
+    await unanswered
+
+
+@on_a_loop
+async def test_a_producer_id_is_never_given_twice_wherever_the_node_dies():
+    given: list[int] = []
+    disk: MemoryDisk | None = None
+    for life in range(12):
+        node = await Node(disk, seed=life).start()
+        ids = ProducerIds(node.controller, BrokerId(1), node.broker_epoch)
+        given += [await ids.next_id() for _ in range(life % 4 + 1)]
+        durable = node.log_bytes()
+        node.gate.open.clear()
+        unanswered = node.create(f"t{life}", life)
+        cut = durable + (node.log_bytes() - durable) * life // 11
+        disk = node.crashed(cut)
+        unanswered.cancel()
+        node.gate.open.set()
+        await node.controller.stop()
+    assert len(set(given)) == len(given)
+
+
+@on_a_loop
+async def test_one_block_is_asked_for_at_a_time():
+    node = await Node().start()
+    ids = ProducerIds(node.controller, BrokerId(1), node.broker_epoch)
+    given = await asyncio.gather(*(ids.next_id() for _ in range(2500)))
+    assert sorted(given) == list(range(2500))
+    assert node.controller.image.next_producer_id == 3000
+
+
+@on_a_loop
+async def test_the_whole_log_replayed_is_the_live_image():
+    node = await Node().start()
+    for number in range(20):
+        await node.create(f"t{number}", number % 3 + 1)
+        if number % 4 == 0:
+            name = f"t{number // 2}"
+            await node.controller.submit(lambda image, name=name: delete_topics(image, [DeleteTopicState(name=name)]))
+    again = Node(node.crashed(), seed=1)
+    await again.controller.start()
+    live, loaded = node.controller.image, again.seen[0][0]
+    assert loaded.topics == live.topics
+    assert loaded.topics_by_id == live.topics_by_id
+    assert loaded.brokers == live.brokers
+    assert loaded.offset == live.offset + 1
