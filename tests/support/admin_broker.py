@@ -1,4 +1,4 @@
-"""A broker for the handlers that answer from the cluster image: real image, real decisions, no disk and no socket.
+"""A broker for the handlers that answer from the cluster image: real image, real decisions, logs in memory, no socket.
 
 `ask` sends a request through the codec of its version in both directions, so a test sees what a client of that
 version sees.
@@ -12,12 +12,18 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, TopicPartition
 from odradek.controller.brokers import Registration, register_broker, unfence_broker
 from odradek.controller.topics import TopicDefaults, create_topics
+from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.configs.in_force import effective_topic_config
 from odradek.metadata.image import ClusterImage, FeatureRange, Listener
 from odradek.protocol.messages.p19_create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
+from odradek.replication.log_config import log_config
+from odradek.replication.partition import Partition
+from odradek.replication.partition_table import HostedTopic
 from odradek.security.authorizer import AllowAll
 from odradek.server.broker import Broker
 from odradek.server.producer_ids import ProducerIds
@@ -90,14 +96,26 @@ class ImmediateSpawner:
         return call(*args)
 
 
-class FixedPartitions:
-    """The partitions that a test put here, by (topic, index)."""
+class PutPartitions:
+    """The partitions that a test has put here."""
 
     def __init__(self) -> None:
-        self.here = {}
+        self.topics = {}
+        self.topics_by_id = {}
+
+    def put(self, partition) -> None:
+        hosted = self.topics.setdefault(partition.topic, HostedTopic(partition.topic, partition.topic_id))
+        self.topics_by_id[partition.topic_id] = hosted
+        hosted.partitions[partition.index] = partition
 
     def get(self, topic, index):
-        return self.here.get((topic, index))
+        hosted = self.topics.get(topic)
+        return None if hosted is None else hosted.partitions.get(index)
+
+
+class NoGroups:
+    def shards(self):
+        return []
 
 
 class OneConnection:
@@ -108,7 +126,8 @@ class OneConnection:
 class AdminBroker:
     def __init__(self, *, settings=None, brokers: int = 1, authorizer=None) -> None:
         controller = ImmediateController(self)
-        self.partitions = FixedPartitions()
+        self.partitions = PutPartitions()
+        self.logs = LogDirectory(MemoryDisk(), SeededRng())
         self.controller = controller
         self.broker = Broker(
             node_id=BrokerId(1),
@@ -122,7 +141,7 @@ class AdminBroker:
             partitions=self.partitions,
             controller=controller,
             producer_ids=None,
-            groups=None,
+            groups=NoGroups(),
             image=ClusterImage(cluster_id=CLUSTER_ID),
         )
         for broker_id in range(1, brokers + 1):
@@ -169,6 +188,27 @@ class AdminBroker:
         assert decision.response[0].error_code == 0, decision.response[0].error_message
         self.commit(decision.records)
         return self.broker.image.topics[name]
+
+    def host(self, name: str, index: int = 0) -> Partition:
+        """A replica of this partition is here, with a log in memory."""
+        topic = self.broker.image.topics[name]
+        config = effective_topic_config(self.broker.image, name, self.broker.config)
+        log = self.logs.create_log(
+            TopicPartition(name, index), topic.topic_id, log_config(config, self.broker.config), wall_ms=0
+        )
+        partition = Partition(
+            broker_id=self.broker.node_id,
+            topic=name,
+            index=index,
+            topic_id=topic.topic_id,
+            log=log,
+            high_watermark=Offset(0),
+            min_isr=1,
+            request_sync=lambda _: None,
+        )
+        partition.apply(topic.partitions[index])
+        self.partitions.put(partition)
+        return partition
 
     def ask(self, key: int, request: Any, version: int) -> Any:
         api = APIS[key]

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.log.log import TimestampedOffset
 from odradek.protocol.messages.p02_list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -42,24 +42,26 @@ FIRST_VERSION_WITH = {
 CONSUMER, DEBUGGER = -1, -2
 READ_COMMITTED = 1
 
+
+class Found(NamedTuple):
+    offset: int = -1
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+NOTHING = Found()
 # What was found by time, of the partitions where something was to be searched.
-Searched = Mapping[TopicPartition, TimestampedOffset | None]
+Searched = Mapping[TopicPartition, Found | KafkaError]
 
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """The answer is made after the searches, so that it tells of the leader as it is then."""
-    searched: dict[TopicPartition, TimestampedOffset | None] = {}
+    searched: dict[TopicPartition, Found | KafkaError] = {}
     for topic in request.topics:
         for asked in topic.partitions:
-            if not _needs_search(asked):
-                continue
-            try:
-                partition = _partition(ctx, request, topic.name, asked)
-                searched[TopicPartition(topic.name, asked.partition_index)] = await _search(
-                    ctx, partition, asked.timestamp, _end_offset(partition, request)
-                )
-            except KafkaError:
-                continue  # The answer says why.
+            if _needs_search(asked):
+                name = TopicPartition(topic.name, asked.partition_index)
+                searched[name] = await _search(ctx, request, topic.name, asked)
     return _response(ctx, request, searched)
 
 
@@ -68,14 +70,24 @@ def _needs_search(partition: ListOffsetsPartition) -> bool:
 
 
 async def _search(
-    ctx: RequestContext, partition: Partition, timestamp: int, end_offset: int
-) -> TimestampedOffset | None:
+    ctx: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
+) -> Found | KafkaError:
     """Reads the disk and may decompress a batch."""
     blocking = ctx.broker.spawner.blocking
-    if timestamp == MAX_TIMESTAMP:
-        found = await blocking(partition.log.max_timestamp_offset)
-        return found if found is not None and found.offset < end_offset else None
-    return await blocking(partition.log.offset_for_timestamp, timestamp, end_offset)
+    try:
+        partition = _partition(ctx, request, topic, asked)
+        end_offset = _end_offset(partition, request)
+        if asked.timestamp == MAX_TIMESTAMP:
+            found = await blocking(partition.log.max_timestamp_offset)
+        else:
+            found = await blocking(partition.log.offset_for_timestamp, asked.timestamp, end_offset)
+    except KafkaError as refused:
+        return refused
+    except OSError as broken:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"searching {partition}: {broken}")
+    if found is None or found.offset >= end_offset:
+        return NOTHING
+    return Found(found.offset, found.timestamp, found.leader_epoch)
 
 
 def _response(ctx: RequestContext, request: ListOffsetsRequest, searched: Searched) -> ListOffsetsResponse:
@@ -136,21 +148,20 @@ def _partition(ctx: RequestContext, request: ListOffsetsRequest, topic: str, ask
 
 def _find(
     partition: Partition, request: ListOffsetsRequest, timestamp: int, name: TopicPartition, searched: Searched
-) -> TimestampedOffset:
+) -> Found:
     log = partition.log
     if timestamp == LATEST:
         _check_caught_up(partition, request)
-        return TimestampedOffset(-1, _end_offset(partition, request), partition.leader_epoch)
+        return Found(_end_offset(partition, request), leader_epoch=partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return TimestampedOffset(-1, log.log_start_offset, log.leader_epochs.epoch_at(log.log_start_offset))
+        return Found(log.log_start_offset, leader_epoch=log.leader_epochs.epoch_at(log.log_start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return TimestampedOffset(-1, -1, -1)
-    if name not in searched:
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return NOTHING
     found = searched[name]
-    if found is None:
+    if isinstance(found, KafkaError):
+        raise found
+    if found is NOTHING:
         _check_caught_up(partition, request)
-        return TimestampedOffset(-1, -1, -1)
     return found
 
 

@@ -7,7 +7,6 @@ topics and topics that are only compacted are refused.
 from __future__ import annotations
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import Offset
 from odradek.protocol.messages.p21_delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -45,7 +44,7 @@ def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> D
     return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=low_watermark)
 
 
-def _advance(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> Offset:
+def _advance(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> int:
     if not ctx.authorize(Operation.DELETE, ResourceType.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic in ctx.broker.image.topics and is_internal(topic):
@@ -54,7 +53,7 @@ def _advance(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> 
     log = partition.log
     if log.config.compacts and not log.config.deletes:
         raise KafkaError(ErrorCode.POLICY_VIOLATION)
-    offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else Offset(asked.offset)
+    offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
     if not 0 <= offset <= partition.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if offset > log.log_start_offset:
