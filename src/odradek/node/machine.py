@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import fcntl
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from odradek.adapters.clock import SystemClock
@@ -16,9 +19,13 @@ from odradek.adapters.spawner import AsyncioSpawner as MachineSpawner
 from odradek.base.limits import MIB
 from odradek.base.ports import Ports
 
-__all__ = ["MachineSpawner", "machine_ports", "new_event_loop", "tune_allocator"]
+__all__ = ["DirectoryInUse", "MachineSpawner", "locked", "machine_ports", "new_event_loop", "tune_allocator"]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+class DirectoryInUse(OSError):
+    """Two nodes on one directory would write over each other."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -36,10 +43,25 @@ def machine_ports(directory: Path | None, spawner: MachineSpawner) -> Ports:
     return Ports(
         clock=SystemClock(),
         rng=SystemRng(),
-        disk=MemoryDisk() if directory is None else OsDisk(directory),
+        disk=MemoryDisk() if directory is None else OsDisk(str(directory)),
         net=TcpNet(),
         spawner=spawner,
     )
+
+
+@contextmanager
+def locked(directory: Path | None) -> Iterator[None]:
+    """One node per data directory: the kernel drops the lock when the process dies, however it dies."""
+    if directory is None:
+        yield
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DirectoryInUse(f"another node runs on {directory}; stop it, or choose another with --data") from None
+        yield
 
 
 def tune_allocator() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from odradek.node.build import Node
 from odradek.node.config import NodeConfig
-from odradek.node.machine import MachineSpawner, machine_ports, new_event_loop, tune_allocator
+from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
 
 
 class NodeFailed(Exception):
@@ -27,6 +28,8 @@ def run_in_foreground(
     where = "memory" if directory is None else str(directory)
 
     def started(node: Node) -> None:
+        # What exists now lives as long as the node: the collector need not look at it again.
+        gc.freeze()
         announce(f"Odradek is ready on {host}:{node.port}, records in {where}. Ctrl-C stops it.")
 
     async def until_signal() -> None:
@@ -50,16 +53,17 @@ async def serve(
         if not failure.done():
             failure.set_exception(NodeFailed(f"{task}: {problem}").with_traceback(problem.__traceback__))
 
-    spawner = MachineSpawner(failed)
-    node = Node(config, machine_ports(directory, spawner))
-    await node.start()
-    started(node)
-    stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
-    await asyncio.wait({stop_wanted, failure}, return_when=asyncio.FIRST_COMPLETED)
-    if failure.done():
-        await failure
-    await node.stop()
-    await spawner.close()
+    with locked(directory):
+        spawner = MachineSpawner(failed)
+        node = Node(config, machine_ports(directory, spawner))
+        await node.start()
+        started(node)
+        stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
+        await asyncio.wait({stop_wanted, failure}, return_when=asyncio.FIRST_COMPLETED)
+        if failure.done():
+            await failure
+        await node.stop()
+        await spawner.close()
 
 
 async def _wait(event: asyncio.Event) -> None:

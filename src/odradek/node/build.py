@@ -1,0 +1,143 @@
+"""A node: every room put together on a set of ports, in the order in which they can be trusted.
+
+Start: the directory says whose it is; the metadata log is replayed; the logs are opened and recovered; the port is
+bound; the broker registers, which ends every leader epoch of its life before; only then is anything served.
+"""
+
+from __future__ import annotations
+
+from odradek.base.ids import random_uuid
+from odradek.base.ports import Ports
+from odradek.controller.brokers import Registration
+from odradek.log.config import LogConfig
+from odradek.log.directory import LogDirectory
+from odradek.metadata.configs.in_force import effective_topic_config
+from odradek.metadata.image import Listener
+from odradek.node.config import Endpoint, NodeConfig
+from odradek.node.format import DirectoryIdentity, open_directory
+from odradek.quorum.voters import Voter, VoterKey
+from odradek.replication.log_config import log_config
+from odradek.replication.partition_table import PartitionTable
+from odradek.security.authorizer import AllowAll
+from odradek.server.active_controller import ActiveController
+from odradek.server.api.table import load_apis
+from odradek.server.broker import Broker
+from odradek.server.coordination import GroupCoordination
+from odradek.server.dispatch import Dispatcher
+from odradek.server.group_commit import GroupCommit
+from odradek.server.housekeeping import Housekeeping
+from odradek.server.listener import ClientListener, ConnectionLimits
+from odradek.server.producer_ids import ProducerIds
+from odradek.server.registration import join_cluster
+
+LISTENER_NAME, PLAINTEXT = "PLAINTEXT", 0
+
+
+class Node:
+    def __init__(self, config: NodeConfig, ports: Ports) -> None:
+        self._config = config
+        self._ports = ports
+        self._logs = LogDirectory(ports.disk, ports.rng)
+        self._clients = ClientListener(
+            ports.net,
+            ConnectionLimits(
+                request_bytes_max=config.broker.socket_request_max_bytes,
+                idle_ms_max=config.broker.connections_max_idle_ms,
+            ),
+        )
+        self._commits = GroupCommit(ports.spawner)
+        self._housekeeping = Housekeeping(
+            config=config.broker,
+            clock=ports.clock,
+            spawner=ports.spawner,
+            logs=self._logs,
+            commits=self._commits,
+        )
+        self._controller: ActiveController
+        self._broker: Broker
+        self._broker_epoch = -1
+
+    @property
+    def port(self) -> int:
+        return self._clients.port
+
+    async def start(self) -> None:
+        """Returns when clients are served."""
+        identity = await self._ports.spawner.blocking(self._open_directory)
+        self._controller = self._new_controller(identity)
+        await self._controller.start()
+        await self._ports.spawner.blocking(self._logs.load, self._log_config_of, self._ports.clock.wall_ms())
+        await self._clients.bind(self._config.listener.host, self._config.listener.port)
+        self._broker_epoch = await join_cluster(self._controller, self._registration(identity))
+        self._broker = self._new_broker(identity)
+        # No await between the first image and the subscription: a commit in between would be missed.
+        self._broker.partitions.start(self._controller.image)
+        self._broker.groups.apply(self._controller.image, self._controller.image.as_delta())
+        self._controller.subscribe(self._broker.apply)
+        self._housekeeping.start(self._broker.partitions)
+        self._clients.serve(Dispatcher(self._broker).handle)
+
+    async def stop(self) -> None:
+        """Everything accepted is answered and on disk; the next start scans nothing."""
+        await self._clients.stop_accepting()
+        self._broker.groups.stop()
+        self._broker.answer_parked_fetches()
+        await self._clients.stop()
+        await self._housekeeping.stop()
+        await self._controller.stop()
+        await self._ports.spawner.blocking(self._logs.close, self._broker_epoch)
+
+    def _open_directory(self) -> DirectoryIdentity:
+        return open_directory(
+            self._ports.disk, node_id=self._config.node_id, clock=self._ports.clock, rng=self._ports.rng
+        )
+
+    def _new_controller(self, identity: DirectoryIdentity) -> ActiveController:
+        return ActiveController(
+            voter=Voter(key=VoterKey(identity.node_id, identity.directory_id)),
+            cluster_id=identity.cluster_id,
+            disk=self._ports.disk,
+            clock=self._ports.clock,
+            spawner=self._ports.spawner,
+        )
+
+    def _log_config_of(self, topic: str) -> LogConfig:
+        effective = effective_topic_config(self._controller.image, topic, self._config.broker)
+        return log_config(effective, self._config.broker)
+
+    def _registration(self, identity: DirectoryIdentity) -> Registration:
+        # When clients are told nothing else, they come to where the node listens, on the port it was given.
+        where = self._config.advertised or Endpoint(host=self._config.listener.host, port=self._clients.port)
+        return Registration(
+            broker_id=identity.node_id,
+            cluster_id=identity.cluster_id,
+            incarnation_id=random_uuid(self._ports.rng),
+            listeners=(Listener(LISTENER_NAME, where.host, where.port, PLAINTEXT),),
+            directories=(identity.directory_id,),
+            rack=self._config.rack,
+        )
+
+    def _new_broker(self, identity: DirectoryIdentity) -> Broker:
+        config, ports = self._config.broker, self._ports
+        partitions = PartitionTable(
+            config=config,
+            clock=ports.clock,
+            logs=self._logs,
+            request_sync=self._commits.request,
+            remove_later=self._housekeeping.remove_later,
+        )
+        return Broker(
+            node_id=identity.node_id,
+            cluster_id=identity.cluster_id,
+            config=config,
+            clock=ports.clock,
+            rng=ports.rng,
+            spawner=ports.spawner,
+            authorizer=AllowAll(),
+            apis=load_apis(),
+            partitions=partitions,
+            controller=self._controller,
+            producer_ids=ProducerIds(self._controller, identity.node_id, self._broker_epoch),
+            groups=GroupCoordination(config=config, clock=ports.clock, spawner=ports.spawner, partitions=partitions),
+            image=self._controller.image,
+        )
