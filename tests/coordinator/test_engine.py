@@ -107,7 +107,10 @@ def test_a_write_is_one_batch_replayed_at_once_and_answered_when_committed(engin
     heard: list[ErrorCode] = []
     engine.write(append_of((b"k1", b"a"), (b"k2", b"b")), NOW, heard.append)
     [batch] = iter_batches(partition.batches)
-    assert [(r.key, r.value, r.timestamp) for r in iter_records(batch.data)] == [(b"k1", b"a", 5000), (b"k2", b"b", 5000)]
+    assert [(r.key, r.value, r.timestamp) for r in iter_records(batch.data)] == [
+        (b"k1", b"a", 5000),
+        (b"k2", b"b", 5000),
+    ]
     assert engine.state.latest == {b"k1": b"a", b"k2": b"b"}
     assert (heard, engine.state.committed_up_to) == ([], 0)
     partition.replicate(2)

@@ -26,12 +26,12 @@ async def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupRes
 
 
 def _check(ctx: RequestContext, request: SyncGroupRequest) -> None:
-    if ctx.version >= PROTOCOL_NAMED and (request.protocol_type is None or request.protocol_name is None):
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not ctx.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    if ctx.version >= PROTOCOL_NAMED and (request.protocol_type is None or request.protocol_name is None):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 API = Api(key=14, versions=(0, 5), request=SyncGroupRequest, handle=handle)
