@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.group_story import GROUP, Story, subscription
 
 from odradek.base.errors import ErrorCode
 from odradek.base.invariants import InvariantBroken
 from odradek.coordinator.group.states import TRANSITIONS, GroupState, Happening, next_state
+from support.group_story import GROUP, Story, subscription
 
 
 def test_t45_a_new_member_is_given_an_id_and_must_come_back_with_it():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from support.group_story import GROUP, Story, subscription
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.changes import CommittedOffset, OffsetStored, PartitionKey
 from odradek.coordinator.group.offsets import OffsetStore
 from odradek.coordinator.group.shard import REMOVED_PER_TURN
 from odradek.coordinator.group.states import GroupState
+from support.group_story import GROUP, Story, subscription
 
 RETENTION_MS = 60_000
 CHECK_MS = 1000

@@ -9,10 +9,10 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.group_story import GROUP, Story
 
 from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.states import GroupState
+from support.group_story import GROUP, Story
 
 SESSION_MS = 10_000
 REBALANCE_MS = 15_000

@@ -103,7 +103,7 @@ class Story:
 
     def join(self, who: str, member_id: str = "", *, instance: str | None = None, topics=("orders",), protocols=None,
              protocol_type: str = "consumer", knows_its_id: bool = False, session_ms: int = 10_000,
-             rebalance_ms: int = 60_000, version9: bool = True, host: str = "/10.0.0.1", group: str = GROUP):  # fmt: skip
+             rebalance_ms: int = 60_000, version9: bool = True, host: str = "/10.0.0.1", group=GROUP):  # fmt: skip
         """With `knows_its_id` a new member is let in at once, as before KIP-394."""
         self._ids += 1
         supported = {"range": subscription(*topics)} if protocols is None else protocols
