@@ -254,6 +254,8 @@ def test_t62_minus_one_is_the_high_watermark():
 def test_t62_never_above_the_high_watermark_and_never_back():
     broker, partition = hosting()
     append(partition, 100, 200)
+    append(partition, 300)
+    partition.high_watermark = Offset(2)
     assert delete_to(broker, 3) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert delete_to(broker, -2) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert delete_to(broker, 1) == (0, 1)
