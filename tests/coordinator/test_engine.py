@@ -67,6 +67,9 @@ class MemoryPartition:
             self.replicate(self.end)
         return base
 
+    def is_committed(self, offset):
+        return offset < self.high_watermark
+
     def when_committed(self, offset, callback):
         if offset < self.high_watermark:
             callback(ErrorCode.NONE)

@@ -33,6 +33,8 @@ class PartitionWriter(Protocol):
     def append(self, batch: bytearray) -> Offset:
         """The base offset. KafkaError when nothing was written."""
 
+    def is_committed(self, offset: Offset) -> bool: ...
+
     def when_committed(self, offset: Offset, callback: Callable[[ErrorCode], None]) -> None:
         """Once the high watermark has passed `offset`, at once if it has, or with the reason why it never will."""
 
@@ -142,7 +144,12 @@ class Engine(Generic[S]):
         self.written_up_to = Offset(base + len(records))
         if append.replay:
             self._replay_written(append.changes, base)
-        self._park(now, settled)
+        last = Offset(self.written_up_to - 1)
+        if self._writer.is_committed(last):
+            self._committed(last, ErrorCode.NONE)
+            settled(ErrorCode.NONE)
+        else:
+            self._park(now, settled)
 
     def _replay_written(self, changes: Sequence[Any], base: Offset) -> None:
         for delta, change in enumerate(changes):

@@ -89,6 +89,9 @@ class LedWriter:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(batch)} bytes for {partition}")
         return Offset(partition.append_internal(batch, self._clock.wall_ms()).base_offset)
 
+    def is_committed(self, offset: Offset) -> bool:
+        return self._partition.is_committed(offset)
+
     def when_committed(self, offset: Offset, callback: Callable[[ErrorCode], None]) -> None:
         self._partition.when_committed(offset, callback)
 

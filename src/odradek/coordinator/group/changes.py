@@ -7,7 +7,7 @@ versions that Kafka 4 and the tools that read this topic know: offsets 4 (1 when
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from odradek.base.ids import ZERO_UUID
@@ -49,16 +49,14 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetStored:
+class OffsetStored(NamedTuple):
     group_id: str
     partition: PartitionKey
     # None: the offset was deleted or has expired.
     committed: CommittedOffset | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStored:
+class GroupStored(NamedTuple):
     group_id: str
     # None: the group was deleted or has expired.
     value: GroupMetadataValue | None
@@ -129,8 +127,7 @@ def encode(change: Change) -> tuple[bytes, bytes | None]:
 
 
 def _encode_offset(change: OffsetStored) -> tuple[bytes, bytes | None]:
-    topic, partition = change.partition
-    key = encode_group_key(OffsetCommitKey(group=change.group_id, topic=topic, partition=partition))
+    key = _offset_key(change.group_id, *change.partition)
     committed = change.committed
     if committed is None:
         return key, None
@@ -144,6 +141,12 @@ def _encode_offset(change: OffsetStored) -> tuple[bytes, bytes | None]:
     )
     has_expiry = committed.expire_timestamp_ms != NO_TIMESTAMP
     return key, encode_group_value(value, _OFFSET_VERSION_WITH_EXPIRY if has_expiry else _OFFSET_VERSION)
+
+
+@lru_cache(maxsize=16_384)
+def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """Remembered, since a consumer commits the same partitions again and again."""
+    return encode_group_key(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
 
 
 def decode(key: bytes, value: bytes | None) -> Change:
