@@ -94,12 +94,9 @@ class BrokerConfig:
         at_least(1),
     )
     log_flush_offset_checkpoint_interval_ms: int = int32(
-        "log.flush.offset.checkpoint.interval.ms", 60_000, "How often recovery points are written down.", at_least(0)
-    )
-    log_flush_start_offset_checkpoint_interval_ms: int = int32(
-        "log.flush.start.offset.checkpoint.interval.ms",
+        "log.flush.offset.checkpoint.interval.ms",
         60_000,
-        "How often log start offsets are written down.",
+        "How often recovery points and log starts are written down.",
         at_least(0),
     )
     replica_high_watermark_checkpoint_interval_ms: int = int64(

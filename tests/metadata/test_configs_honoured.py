@@ -1,0 +1,36 @@
+"""An accepted key is an honoured key: some code outside the definitions reads each of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import odradek
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.configs.definition import attributes
+from odradek.metadata.configs.topic import TopicConfig
+
+# Nothing has to read these: why they hold all the same.
+HOLDS_BY_ITSELF = {
+    "process_roles": "has one legal value",
+    "compression_type": "has one legal value: batches are stored as they came",
+    "delete_retention_ms": "a lower bound on how long markers are kept, and everything is kept",
+    "min_compaction_lag_ms": "a lower bound on how long records stay uncompacted, and nothing is compacted",
+    "unclean_leader_election_enable": "the only replica is always in sync",
+}
+
+
+@pytest.fixture(scope="module")
+def sources():
+    root = Path(odradek.__file__).parent
+    return "\n".join(path.read_text() for path in root.rglob("*.py") if "metadata/configs" not in path.as_posix())
+
+
+@pytest.mark.parametrize("table", [BrokerConfig, TopicConfig])
+def test_every_accepted_key_is_read_by_somebody(table, sources):
+    unread = [
+        key
+        for key, attribute in attributes(table).items()
+        if attribute not in HOLDS_BY_ITSELF and not re.search(rf"\.{attribute}\b", sources)
+    ]
+    assert unread == []
