@@ -84,16 +84,11 @@ def decode_fetch_request(buffer: memoryview, version: int, position: int, end: i
     """The request body in `buffer[position:end]`; raises MalformedMessage and nothing else."""
     data = buffer[position:end]
     try:
-        request, stopped = (
-            _decode_flexible(data, version) if version >= FIRST_FLEXIBLE else _decode_plain(data, version)
-        )
+        return _decode_flexible(data, version) if version >= FIRST_FLEXIBLE else _decode_plain(data, version)
     except (struct_error, IndexError) as broken:
         raise MalformedMessage(f"Fetch v{version} ends early") from broken
     except UnicodeDecodeError as broken:
         raise MalformedMessage(f"Fetch v{version} has a string that is not UTF-8") from broken
-    if stopped != len(data):
-        raise MalformedMessage(f"Fetch v{version} is followed by {len(data) - stopped} more bytes")
-    return request
 
 
 _start_v12 = Struct(">iiiibiiB")
@@ -103,7 +98,7 @@ _as_partition = partial(tuple.__new__, FetchPartition)
 _replica_state = Struct(">iq").unpack_from
 
 
-def _decode_flexible(data: memoryview, version: int) -> tuple[FetchRequest, int]:
+def _decode_flexible(data: memoryview, version: int) -> FetchRequest:
     left = limits.array_elements_max
     request = FetchRequest()
     request.replica_epoch = -1
@@ -142,7 +137,7 @@ def _decode_flexible(data: memoryview, version: int) -> tuple[FetchRequest, int]
         p = skip_tagged(data, p + 1, data[p]) if data[p] else p + 1
     request.rack_id, p = _compact_string(data, p)
     p = _flexible_tags(data, p, version, request) if data[p] else p + 1
-    return request, p
+    return request
 
 
 def _flexible_topic(data: memoryview, p: int, version: int) -> tuple[TopicKey, int]:
@@ -218,7 +213,7 @@ _short = Struct(">h").unpack_from
 _int = Struct(">i").unpack_from
 
 
-def _decode_plain(data: memoryview, version: int) -> tuple[FetchRequest, int]:
+def _decode_plain(data: memoryview, version: int) -> FetchRequest:
     left = limits.array_elements_max
     request = FetchRequest()
     request.replica_epoch = -1
@@ -252,7 +247,7 @@ def _decode_plain(data: memoryview, version: int) -> tuple[FetchRequest, int]:
     request.rack_id = ""
     if version >= 11:
         request.rack_id, p = _plain_string(data, p)
-    return request, p
+    return request
 
 
 def _plain_partitions(wanted: Struct, rows: memoryview) -> list[FetchPartition]:

@@ -215,6 +215,19 @@ class Message(Struct):
     @classmethod
     def decode(cls, buffer: ByteSource, version: int, position: int = 0, end: int | None = None) -> Self:
         """Exactly `buffer[position:end]` as a message; raises MalformedMessage and nothing else."""
+        message, unread = cls.decode_first(buffer, version, position, end)
+        if unread:
+            raise MalformedMessage(f"{cls.__name__} v{version} is followed by {unread} more bytes")
+        return message
+
+    @classmethod
+    def decode_first(
+        cls, buffer: ByteSource, version: int, position: int = 0, end: int | None = None
+    ) -> tuple[Self, int]:
+        """A message and how many bytes follow it. For requests: Kafka ignores what follows, so clients send it.
+
+        librdkafka 2.16 does in Metadata v13 for all topics.
+        """
         if type(buffer) is bytes and position == 0 and end is None:
             data = buffer
         else:
@@ -226,9 +239,7 @@ class Message(Struct):
             raise MalformedMessage(f"{cls.__name__} v{version} ends early") from broken
         except UnicodeDecodeError as broken:
             raise MalformedMessage(f"{cls.__name__} v{version} has a string that is not UTF-8") from broken
-        if stopped != len(data):
-            raise MalformedMessage(f"{cls.__name__} v{version} is followed by {len(data) - stopped} more bytes")
-        return message  # type: ignore[no-any-return]
+        return message, len(data) - stopped
 
     def encode(self, version: int) -> bytes:
         parts: list[bytes] = []

@@ -55,7 +55,7 @@ class Dispatcher:
     def _handle_decoded(
         self, api: Api, ctx: RequestContext, frame: memoryview, position: int, end: int
     ) -> Parts | None:
-        request = api.request.decode(frame, ctx.version, position, end)
+        request, _ = api.request.decode_first(frame, ctx.version, position, end)
         response = api.handle(ctx, request)
         if isinstance(response, Message):
             return [_reply(api, ctx, response)]
