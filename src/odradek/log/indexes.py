@@ -181,6 +181,12 @@ class SealedIndexes:
         found = _floor(self._time_file, TIME_ENTRY, self.time_entries, 0, timestamp)
         return None if found is None else IndexedTime(found[0], found[1] + self.base_offset)
 
+    def last(self) -> IndexedBatch | None:
+        if not self.offset_entries:
+            return None
+        relative, position = _entry(self._offset_file, OFFSET_ENTRY, self.offset_entries - 1)
+        return IndexedBatch(relative + self.base_offset, position)
+
     def last_time(self) -> IndexedTime | None:
         if not self.time_entries:
             return None

@@ -237,7 +237,9 @@ class _Loader:
         indexes = ActiveIndexes(segment.base_offset, self.config.index_interval_bytes)
         end_offset, end_position = segment.base_offset, 0
         for seen in verified(segment.file, segment.size):
-            if seen.base_offset < end_offset or seen.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+            if not self._follows(seen.base_offset, end_offset):
+                break
+            if seen.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
                 break
             indexes.note(seen.last_offset, seen.position, seen.max_timestamp)
             if seen.leader_epoch > epochs.latest:
@@ -251,6 +253,11 @@ class _Loader:
             segment.trim()
             safeguards.sync_file(segment.file)
         return end_offset
+
+    def _follows(self, base_offset: int, end_offset: int) -> bool:
+        """Offsets are dense, except where compaction was at work; and that only touches what is synced."""
+        may_skip = self.config.compacts or base_offset <= self.opening.recovery_point
+        return base_offset >= end_offset if may_skip else base_offset == end_offset
 
 
 def _orphan(name: str, logs: set[int]) -> bool:

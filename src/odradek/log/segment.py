@@ -196,7 +196,7 @@ class Segment:
 
     def index_files(self) -> tuple[File, File]:
         """Of a sealed segment."""
-        return self._on_disk().files()
+        return self._trusting(self._on_disk).files()
 
     def file_names(self) -> list[str]:
         names = (offset_name(self.base_offset, suffix) for suffix in SEGMENT_SUFFIXES)
@@ -268,8 +268,17 @@ class Segment:
 
     def _on_disk(self) -> SealedIndexes:
         if self._sealed is None:
-            self._sealed = SealedIndexes(self._folder, self.base_offset)
+            sealed = SealedIndexes(self._folder, self.base_offset)
+            self._check_reach(sealed.last())
+            self._sealed = sealed
         return self._sealed
+
+    def _check_reach(self, last: IndexedBatch | None) -> None:
+        """An index that was cut no longer leads close to the end."""
+        start = 0 if last is None else self._pointed_to(last).position
+        for seen in headers(self.file, start, self.size):
+            if seen.position - start > self._interval_bytes:
+                raise IndexBroken(f"the entry for position {seen.position} is missing")
 
     def _find(self, offset: int) -> BatchSeen | None:
         entry = self._indexes().floor(offset)

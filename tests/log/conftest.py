@@ -1,0 +1,118 @@
+"""One partition on one disk, and words to push it around with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.ids import TopicId, TopicPartition
+from odradek.log.config import LogConfig
+from odradek.log.directory import LogDirectory
+from odradek.protocol.batch import encode_batch, has_valid_checksum, iter_batches, iter_records
+from odradek.protocol.compression import Codec
+from odradek.protocol.records import Record
+
+NOW = 1_700_000_000_000
+TP = TopicPartition("orders", 0)
+TOPIC_ID = TopicId(bytes(range(16)))
+
+
+class CountingRng:
+    def __init__(self):
+        self.drawn = 0
+
+    def bytes(self, count):
+        self.drawn += 1
+        return self.drawn.to_bytes(count, "big")
+
+    def below(self, bound):
+        self.drawn += 1
+        return self.drawn % bound
+
+
+def batch(*values, timestamps=None, key=b"k", codec=Codec.NONE, **header):
+    times = timestamps or [NOW] * len(values)
+    records = [
+        Record(key=key, value=value, timestamp=time, offset=n)
+        for n, (value, time) in enumerate(zip(values, times, strict=True))
+    ]
+    return memoryview(encode_batch(records, codec=codec, **header))
+
+
+class OnePartition:
+    def __init__(self, disk, config):
+        self.disk = disk
+        self.config = config
+        self.wall_ms = NOW
+        self._load()
+        self.log = self.logs.create_log(TP, TOPIC_ID, config, NOW)
+
+    def _load(self):
+        self.logs = LogDirectory(self.disk, CountingRng())
+        self.logs.load(lambda _topic: self.config, self.wall_ms)
+        self.log = self.logs.get(TP)
+
+    def append(self, *values, leader_epoch=0, **options):
+        return self.log.append_as_leader(batch(*values, **options), leader_epoch, self.wall_ms)
+
+    def configure(self, **changes):
+        self.config = self.log.config = replace(self.config, **changes)
+
+    def crash(self):
+        """kill -9: what was written stays, nothing is closed."""
+        self._load()
+
+    def restart(self):
+        """A clean stop, and a start."""
+        self.logs.close(broker_epoch=7)
+        self._load()
+
+    def bytes_of(self, suffix, base_offset=0):
+        return self.disk.open(f"orders-0/{base_offset:020d}{suffix}")
+
+    def names(self, suffix=""):
+        return [name for name in self.disk.listdir("orders-0") if name.endswith(suffix)]
+
+    def records(self, start=None, max_bytes=300):
+        """Everything from an offset on, as a consumer reads it, every checksum verified."""
+        offset = self.log.log_start_offset if start is None else start
+        found = []
+        while (region := self.log.read(offset, max_bytes, self.log.log_end_offset, True)) is not None:
+            data = region.read()
+            region.release()
+            assert len(data) == region.length
+            for header, view in iter_batches(data):
+                assert has_valid_checksum(view)
+                assert header.last_offset >= offset
+                found += [(r.offset, r.value, r.timestamp) for r in iter_records(view) if r.offset >= offset]
+                offset = header.next_offset
+        return found
+
+    def values(self, start=None):
+        return [value for _, value, _ in self.records(start)]
+
+
+SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
+
+
+@pytest.fixture
+def make_partition():
+    """With segments of a kilobyte, unless told otherwise."""
+    return lambda disk=None, **options: OnePartition(disk or MemoryDisk(), replace(SMALL, **options))
+
+
+@pytest.fixture
+def partition(make_partition):
+    return make_partition()
+
+
+@pytest.fixture
+def make_batch():
+    return batch
+
+
+@pytest.fixture
+def now():
+    return NOW

@@ -1,0 +1,168 @@
+"""What is let in, what it becomes, and what is refused with which code."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log.appended import RecordsRefused
+from odradek.protocol.batch import checksum, has_valid_checksum, iter_records, read_header
+from odradek.protocol.compression import Codec
+
+
+def refused(partition, batch):
+    end = partition.log.log_end_offset
+    with pytest.raises(KafkaError) as refusal:
+        partition.log.append_as_leader(batch, 0, partition.wall_ms)
+    assert partition.log.log_end_offset == end
+    return refusal.value.code
+
+
+def patched(batch, position, form, value, *, seal=True):
+    struct.pack_into(form, batch, position, value)
+    if seal:
+        struct.pack_into(">I", batch, 17, checksum(batch))
+    return batch
+
+
+def test_offsets_follow_each_other_and_are_written_in_place(partition, make_batch):
+    first = partition.append(b"a", b"b", b"c")
+    assert (first.base_offset, first.last_offset, first.duplicate, first.append_time_ms) == (0, 2, False, -1)
+    sent = make_batch(b"d")
+    second = partition.log.append_as_leader(sent, 5, partition.wall_ms)
+    assert (second.base_offset, second.log_start_offset) == (3, 0)
+    header = read_header(sent)
+    assert (header.base_offset, header.leader_epoch) == (3, 5)
+    assert has_valid_checksum(sent)
+    assert partition.records() == [(n, value, partition.wall_ms) for n, value in enumerate([b"a", b"b", b"c", b"d"])]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_every_codec_passes_through(partition, codec):
+    partition.append(b"x" * 100, b"y" * 100, codec=codec)
+    assert partition.values() == [b"x" * 100, b"y" * 100]
+
+
+@pytest.mark.parametrize(
+    ("position", "form", "value", "code"),
+    [
+        (16, ">b", 1, ErrorCode.INVALID_RECORD),
+        (8, ">i", 1000, ErrorCode.CORRUPT_MESSAGE),
+        (8, ">i", -1, ErrorCode.CORRUPT_MESSAGE),
+        (8, ">i", 50, ErrorCode.INVALID_RECORD),
+        (0, ">q", 1, ErrorCode.INVALID_RECORD),
+        (57, ">i", 0, ErrorCode.INVALID_RECORD),
+        (57, ">i", 2, ErrorCode.INVALID_RECORD),
+        (23, ">i", -1, ErrorCode.INVALID_RECORD),
+        (21, ">h", 0x20, ErrorCode.INVALID_RECORD),
+        (21, ">h", 0x10, ErrorCode.INVALID_TXN_STATE),
+        (21, ">h", 0x08, ErrorCode.INVALID_TIMESTAMP),
+        (21, ">h", 0x05, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (43, ">q", 1, ErrorCode.INVALID_RECORD),  # a producer id without a sequence
+    ],
+)
+def test_header_rules(partition, make_batch, position, form, value, code):
+    assert refused(partition, patched(make_batch(b"v"), position, form, value)) == code
+
+
+def test_two_batches_in_one_are_refused(partition, make_batch):
+    both = memoryview(bytearray(bytes(make_batch(b"a")) + bytes(make_batch(b"b"))))
+    assert refused(partition, both) == ErrorCode.INVALID_RECORD
+
+
+def test_every_flipped_byte_is_noticed(partition, make_batch):
+    good = bytes(make_batch(b"value"))
+    for position in range(len(good)):
+        if 12 <= position < 16:
+            continue  # the leader epoch: the broker writes it, nobody checks what was there
+        broken = bytearray(good)
+        broken[position] ^= 0x41
+        assert refused(partition, memoryview(broken)) != ErrorCode.NONE, position
+
+
+def test_every_cut_is_noticed(partition, make_batch):
+    good = bytearray(make_batch(b"value"))
+    for length in range(len(good)):
+        assert refused(partition, memoryview(good)[:length]) in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+
+
+def test_max_message_bytes_counts_the_batch_as_stored(make_partition, make_batch):
+    size = len(make_batch(b"v" * 50))
+    partition = make_partition(max_message_bytes=size)
+    partition.append(b"v" * 50)
+    assert refused(partition, make_batch(b"v" * 51)) == ErrorCode.MESSAGE_TOO_LARGE
+    assert refused(partition, make_batch(b"v" * 1000)) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_batch_larger_than_a_segment_is_refused(partition, make_batch):
+    assert refused(partition, make_batch(b"v" * 1000)) == ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_timestamps_stay_near_the_clock(make_partition, make_batch, now):
+    partition = make_partition(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
+    for good in (now - 1000, now + 500, -1):
+        partition.append(b"v", timestamps=[good])
+    for bad in (now - 1001, now + 501, 0):
+        assert refused(partition, make_batch(b"v", timestamps=[bad])) == ErrorCode.INVALID_TIMESTAMP
+    assert refused(partition, make_batch(b"a", b"b", timestamps=[now - 2000, now])) == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_an_hour_into_the_future_is_the_default_limit(partition, make_batch, now):
+    partition.append(b"v", timestamps=[now + 3_600_000])
+    assert refused(partition, make_batch(b"v", timestamps=[now + 3_600_001])) == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_append_time_replaces_the_producers_clock(make_partition, make_batch, now):
+    partition = make_partition(message_timestamp_type="LogAppendTime")
+    sent = make_batch(b"a", b"b", timestamps=[1, 2])
+    appended = partition.log.append_as_leader(sent, 0, now + 5)
+    assert appended.append_time_ms == now + 5
+    assert has_valid_checksum(sent)
+    assert [record.timestamp for record in iter_records(sent)] == [now + 5, now + 5]
+    assert partition.log.max_timestamp_offset() == (now + 5, 0, 0)
+
+
+def test_a_compacted_topic_wants_keys(make_partition, make_batch):
+    partition = make_partition(cleanup_policy=frozenset({"compact", "delete"}))
+    partition.append(b"a", key=b"k")
+    with pytest.raises(RecordsRefused) as refusal:
+        partition.log.append_as_leader(make_batch(b"a", b"b", key=None, codec=Codec.LZ4), 0, partition.wall_ms)
+    assert refusal.value.code == ErrorCode.INVALID_RECORD
+    assert [index for index, _ in refusal.value.records] == [0, 1]
+
+
+def test_a_compacted_topic_refuses_records_that_cannot_be_read(make_partition, make_batch):
+    partition = make_partition(cleanup_policy=frozenset({"compact"}))
+    assert refused(partition, patched(make_batch(b"abc"), 61, ">B", 0xFF)) == ErrorCode.INVALID_RECORD
+
+
+def test_our_own_batches_follow_no_clients_rules(partition, make_batch, now):
+    control = patched(make_batch(b"v", timestamps=[now * 2]), 21, ">h", 0x20)
+    appended = partition.log.append_trusted(bytearray(control), 9, now)
+    assert appended.base_offset == 0
+    assert partition.log.leader_epochs.entries() == [(9, 0)]
+
+
+def test_a_follower_takes_the_leaders_offsets(make_partition, partition, make_batch, now):
+    partition.append(b"a", b"b", leader_epoch=3)
+    partition.append(b"c", leader_epoch=4, producer_id=9, producer_epoch=0, base_sequence=0)
+    region = partition.log.read(0, 10_000, 3, True)
+    copied = memoryview(bytearray(region.read()))
+
+    follower = make_partition().log
+    follower.append_as_follower(copied[:-1], now)
+    assert follower.log_end_offset == 2
+    follower.truncate_to(0)
+    follower.append_as_follower(copied, now)
+    assert (follower.log_end_offset, follower.leader_epochs.entries()) == (3, [(3, 0), (4, 2)])
+    assert list(follower.known_producers(now).by_id) == [9]
+    with pytest.raises(KafkaError) as again:
+        follower.append_as_follower(copied, now)
+    assert again.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    copied[-1] ^= 1
+    follower.truncate_to(0)
+    with pytest.raises(KafkaError) as broken:
+        follower.append_as_follower(copied, now)
+    assert broken.value.code == ErrorCode.CORRUPT_MESSAGE

@@ -1,0 +1,105 @@
+"""Which epoch wrote which offset (KIP-101, KIP-279)."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.log.leader_epochs import LeaderEpochs
+
+
+@pytest.fixture
+def epochs():
+    return LeaderEpochs([(1, 0), (3, 10), (7, 25)])
+
+
+def test_the_end_of_an_epoch_is_the_start_of_the_next(epochs):
+    assert epochs.end_offset_for(1, 40) == (1, 10)
+    assert epochs.end_offset_for(2, 40) == (1, 10)
+    assert epochs.end_offset_for(3, 40) == (3, 25)
+    assert epochs.end_offset_for(6, 40) == (3, 25)
+    assert epochs.end_offset_for(7, 40) == (7, 40)
+
+
+def test_an_epoch_before_the_first_ends_where_the_first_begins():
+    assert LeaderEpochs([(5, 12), (6, 20)]).end_offset_for(2, 40) == (2, 12)
+
+
+@pytest.mark.parametrize("asked", [-1, 8])
+def test_unknown_epochs(epochs, asked):
+    assert epochs.end_offset_for(asked, 40) == (-1, -1)
+    assert LeaderEpochs().end_offset_for(0, 0) == (-1, -1)
+
+
+def test_an_epoch_is_assigned_once(epochs):
+    epochs.assign(7, 30)
+    assert epochs.entries() == [(1, 0), (3, 10), (7, 25)]
+    assert not epochs.changed
+
+
+def test_a_new_entry_removes_what_contradicts_it(epochs):
+    epochs.assign(9, 10)
+    assert epochs.entries() == [(1, 0), (9, 10)]
+    epochs.assign(4, 50)
+    assert epochs.entries() == [(1, 0), (4, 50)]
+
+
+def test_an_epoch_without_data_gives_way(epochs):
+    epochs.assign(8, 30)
+    epochs.assign(9, 30)
+    assert epochs.entries() == [(1, 0), (3, 10), (7, 25), (9, 30)]
+
+
+def test_truncation(epochs):
+    epochs.truncate_from_end(25)
+    assert epochs.entries() == [(1, 0), (3, 10)]
+    epochs.truncate_from_start(10)
+    assert epochs.entries() == [(3, 10)]
+    epochs.truncate_from_start(15)
+    assert epochs.entries() == [(3, 15)]
+    epochs.truncate_from_start(2)
+    assert epochs.entries() == [(3, 15)]
+    epochs.truncate_from_end(0)
+    assert epochs.entries() == []
+
+
+def test_the_epoch_of_an_offset(epochs):
+    assert [epochs.epoch_at(offset) for offset in (0, 9, 10, 24, 25, 99)] == [1, 1, 3, 3, 7, 7]
+    assert LeaderEpochs([(5, 12)]).epoch_at(11) == -1
+
+
+@pytest.mark.parametrize("stop", ["restart", "crash"])
+def test_epochs_survive_a_stop(partition, stop):
+    for epoch in (0, 0, 2, 5):
+        partition.append(b"a", b"b", leader_epoch=epoch)
+    partition.log.begin_epoch(6)
+    getattr(partition, stop)()
+    assert partition.log.leader_epochs.entries() == [(0, 0), (2, 4), (5, 6)]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"0\n9\n0 0\n", b"\0" * 30])
+@pytest.mark.parametrize("stop", ["restart", "crash"])
+def test_a_lost_checkpoint_is_read_from_the_batches(partition, stop, content):
+    for epoch in (0, 0, 2, 5):
+        partition.append(b"a" * 200, b"b" * 200, leader_epoch=epoch)
+    partition.log.sync()
+    partition.logs.write_checkpoints()
+    if stop == "restart":
+        partition.logs.close(broker_epoch=1)
+    partition.disk.remove("orders-0/leader-epoch-checkpoint")
+    if content is not None:
+        partition.disk.replace("orders-0/leader-epoch-checkpoint", content)
+    partition.crash()
+    assert partition.logs.stopped_cleanly == (stop == "restart")
+    assert partition.log.leader_epochs.entries() == [(0, 0), (2, 4), (5, 6)]
+
+
+def test_a_truncated_log_forgets_later_epochs(partition):
+    for epoch in range(4):
+        partition.append(b"a", b"b", leader_epoch=epoch)
+    partition.log.truncate_to(4)
+    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 2)]
+    partition.append(b"c", leader_epoch=9)
+    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 2), (9, 4)]
+    partition.log.begin_epoch(10)
+    partition.log.truncate_to(99)
+    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 2), (9, 4)]
