@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 
@@ -29,6 +30,8 @@ def _one(seed: int, *, trace: bool, pieces: bool) -> int:
             print(f"{now_ns / SECOND_NS:12.6f}  {host:<10} {text}")
 
     world = World(seed, story=tell if trace else None)
+    if trace:
+        logging.basicConfig(level=logging.INFO, handlers=[_Aside(world)])
     print(world.knobs)
     outcome = world.run()
     print(_line(outcome), outcome.digest)
@@ -36,6 +39,7 @@ def _one(seed: int, *, trace: bool, pieces: bool) -> int:
 
 
 def _many(seeds: range) -> int:
+    logging.disable()
     started = time.perf_counter()
     failed = 0
     faults: dict[str, int] = {}
@@ -59,6 +63,17 @@ def _many(seeds: range) -> int:
     )
     print("faults: " + ", ".join(f"{count} {fault}" for fault, count in sorted(faults.items()) if count))
     return 1 if failed else 0
+
+
+class _Aside(logging.Handler):
+    """What the node itself says, at its place in the story."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"{self._world.loop.time():12.6f}  {self._world.loop.current.name:<10}   {record.getMessage()}")
 
 
 def _line(outcome: Outcome) -> str:

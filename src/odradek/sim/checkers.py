@@ -13,6 +13,8 @@ from odradek.sim.history import History, Place, Violation
 from odradek.sim.knobs import TopicPlan
 from odradek.sim.on_disk import StoredLog, stored_logs
 
+METADATA_LOG = "__cluster_metadata-0"
+
 
 @dataclass(slots=True)
 class RecoveryWatch:
@@ -59,6 +61,13 @@ class RecoveryWatch:
         before = self.before.get(directory, floor)
         if after.end < floor.end:
             raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, {floor.end} was safe")
+        present = after.crc_by_offset()
+        for batch in floor.batches:
+            if batch.base_offset >= after.start and present.get(batch.base_offset) != batch.crc:
+                raise Violation(f"L2 {directory} lost the batch at {batch.base_offset} in a {stop}")
+        if directory == METADATA_LOG:
+            # A new leader has written to it before the node serves.
+            return
         if after.end > max(before.end, floor.end):
             raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, only {before.end} was ever written")
         written = before.crc_by_offset()

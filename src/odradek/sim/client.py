@@ -55,15 +55,13 @@ class BrokerConnection(asyncio.BufferedProtocol):
         while self._waiting:
             future = self._waiting.popleft()[2]
             if not future.done():
-                future.set_exception(ConnectionResetError("the connection was lost"))
-                # A pipelining client may have given up on it already.
-                future.exception()
+                _lose(future)
 
     def send(self, request: Message, version: int, answer: type[M]) -> asyncio.Future[M]:
         """Any number may be under way. The future fails with ConnectionResetError when the connection does."""
         future: asyncio.Future[M] = asyncio.get_running_loop().create_future()
         if self.lost or self._transport is None:
-            future.set_exception(ConnectionResetError("the connection was lost"))
+            _lose(future)
             return future
         self._correlation_id += 1
         flexible = request.is_flexible(version)
@@ -101,6 +99,12 @@ class BrokerConnection(asyncio.BufferedProtocol):
         answer = decode(reply)
         if not future.done():
             future.set_result(answer)
+
+
+def _lose(future: asyncio.Future[Any]) -> None:
+    future.set_exception(ConnectionResetError("the connection was lost"))
+    # A client that pipelines may have given up on it already: marked as seen.
+    future.exception()
 
 
 class ClientHost:

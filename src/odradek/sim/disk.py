@@ -51,9 +51,13 @@ class SimDisk:
         self.pending: list[_NameChange] = []
         self.mounted: MountedDisk | None = None
         self.faults = {"short write": 0, "write error": 0, "sync error": 0, "torn file": 0, "lost name": 0}
+        # Whether it refused something to the process that has it mounted.
+        self.disturbed = False
+        self.sync_failed = False
 
     def mount(self) -> MountedDisk:
         self.mounted = MountedDisk(self)
+        self.disturbed = self.sync_failed = False
         return self.mounted
 
     def kill(self) -> None:
@@ -315,6 +319,7 @@ class SimFile:
         disk = self._mounted.disk
         if _happens(disk, disk.knobs.sync_error, "sync error"):
             self._inode.lose_dirty_pages()
+            disk.sync_failed = True
             raise OSError(errno.EIO, os.strerror(errno.EIO), self.path)
         self._inode.sync()
 
@@ -344,6 +349,7 @@ class SimFile:
 def _happens(disk: SimDisk, likelihood: float, what: str) -> bool:
     if likelihood and disk.rng.random() < likelihood:
         disk.faults[what] += 1
+        disk.disturbed = True
         return True
     return False
 

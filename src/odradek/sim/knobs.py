@@ -100,7 +100,9 @@ def _draw_disk(rng: Random) -> DiskKnobs:
     return DiskKnobs(
         sector_bytes=rng.choice((512, 512, 4096)),
         survival=rng.choice((0.0, 0.3, 0.7, 1.0)),
-        short_write=rng.choice((0.0, 0.0, 0.05)),
+        short_write=rng.choice((0.0, 0.0, 0.0, 0.005)),
+        write_error=rng.choice((0.0, 0.0, 0.0, 0.005)),
+        sync_error=rng.choice((0.0, 0.0, 0.0, 0.01)),
     )
 
 
@@ -137,11 +139,9 @@ def _draw_broker(rng: Random, *, syncs_all: bool) -> dict[str, str]:
     settings = {
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "2",
-        "offsets.topic.segment.bytes": rng.choice(("2000", "100000")),
         "group.min.session.timeout.ms": "1000",
         "group.initial.rebalance.delay.ms": rng.choice(("0", "500")),
         "log.flush.offset.checkpoint.interval.ms": rng.choice(("200", "60000")),
-        "log.flush.start.offset.checkpoint.interval.ms": rng.choice(("200", "60000")),
         "log.retention.check.interval.ms": rng.choice(("500", "300000")),
     }
     if syncs_all:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import heapq
+import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -243,10 +244,12 @@ class SimLoop(asyncio.AbstractEventLoop):
     def close(self) -> None:
         """End every task left over, in the order of their making, deaf to whatever their clean-up tries to do."""
         self._closed = True
-        for task in self._tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _close_quietly(task.get_coro())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a task cut before its first step was never awaited
+            for task in self._tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _close_quietly(task.get_coro())
         self._tasks.clear()
         self._timers.clear()
         self._runnable.clear()

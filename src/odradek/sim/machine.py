@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from odradek.base.ports import Ports
-from odradek.node.build import Node, build_node
+from odradek.node.build import Node
 from odradek.node.config import NodeConfig
 from odradek.sim.checkers import RecoveryWatch
 from odradek.sim.disk import SimDisk
+from odradek.sim.history import Violation
 from odradek.sim.knobs import Knobs
-from odradek.sim.loop import Host, SimLoop
+from odradek.sim.loop import SECOND_NS, Host, SimLoop, SimulationFailed
 from odradek.sim.net import SimNet
 from odradek.sim.on_disk import StoredLog
 from odradek.sim.ports import SimClock, SimSpawner
@@ -46,8 +47,12 @@ class Machine:
         self._dead: Host | None = None
         self.node: Node | None = None
         self.incarnation = 0
-        self.serving = asyncio.Event()
+        self.started = False
         net.on_listen = self._listens
+
+    def boot_if_down(self) -> None:
+        if self.host is None:
+            self.boot()
 
     def boot(self) -> None:
         if self._dead is not None:
@@ -61,21 +66,30 @@ class Machine:
             rng=SimRng(self._streams.stream(f"node {self.incarnation}")),
             disk=self.disk.mount(),
             net=self._net.of(host),
-            spawner=SimSpawner(self._loop, host, slow, self._knobs.slow_call_mean_us),
+            spawner=SimSpawner(self._loop, host, slow, self._knobs.slow_call_mean_us, self._failed),
         )
         self._loop.note(f"node boots for the {self.incarnation}. time")
         with self._loop.on(host):
             ports.spawner.spawn("start", self._start(ports))
 
     async def _start(self, ports: Ports) -> None:
-        self.node = build_node(self._config, ports)
+        self.node = Node(self._config, ports)
         await self.node.start()
+        self.started = True
+
+    def _failed(self, task: str, problem: BaseException) -> None:
+        """A node may give up by itself, but only when its disk did."""
+        if isinstance(problem, Violation | SimulationFailed) or not self.disk.disturbed:
+            self._loop.call_exception_handler({"message": f"an exception escaped from {task}", "exception": problem})
+        else:
+            self._loop.note(f"node gives up: {problem}")
+            self.kill()
+            self._loop.call_at_ns(self._loop.now_ns + SECOND_NS, self._loop.world, self.boot_if_down)
 
     def _listens(self, host: Host) -> None:
         if host is self.host:
             self._on_serving(self.incarnation, self.recovery.serving(self.disk.files(), self.forgiven))
-            self._loop.note("node serves")
-            self.serving.set()
+            self._loop.note("node recovered")
 
     # Four ways to go down. A later `boot` brings it up again.
 
@@ -87,6 +101,10 @@ class Machine:
         self._net.host_lost_power(host)
 
     def kill(self) -> None:
+        if self.disk.sync_failed:
+            # The page cache now shows what is not on disk and never will be: only a new boot of the machine helps.
+            self.lose_power()
+            return
         self._loop.note("node is killed")
         self.recovery.stopping(self.disk.files(), self.disk.synced_files(), power_cut=False)
         host = self._gone()
@@ -96,7 +114,7 @@ class Machine:
     async def stop_cleanly(self, *, then_lose_power: bool) -> None:
         """After a clean stop everything is safe, whatever the topic's settings."""
         host, node = self.host, self.node
-        if host is None or node is None or not self.serving.is_set():
+        if host is None or node is None or not self.started:
             return
         with self._loop.on(host):
             stopping = self._loop.create_task(node.stop(), name="stop")
@@ -104,7 +122,9 @@ class Machine:
             if not host.alive:
                 return
             await asyncio.sleep(0.01)
-        stopping.result()
+        if (problem := stopping.exception()) is not None:
+            self._failed("stop", problem)
+            return
         files = self.disk.files()
         self.recovery.stopping(files, files, power_cut=then_lose_power)
         self._loop.note("node stopped cleanly")
@@ -135,5 +155,5 @@ class Machine:
         self._loop.cut(host)
         self._dead = host
         self.host = self.node = None
-        self.serving.clear()
+        self.started = False
         return host

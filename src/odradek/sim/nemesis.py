@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
 
 from odradek.sim.knobs import Knobs
@@ -29,8 +30,17 @@ class Nemesis:
                 self._machine.boot()
             elif self._knobs.faults:
                 await self._break(self._rng.choice(self._knobs.faults), self._machine.host)
-        if self._machine.host is None:
-            self._machine.boot()
+        await self._make_peace()
+
+    async def _make_peace(self) -> None:
+        """From here on nothing breaks. A disk that was full or failing was replaced: the node has to begin anew."""
+        disk = self._machine.disk
+        disk.knobs = replace(disk.knobs, short_write=0.0, write_error=0.0, sync_error=0.0)
+        if disk.mounted is not None:
+            disk.mounted.before_change = lambda _what: None
+        if disk.disturbed and self._machine.host is not None:
+            self._machine.kill()
+        self._machine.boot_if_down()
 
     async def _break(self, fault: str, host: Host) -> None:
         machine = self._machine

@@ -30,7 +30,17 @@ class SimClock:
 
 
 class SimSpawner:
-    def __init__(self, loop: SimLoop, host: Host, rng: Random, slow_call_mean_us: int) -> None:
+    """`on_failure` hears of each exception that escaped a task."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        host: Host,
+        rng: Random,
+        slow_call_mean_us: int,
+        on_failure: Callable[[str, BaseException], None],
+    ) -> None:
+        self._on_failure = on_failure
         self._loop = loop
         self._host = host
         self._rng = rng
@@ -38,14 +48,12 @@ class SimSpawner:
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work, name=name)
-        task.add_done_callback(self._fail_on_escape)
+        task.add_done_callback(self._ended)
         return task
 
-    def _fail_on_escape(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (escaped := task.exception()) is not None:
-            self._loop.call_exception_handler(
-                {"message": f"an exception escaped from {task.get_name()}", "exception": escaped}
-            )
+            self._on_failure(task.get_name(), escaped)
 
     def blocking(self, call: Callable[..., T], *args: Any) -> Awaitable[T]:
         """The call happens at one instant, its result is known later: work between the two is not covered."""

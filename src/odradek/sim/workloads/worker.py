@@ -24,6 +24,7 @@ RETRIABLE = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.NOT_CONTROLLER,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
 
