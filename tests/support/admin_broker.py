@@ -62,6 +62,14 @@ class SeededRng:
         return self._random.randrange(bound)
 
 
+class StandingClock:
+    def monotonic_ms(self) -> int:
+        return 0
+
+    def wall_ms(self) -> int:
+        return 0
+
+
 class Denying:
     """Allows all but what `denies(operation, resource_type, name)` says, and remembers what it was asked."""
 
@@ -133,7 +141,7 @@ class AdminBroker:
             node_id=BrokerId(1),
             cluster_id=CLUSTER_ID,
             config=BrokerConfig.parse({"node.id": "1", **(settings or {})}),
-            clock=None,
+            clock=StandingClock(),
             rng=SeededRng(),
             spawner=ImmediateSpawner(),
             authorizer=authorizer or AllowAll(),

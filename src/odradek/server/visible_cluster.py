@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from odradek.base.ids import NO_BROKER
 from odradek.base.ports import Rng
 from odradek.controller.topic_names import INTERNAL_TOPICS
-from odradek.metadata.image import BrokerRegistration, ClusterImage, PartitionImage
+from odradek.metadata.image import ClusterImage, PartitionImage
 
 CLIENT_LISTENER = "PLAINTEXT"
 
@@ -36,22 +36,14 @@ def any_live_broker(image: ClusterImage, rng: Rng) -> int:
     return alive[rng.below(len(alive))] if alive else NO_BROKER
 
 
-def is_alive(image: ClusterImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and not broker.fenced and _has_client_listener(broker)
+def live_broker_ids(image: ClusterImage) -> dict[int, None]:
+    """To be asked once for an answer, as an answer may be about thousands of partitions."""
+    return dict.fromkeys(broker.broker_id for broker in visible_brokers(image))
 
 
-def live_leader(image: ClusterImage, partition: PartitionImage) -> int:
-    return partition.leader if is_alive(image, partition.leader) else NO_BROKER
-
-
-def offline_replicas(image: ClusterImage, partition: PartitionImage) -> list[int]:
-    return [broker_id for broker_id in partition.replicas if not is_alive(image, broker_id)]
+def offline_replicas(live: Mapping[int, None], partition: PartitionImage) -> list[int]:
+    return [broker_id for broker_id in partition.replicas if broker_id not in live]
 
 
 def is_internal(topic: str) -> bool:
     return topic in INTERNAL_TOPICS
-
-
-def _has_client_listener(broker: BrokerRegistration) -> bool:
-    return any(listener.name == CLIENT_LISTENER for listener in broker.listeners)

@@ -12,13 +12,13 @@ first produce finds a leader. `controller_id` is any live broker: each one takes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, ZERO_UUID
 from odradek.controller.topic_names import what_is_wrong_with
 from odradek.controller.topics import create_topics
-from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
+from odradek.metadata.image import PartitionImage, TopicImage
 from odradek.protocol.messages.p03_metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -33,12 +33,13 @@ from odradek.server.api.p19_create_topics import topic_defaults
 from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import (
     any_live_broker,
-    is_alive,
     is_internal,
-    live_leader,
+    live_broker_ids,
     offline_replicas,
     visible_brokers,
 )
+
+FIRST_WITH_LISTENER_NOT_FOUND = 6
 
 
 async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -72,8 +73,9 @@ def _refused(asked: Sequence[MetadataRequestTopic]) -> MetadataResponse:
 
 
 def _all_topics(ctx: RequestContext) -> list[MetadataResponseTopic]:
+    live = live_broker_ids(ctx.broker.image)
     return [
-        _topic(ctx, topic)
+        _topic(ctx, topic, live)
         for topic in ctx.broker.image.topics.values()
         if ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
     ]
@@ -169,38 +171,41 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
     return response
 
 
-def _topic(ctx: RequestContext, topic: TopicImage) -> MetadataResponseTopic:
-    image, version = ctx.broker.image, ctx.version
+def _topic(ctx: RequestContext, topic: TopicImage, live: Mapping[int, None] | None = None) -> MetadataResponseTopic:
+    image = ctx.broker.image
+    live = live_broker_ids(image) if live is None else live
+    partition_of = _oldest_partition if ctx.version == 0 else _partition
+    partitions = [partition_of(live, partition) for partition in topic.partitions]
+    if ctx.version >= FIRST_WITH_LISTENER_NOT_FOUND:
+        for answer, partition in zip(partitions, topic.partitions, strict=True):
+            if answer.leader_id == NO_BROKER and partition.leader in image.brokers:
+                answer.error_code = ErrorCode.LISTENER_NOT_FOUND
     return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=is_internal(topic.name),
-        partitions=[_partition(image, partition, version) for partition in topic.partitions],
+        name=topic.name, topic_id=topic.topic_id, is_internal=is_internal(topic.name), partitions=partitions
     )
 
 
-def _partition(image: ClusterImage, partition: PartitionImage, version: int) -> MetadataResponsePartition:
-    leader = live_leader(image, partition)
-    replicas: list[int] = [*partition.replicas]
-    isr: list[int] = [*partition.isr]
-    error = ErrorCode.NONE
-    if version == 0:
-        replicas = [broker_id for broker_id in replicas if is_alive(image, broker_id)]
-        isr = [broker_id for broker_id in isr if is_alive(image, broker_id)]
-        if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
-            error = ErrorCode.REPLICA_NOT_AVAILABLE
-    if leader == NO_BROKER:
-        hidden = partition.leader in image.brokers and version >= 6
-        error = ErrorCode.LISTENER_NOT_FOUND if hidden else ErrorCode.LEADER_NOT_AVAILABLE
+def _partition(live: Mapping[int, None], partition: PartitionImage) -> MetadataResponsePartition:
+    led = partition.leader in live
     return MetadataResponsePartition(
-        error_code=error,
+        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
-        leader_id=leader,
+        leader_id=partition.leader if led else NO_BROKER,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=replicas,
-        isr_nodes=isr,
-        offline_replicas=offline_replicas(image, partition),
+        replica_nodes=[*partition.replicas],
+        isr_nodes=[*partition.isr],
+        offline_replicas=offline_replicas(live, partition),
     )
+
+
+def _oldest_partition(live: Mapping[int, None], partition: PartitionImage) -> MetadataResponsePartition:
+    answer = _partition(live, partition)
+    answer.replica_nodes = [broker_id for broker_id in partition.replicas if broker_id in live]
+    answer.isr_nodes = [broker_id for broker_id in partition.isr if broker_id in live]
+    whole = len(answer.replica_nodes) == len(partition.replicas) and len(answer.isr_nodes) == len(partition.isr)
+    if not whole and answer.error_code == ErrorCode.NONE:
+        answer.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+    return answer
 
 
 API = Api(key=3, versions=(0, 13), request=MetadataRequest, handle=handle)

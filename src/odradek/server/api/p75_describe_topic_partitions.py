@@ -7,7 +7,10 @@ reported after the page; a cursor at a topic that was not asked for is a mistake
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from odradek.base.errors import ErrorCode
+from odradek.base.ids import NO_BROKER
 from odradek.controller.topic_names import what_is_wrong_with
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.protocol.messages.p75_describe_topic_partitions import (
@@ -19,7 +22,7 @@ from odradek.protocol.messages.p75_describe_topic_partitions import (
 )
 from odradek.security.authorizer import Operation, ResourceType, authorized_operations
 from odradek.server.request import Api, RequestContext
-from odradek.server.visible_cluster import is_internal, live_leader, offline_replicas
+from odradek.server.visible_cluster import is_internal, live_broker_ids, offline_replicas
 
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -72,24 +75,25 @@ def _topic(image: ClusterImage, name: str, first: int, limit: int) -> DescribeTo
     if topic is None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION if what_is_wrong_with(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return DescribeTopicPartitionsResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
+    live = live_broker_ids(image)
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.topic_id,
         is_internal=is_internal(name),
-        partitions=[_partition(image, partition) for partition in topic.partitions[first : first + limit]],
+        partitions=[_partition(live, partition) for partition in topic.partitions[first : first + limit]],
     )
 
 
-def _partition(image: ClusterImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+def _partition(live: Mapping[int, None], partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=partition.index,
-        leader_id=live_leader(image, partition),
+        leader_id=partition.leader if partition.leader in live else NO_BROKER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=offline_replicas(image, partition),
+        offline_replicas=offline_replicas(live, partition),
     )
 
 
