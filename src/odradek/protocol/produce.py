@@ -25,7 +25,6 @@ from odradek.protocol.wire import (
     finish_uvarint,
     not_nullable,
     overrun,
-    read_uvarint,
     skip_tagged,
     tagged_section,
     too_many,
@@ -125,14 +124,17 @@ def _decode_flexible(data: memoryview, version: int) -> ProduceRequest:
             p += 16
         else:
             topic, p = _compact_string(data, p)
-        count, p = read_uvarint(data, p)
+        count = data[p]
+        p += 1
+        if count > 127:
+            count, p = finish_uvarint(data, p, count)
         left -= count
         if left < 0:
             too_many()
         partitions, p = _flexible_partitions(data, p, count)
-        topics.append(ProducedTopic(topic, partitions))
+        topics.append(_new(ProducedTopic, (topic, partitions)))
     p = skip_tagged(data, p + 1, data[p]) if data[p] else p + 1
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+    return _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
 def _flexible_partitions(data: memoryview, p: int, count: int) -> tuple[list[tuple[int, memoryview | None]], int]:
@@ -145,7 +147,12 @@ def _flexible_partitions(data: memoryview, p: int, count: int) -> tuple[list[tup
         index, size = _index_and_size(data, p)
         p += 5
         if size > 127:
-            size, p = finish_uvarint(data, p, size)
+            second = data[p]
+            if second > 127:
+                size, p = finish_uvarint(data, p, size)
+            else:
+                size = size & 127 | second << 7
+                p += 1
         if size:
             q = p + size - 1
             if q > end:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from struct import Struct
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Region
 from odradek.protocol.fetch import FetchRequest
 from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
@@ -20,6 +20,7 @@ from odradek.server.fetch_sessions import FetchPlan, Wanted
 from odradek.server.request import Parts, RequestContext
 from odradek.server.topic_lookup import find_topic, missing_partition
 
+READ = Operation.READ
 READ_COMMITTED = 1
 FIRST_WITH_ZSTD = 10
 CODEC_BITS, ZSTD = 0x07, 4
@@ -57,11 +58,11 @@ class Fetch:
         found = Found()
         room = self._max_bytes
         topic: str | bytes | None = None
-        hosted: HostedTopic | ErrorCode = ErrorCode.NONE
+        hosted: HostedTopic | KafkaError
         for wanted in self._plan.wanted:
             if wanted.topic != topic:
                 topic = wanted.topic
-                hosted = find_topic(self.ctx, topic, Operation.READ)
+                hosted = find_topic(self.ctx, topic, READ)
             partition, read = self._read_one(hosted, wanted, room, whole_first_batch=found.bytes == 0)
             if read.region is not None:
                 found.bytes += read.region.length
@@ -79,7 +80,7 @@ class Fetch:
 
     def readable_bytes(self, wanted: Wanted) -> int | None:
         """How much one partition alone could give; None when it has an error to report."""
-        hosted = find_topic(self.ctx, wanted.topic, Operation.READ)
+        hosted = find_topic(self.ctx, wanted.topic, READ)
         _, read = self._read_one(hosted, wanted, self._max_bytes, whole_first_batch=True)
         if read.region is not None:
             read.region.release()
@@ -110,10 +111,10 @@ class Fetch:
         )
 
     def _read_one(
-        self, hosted: HostedTopic | ErrorCode, wanted: Wanted, room: int, *, whole_first_batch: bool
+        self, hosted: HostedTopic | KafkaError, wanted: Wanted, room: int, *, whole_first_batch: bool
     ) -> tuple[Partition | None, PartitionRead]:
-        if isinstance(hosted, ErrorCode):
-            return None, PartitionRead(hosted)
+        if isinstance(hosted, KafkaError):
+            return None, PartitionRead(hosted.code)
         index, leader_epoch, offset, _, _, max_bytes = wanted.fetch
         partition = hosted.partitions.get(index)
         if partition is None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.replication.partition_table import HostedTopic
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.request import RequestContext
 
+TOPIC = ResourceType.TOPIC
 
-def find_topic(ctx: RequestContext, topic: str | bytes, operation: Operation) -> HostedTopic | ErrorCode:
+
+def find_topic(ctx: RequestContext, topic: str | bytes, operation: Operation) -> HostedTopic | KafkaError:
     """The topic with whatever partitions of it are here, if the client may do `operation` on it."""
     table = ctx.broker.partitions
     hosted = table.topics.get(topic) if isinstance(topic, str) else table.topics_by_id.get(topic)
     if hosted is None:
         return _not_here(ctx, topic, operation)
-    if not ctx.authorize(operation, ResourceType.TOPIC, hosted.name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not ctx.authorize(operation, TOPIC, hosted.name):
+        return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return hosted
 
 
@@ -27,15 +29,15 @@ def missing_partition(ctx: RequestContext, hosted: HostedTopic, index: int) -> E
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _not_here(ctx: RequestContext, topic: str | bytes, operation: Operation) -> HostedTopic | ErrorCode:
+def _not_here(ctx: RequestContext, topic: str | bytes, operation: Operation) -> HostedTopic | KafkaError:
     image = ctx.broker.image
     known = image.topics.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
     if known is None:
         if isinstance(topic, bytes):
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        if not ctx.authorize(operation, ResourceType.TOPIC, topic):
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not ctx.authorize(operation, ResourceType.TOPIC, known.name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not ctx.authorize(operation, TOPIC, topic):
+            return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not ctx.authorize(operation, TOPIC, known.name):
+        return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return HostedTopic(known.name, known.topic_id)

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.appended import RecordsRefused
 from odradek.protocol.produce import (
-    ProducedTopic,
     ProduceOutcome,
     ProduceRequest,
     decode_produce_request,
@@ -30,7 +29,9 @@ from odradek.server.request import FrameApi, Parts, ReplySlot, RequestContext
 from odradek.server.topic_lookup import find_topic, missing_partition
 
 ACKS_NONE, ACKS_LEADER = 0, 1
+ACKS = (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
 CODEC_BITS, ZSTD = 0x07, 4
+WRITE = Operation.WRITE
 FIRST_WITH_ZSTD = 7
 _ATTRIBUTES_LOW_BYTE = 22
 NO_TRANSACTIONS = "this broker has no transactions yet: produce without a transactional.id"
@@ -48,13 +49,19 @@ class Wait(NamedTuple):
 
 def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> Parts | None:
     request = decode_produce_request(frame, ctx.version, position, end)
-    refusal = _refusal(request)
+    acks = request.acks
+    refusal = _refusal(request) if request.transactional_id is not None or acks not in ACKS else None
+    wall_ms = ctx.broker.clock.wall_ms()
     waits: list[Wait] = []
-    answers: Answers = [
-        (topic.topic, _refused(topic, refusal) if refusal else _append_topic(ctx, topic, request.acks, waits))
-        for topic in request.topics
-    ]
-    if request.acks == ACKS_NONE:
+    answers: Answers = []
+    for topic, batches in request.topics:
+        hosted = refusal or find_topic(ctx, topic, WRITE)
+        if isinstance(hosted, HostedTopic):
+            outcomes = [_append(ctx, hosted, index, batch, acks, wall_ms, waits) for index, batch in batches]
+        else:
+            outcomes = [_failed(index, hosted) for index, _ in batches]
+        answers.append((topic, outcomes))
+    if acks == ACKS_NONE:
         return _unanswered(ctx, answers)
     if waits:
         ParkedProduce(ctx, request, answers, waits)
@@ -62,29 +69,15 @@ def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> P
     return [encode_produce_response(ctx.version, ctx.correlation_id, answers)]
 
 
-def _refusal(request: ProduceRequest) -> KafkaError | None:
+def _refusal(request: ProduceRequest) -> KafkaError:
     if request.transactional_id is not None:
         return KafkaError(ErrorCode.INVALID_REQUEST, NO_TRANSACTIONS)
-    if not ACKS_ALL <= request.acks <= ACKS_LEADER:
-        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, not -1, 0 or 1")
-    return None
-
-
-def _refused(topic: ProducedTopic, refusal: KafkaError) -> list[ProduceOutcome]:
-    return [_failed(index, refusal) for index, _ in topic.partitions]
+    return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, not -1, 0 or 1")
 
 
 def _failed(index: int, refusal: KafkaError) -> ProduceOutcome:
     records = refusal.records if isinstance(refusal, RecordsRefused) else ()
     return ProduceOutcome(index, refusal.code, error_message=refusal.message or None, record_errors=records)
-
-
-def _append_topic(ctx: RequestContext, topic: ProducedTopic, acks: int, waits: list[Wait]) -> list[ProduceOutcome]:
-    hosted = find_topic(ctx, topic.topic, Operation.WRITE)
-    if isinstance(hosted, ErrorCode):
-        return _refused(topic, KafkaError(hosted))
-    wall_ms = ctx.broker.clock.wall_ms()
-    return [_append(ctx, hosted, index, batch, acks, wall_ms, waits) for index, batch in topic.partitions]
 
 
 def _append(
@@ -104,14 +97,12 @@ def _append(
     try:
         if ctx.version < FIRST_WITH_ZSTD:
             _refuse_zstd(batch)
-        appended = partition.append(batch, acks, wall_ms)
+        base_offset, last_offset, append_time_ms, log_start_offset, _, _ = partition.append(batch, acks, wall_ms)
     except KafkaError as refusal:
         return _failed(index, refusal)
-    outcome = ProduceOutcome(
-        index, ErrorCode.NONE, appended.base_offset, appended.append_time_ms, appended.log_start_offset
-    )
-    if not (partition.is_synced if acks == ACKS_LEADER else partition.is_committed)(appended.last_offset):
-        waits.append(Wait(partition, appended.last_offset, outcome))
+    outcome = ProduceOutcome(index, 0, base_offset, append_time_ms, log_start_offset)
+    if not (partition.is_synced(last_offset) if acks == ACKS_LEADER else partition.is_committed(last_offset)):
+        waits.append(Wait(partition, last_offset, outcome))
     return outcome
 
 
