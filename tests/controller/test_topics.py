@@ -121,10 +121,18 @@ def test_what_a_request_may_ask_for(cluster, topic, code):
     assert codes(create(cluster, topic)) == [code]
 
 
-def test_too_many_partitions_in_one_request(cluster):
+@pytest.mark.parametrize("counts", [(9_999, 2), (2**31 - 1, -(2**31)), (2**31 - 1,)])
+def test_too_many_partitions_in_one_request(cluster, counts):
     with pytest.raises(KafkaError) as refused:
-        create(cluster, wanted("a", partitions=9_999), wanted("b", partitions=2))
+        create(cluster, *(wanted(f"t{number}", partitions=count) for number, count in enumerate(counts)))
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_growing_too_many_topics_in_one_request(cluster):
+    create(cluster, wanted("a"), wanted("b"))
+    asked = [CreatePartitionsTopic(name=name, count=6_000, assignments=None) for name in "ab"]
+    results = cluster.take(create_partitions(cluster.image, asked, rng=cluster.rng))
+    assert codes(results) == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
 
 
 def test_no_broker_can_lead(empty):

@@ -12,7 +12,7 @@ import pytest
 from odradek.adapters.memory_disk import MemoryDisk, MemoryFile
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import BrokerId
+from odradek.base.ids import BrokerId, LeaderEpoch
 from odradek.controller.brokers import Registration
 from odradek.controller.decision import Decision
 from odradek.controller.topics import TopicDefaults, create_topics, delete_topics
@@ -22,7 +22,7 @@ from odradek.node.format import open_directory
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.protocol.messages.p20_delete_topics import DeleteTopicState
 from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord
-from odradek.quorum.election import decode_election
+from odradek.quorum.election import ElectionState, decode_election
 from odradek.quorum.voters import Voter, VoterKey
 from odradek.server.active_controller import ActiveController
 from odradek.server.producer_ids import ProducerIds
@@ -70,6 +70,7 @@ class Gate:
         self.open.set()
         self.calls = 0
         self.failures: list[BaseException] = []
+        self.watch = lambda: None
 
     def spawn(self, name, work):
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -83,7 +84,10 @@ class Gate:
     async def blocking(self, call, *arguments):
         self.calls += 1
         await self.open.wait()
-        return call(*arguments)
+        self.watch()
+        outcome = call(*arguments)
+        self.watch()
+        return outcome
 
 
 class Node:
@@ -173,6 +177,34 @@ async def test_a_restart_leads_the_next_epoch_and_knows_everything():
     assert [topic.name for topic in delta.created] == ["orders"]
     assert again.records()[-1] == "LeaderChangeMessage"
     await again.controller.stop()
+
+
+@on_a_loop
+async def test_an_epoch_once_voted_in_is_never_used_again():
+    """The log knows nothing of a leader that died right after its vote."""
+    node = await Node().start()
+    await node.controller.stop()
+    voted = ElectionState(leader_epoch=LeaderEpoch(5), voted=VoterKey(BrokerId(1), node.identity.directory_id))
+    node.disk.replace("__cluster_metadata-0/quorum-state", voted.encode())
+    again = await Node(node.disk, seed=1).start()
+    assert again.controller.leader_epoch == 6
+
+
+@on_a_loop
+async def test_a_start_may_be_cut_short_at_any_step():
+    node = await Node().start()
+    await node.create("orders", 2)
+    starting = Node(node.crashed(), seed=1)
+    moments = []
+    starting.gate.watch = lambda: moments.append(starting.crashed())
+    await starting.start()
+    assert len(moments) > 8
+    for number, disk in enumerate(moments):
+        again = await Node(disk, seed=2 + number).start()
+        assert again.controller.leader_epoch in (2, 3)
+        topic = again.controller.image.topics["orders"]
+        assert topic.topic_id == node.controller.image.topics["orders"].topic_id
+        assert [partition.leader for partition in topic.partitions] == [1, 1]
 
 
 @on_a_loop
@@ -270,11 +302,16 @@ async def test_a_failed_fsync_acknowledges_nothing_and_stops_the_node():
 @on_a_loop
 async def test_a_failed_write_stops_the_node_too():
     node = await Node().start()
+    node.gate.open.clear()
+    earlier = node.create("invoices")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MemoryFile, "pwrite", _burn)
         with pytest.raises(KafkaError) as refused:
             node.create("orders")
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    node.gate.open.set()
+    with pytest.raises(KafkaError):
+        await earlier
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert [failure.code for failure in node.gate.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]

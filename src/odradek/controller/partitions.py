@@ -29,7 +29,7 @@ def create_partitions(
             continue
         try:
             check_named_once(request.name, times)
-            added = _grow(image, request, rng)
+            added = _grow(image, request, rng, metadata_records_per_decision_max - len(records))
         except KafkaError as refused:
             results[request.name] = CreatePartitionsTopicResult(
                 name=request.name, error_code=refused.code, error_message=refused.message or None
@@ -43,7 +43,7 @@ def create_partitions(
     return Decision(records=tuple(records), response=list(results.values()), sentence="; ".join(told))
 
 
-def _grow(image: ClusterImage, request: CreatePartitionsTopic, rng: Rng) -> list[Message]:
+def _grow(image: ClusterImage, request: CreatePartitionsTopic, rng: Rng, most: int) -> list[Message]:
     topic = image.topics.get(request.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -56,7 +56,7 @@ def _grow(image: ClusterImage, request: CreatePartitionsTopic, rng: Rng) -> list
             f"The topic {topic.name} currently has {have} partition(s); {request.count} would not be an increase.",
         )
     additional = request.count - have
-    if additional > metadata_records_per_decision_max:
+    if additional > most:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{additional} partitions are too many for one request.")
     replication_factor = len(topic.partitions[0].replicas)
     if request.assignments is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicId, random_uuid
-from odradek.base.limits import metadata_records_per_decision_max
+from odradek.base.limits import metadata_records_per_decision_max, topic_name_chars_max
 from odradek.base.ports import Rng
 from odradek.controller.decision import Decision
 from odradek.controller.placement import check_assignment, new_partition, place
@@ -61,7 +61,7 @@ def create_topics(
             results[topic.name] = CreatableTopicResult(
                 name=topic.name, error_code=refused.code, error_message=refused.message or None
             )
-            told.append(f"refused topic {topic.name!r}: {refused.code.name}")
+            told.append(f"refused topic {topic.name[:topic_name_chars_max]!r}: {refused.code.name}")
             continue
         taken[collision_key(topic.name)] = topic.name
         records += topic_records
@@ -79,8 +79,9 @@ def check_named_once(name: str, times: Mapping[str, int]) -> None:
 
 
 def _check_total_partitions(wanted: Sequence[CreatableTopic], defaults: TopicDefaults) -> None:
+    """Before anything is built: 2**31 partitions are quickly asked for."""
     total = sum(
-        len(topic.assignments) or (defaults.partitions if topic.num_partitions == -1 else topic.num_partitions)
+        len(topic.assignments) or (defaults.partitions if topic.num_partitions == -1 else max(0, topic.num_partitions))
         for topic in wanted
     )
     if total > metadata_records_per_decision_max:
