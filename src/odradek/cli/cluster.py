@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -17,6 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FAILED, NOT_FOUND, TIMED_OUT = 1, 3, 4
 REQUEST_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 3.0
 
 _NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
 _TIMEOUT_CODES = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
@@ -35,12 +37,15 @@ def bootstrap_option(command: F) -> F:
 
 
 def admin_client(bootstrap: str) -> AdminClient:
+    """To be kept in a variable until its futures are done: they die with it."""
     from confluent_kafka.admin import AdminClient
 
+    _require_somebody_there(bootstrap)
     return AdminClient({"bootstrap.servers": bootstrap}, logger=_silent_logger())
 
 
 def client_config(bootstrap: str, **more: object) -> dict[str, object]:
+    _require_somebody_there(bootstrap)
     return {"bootstrap.servers": bootstrap, "logger": _silent_logger(), **more}
 
 
@@ -67,12 +72,30 @@ def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
     error = refused.args[0]
     name = error.name()
     if name in _TIMEOUT_CODES:
-        fail(
-            f"no answer from {bootstrap} ({error.str()}).\n"
-            "Is a broker running there? Start one with `odradek up`, or name another with -b HOST:PORT.",
-            TIMED_OUT,
-        )
+        _fail_unreachable(bootstrap, error.str())
     fail(f"{error.str()} ({name})", NOT_FOUND if name in _NOT_FOUND_CODES else FAILED)
+
+
+def _require_somebody_there(bootstrap: str) -> None:
+    """librdkafka would try again until its time-out; a person wants to know at once."""
+    refusals = []
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+        except (OSError, ValueError) as refused:
+            refusals.append(str(refused))
+        else:
+            return
+    _fail_unreachable(bootstrap, refusals[0])
+
+
+def _fail_unreachable(bootstrap: str, why: str) -> NoReturn:
+    fail(
+        f"no answer from {bootstrap} ({why}).\n"
+        "Is a broker running there? Start one with `odradek up`, or name another with -b HOST:PORT.",
+        TIMED_OUT,
+    )
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:

@@ -25,7 +25,8 @@ def command() -> None:
 def list_groups(bootstrap: str, output: str) -> None:
     """List the groups with their state."""
     with refusals_told(bootstrap):
-        listed = admin_client(bootstrap).list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+        admin = admin_client(bootstrap)
+        listed = admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
     groups = sorted(listed.valid, key=lambda group: group.group_id)
     rows = [{"group": group.group_id, "state": group.state.name.lower()} for group in groups]
     print_rows(rows, output, nothing="no groups have read anything yet")
@@ -96,7 +97,8 @@ def _name(item: tuple[TopicPartition, object]) -> tuple[str, int]:
 def delete(bootstrap: str, groups: tuple[str, ...]) -> None:
     """Delete groups that have no members, with their committed offsets."""
     with refusals_told(bootstrap):
-        answers = admin_client(bootstrap).delete_consumer_groups(list(groups), request_timeout=REQUEST_TIMEOUT_S)
+        admin = admin_client(bootstrap)
+        answers = admin.delete_consumer_groups(list(groups), request_timeout=REQUEST_TIMEOUT_S)
         for group, deleted in answers.items():
             deleted.result()
             click.echo(f"deleted {group}")

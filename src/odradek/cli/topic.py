@@ -59,7 +59,8 @@ def create(
     settings = dict(key_value(text) for text in configs)
     wanted = [NewTopic(name, partitions, replication_factor, config=settings) for name in names]
     with refusals_told(bootstrap):
-        for name, created in admin_client(bootstrap).create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
+        admin = admin_client(bootstrap)
+        for name, created in admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
             try:
                 created.result()
             except KafkaException as refused:
@@ -114,8 +115,9 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
     from confluent_kafka.admin import NewPartitions
 
     with refusals_told(bootstrap):
+        admin = admin_client(bootstrap)
         wanted = [NewPartitions(name, partitions)]
-        for grown in admin_client(bootstrap).create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S).values():
+        for grown in admin.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S).values():
             grown.result()
     click.echo(f"{name} has {partitions} partitions")
 
@@ -129,7 +131,8 @@ def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
     if not yes:
         click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
     with refusals_told(bootstrap):
-        answers = admin_client(bootstrap).delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S)
+        admin = admin_client(bootstrap)
+        answers = admin.delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S)
         for name, deleted in answers.items():
             deleted.result()
             click.echo(f"deleted {name}")

@@ -1,4 +1,4 @@
-"""`make demo`: a broker process, live traffic through a topic, two consumer groups, and a screen that tells what happens."""
+"""`make demo`: a broker process, live traffic through a topic, two consumer groups, and a screen that tells the story."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.demo.traffic import PARTITIONS, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
+from odradek.demo.traffic import PARTITIONS, QUIET, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
 
 START_TIMEOUT_S = 20.0
 CATCH_UP_TIMEOUT_S = 20.0
@@ -32,7 +32,8 @@ def show(duration_s: float | None, port: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     with _broker(_free(port)) as bootstrap:
-        AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(10)
+        admin = AdminClient(QUIET | {"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(10)
         _introduce(bootstrap)
         _Scene(bootstrap).play(stopping, duration_s)
 

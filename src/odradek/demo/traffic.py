@@ -10,23 +10,24 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, TopicPartition
+    from confluent_kafka import KafkaError, Message
 
 TOPIC = "page-views"
 PARTITIONS = 4
 PAGES = ("/", "/pricing", "/docs", "/docs/first-pipeline", "/blog", "/signup")
 VISITORS = tuple(f"visitor-{number:02}" for number in range(40))
 RECORDS_PER_S = 200
+QUIET = {"log_level": 0}  # librdkafka would complain on the screen about a broker that stops with the demo
 
 
 class Visits:
     """Writes page views, keyed by visitor, and remembers which were acknowledged."""
 
     def __init__(self, bootstrap: str, seed: int) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        self._producer = Producer(QUIET | {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
         self._rng = random.Random(seed)  # noqa: S311 not for secrets
         self._sequence: Counter[str] = Counter()
         self._stop = threading.Event()
@@ -74,8 +75,12 @@ class Reader:
         self.name = name
         self.partitions: list[int] = []
         self._seen = seen
+        # The offset after the last record seen of each partition owned, and whether it is committed.
+        self._next_offsets: dict[int, int] = {}
+        self._committed: dict[int, int] = {}
         self._consumer = Consumer(
-            {
+            QUIET
+            | {
                 "bootstrap.servers": bootstrap,
                 "group.id": group,
                 "client.id": name,
@@ -103,20 +108,26 @@ class Reader:
                 if message.error() is None:
                     view = json.loads(message.value())
                     self._seen(view["visitor"], view["view"])
-            self._commit()
+                    self._next_offsets[message.partition()] = message.offset() + 1
+            self._commit(self._next_offsets, wait=False)
         self._consumer.close()
 
-    def _commit(self) -> None:
-        if any(tp.offset >= 0 for tp in self._consumer.position(self._consumer.assignment())):
-            self._consumer.commit(asynchronous=True)
+    def _commit(self, offsets: dict[int, int], *, wait: bool) -> None:
+        news = {index: offset for index, offset in offsets.items() if self._committed.get(index) != offset}
+        if news:
+            positions = [TopicPartition(TOPIC, index, offset) for index, offset in news.items()]
+            self._consumer.commit(offsets=positions, asynchronous=not wait)
+            self._committed |= news
 
     def _owns(self, _consumer: Consumer, gained: list[TopicPartition]) -> None:
         self.partitions = sorted({*self.partitions, *(tp.partition for tp in gained)})
 
-    def _loses(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
-        if any(tp.offset >= 0 for tp in consumer.position(lost)):
-            consumer.commit(asynchronous=False)
-        self.partitions = sorted(set(self.partitions) - {tp.partition for tp in lost})
+    def _loses(self, _consumer: Consumer, lost: list[TopicPartition]) -> None:
+        indexes = [tp.partition for tp in lost]
+        self._commit(
+            {index: self._next_offsets.pop(index) for index in indexes if index in self._next_offsets}, wait=True
+        )
+        self.partitions = [index for index in self.partitions if index not in indexes]
 
 
 class GroupView:
