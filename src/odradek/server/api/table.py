@@ -3,48 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 
 from odradek.base.invariants import invariant
+from odradek.server.api import (
+    p00_produce,
+    p01_fetch,
+    p02_list_offsets,
+    p03_metadata,
+    p08_offset_commit,
+    p09_offset_fetch,
+    p10_find_coordinator,
+    p11_join_group,
+    p12_heartbeat,
+    p13_leave_group,
+    p14_sync_group,
+    p15_describe_groups,
+    p16_list_groups,
+    p18_api_versions,
+    p19_create_topics,
+    p20_delete_topics,
+    p21_delete_records,
+    p22_init_producer_id,
+    p23_offset_for_leader_epoch,
+    p32_describe_configs,
+    p33_alter_configs,
+    p37_create_partitions,
+    p42_delete_groups,
+    p43_elect_leaders,
+    p44_incremental_alter_configs,
+    p47_offset_delete,
+    p60_describe_cluster,
+    p75_describe_topic_partitions,
+)
 from odradek.server.request import Api, FrameApi
 
-MODULES: tuple[str, ...] = (
-    "p00_produce",
-    "p01_fetch",
-    "p02_list_offsets",
-    "p03_metadata",
-    "p08_offset_commit",
-    "p09_offset_fetch",
-    "p10_find_coordinator",
-    "p11_join_group",
-    "p12_heartbeat",
-    "p13_leave_group",
-    "p14_sync_group",
-    "p15_describe_groups",
-    "p16_list_groups",
-    "p18_api_versions",
-    "p19_create_topics",
-    "p20_delete_topics",
-    "p21_delete_records",
-    "p22_init_producer_id",
-    "p23_offset_for_leader_epoch",
-    "p32_describe_configs",
-    "p33_alter_configs",
-    "p37_create_partitions",
-    "p42_delete_groups",
-    "p43_elect_leaders",
-    "p44_incremental_alter_configs",
-    "p47_offset_delete",
-    "p60_describe_cluster",
-    "p75_describe_topic_partitions",
+MODULES = (
+    p00_produce,
+    p01_fetch,
+    p02_list_offsets,
+    p03_metadata,
+    p08_offset_commit,
+    p09_offset_fetch,
+    p10_find_coordinator,
+    p11_join_group,
+    p12_heartbeat,
+    p13_leave_group,
+    p14_sync_group,
+    p15_describe_groups,
+    p16_list_groups,
+    p18_api_versions,
+    p19_create_topics,
+    p20_delete_topics,
+    p21_delete_records,
+    p22_init_producer_id,
+    p23_offset_for_leader_epoch,
+    p32_describe_configs,
+    p33_alter_configs,
+    p37_create_partitions,
+    p42_delete_groups,
+    p43_elect_leaders,
+    p44_incremental_alter_configs,
+    p47_offset_delete,
+    p60_describe_cluster,
+    p75_describe_topic_partitions,
 )
 
 
 def load_apis() -> Mapping[int, Api | FrameApi]:
     """Each module has one `API`."""
     apis: dict[int, Api | FrameApi] = {}
-    for name in MODULES:
-        api: Api | FrameApi = import_module(f"odradek.server.api.{name}").API
-        invariant(name.startswith(f"p{api.key:02}_"), f"{name} serves key {api.key}")
+    for module in MODULES:
+        api = module.API
+        invariant(module.__name__.rpartition(".")[2].startswith(f"p{api.key:02}_"), f"{module} serves key {api.key}")
         apis[api.key] = api
     return apis
