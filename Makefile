@@ -52,7 +52,7 @@ crash: .venv/dev
 
 # make sim SEEDS=1000    deterministic simulation of a node with power cuts and torn writes
 sim: .venv/dev
-	$(if $(SEEDS),$(BIN)/python -m odradek.sim --seeds $(SEEDS),$(BIN)/pytest -n 2 tests/sim)
+	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS),$(BIN)/pytest -n 2 tests/sim)
 
 # make bench             against the raw limit and against Apache Kafka (needs gcc, Java 17 and Maven)
 bench: .venv/dev

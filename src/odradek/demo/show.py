@@ -1,4 +1,4 @@
-"""`make demo`: a broker process, live traffic through a topic, two consumer groups, and a screen that tells the story."""
+"""`make demo`: a broker process, live traffic through a topic, two consumer groups, and a screen that tells of it."""
 
 from __future__ import annotations
 
