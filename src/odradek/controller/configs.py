@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -54,7 +55,7 @@ def alter_configs(
         _Request(
             ConfigResource(r.resource_type, r.resource_name),
             [config.name for config in r.configs],
-            lambda now, r=r: _whole_set(r, now),  # type: ignore[misc]
+            partial(_whole_set, r),
         )
         for r in wanted
     ]
@@ -78,7 +79,7 @@ def incremental_alter_configs(
         _Request(
             ConfigResource(r.resource_type, r.resource_name),
             [config.name for config in r.configs],
-            lambda now, r=r: _single_keys(r, now),  # type: ignore[misc]
+            partial(_single_keys, r),
         )
         for r in wanted
     ]

@@ -11,7 +11,7 @@ from dataclasses import replace as with_fields
 from typing import Any
 
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId
-from odradek.base.invariants import invariant
+from odradek.base.invariants import InvariantBroken, invariant
 from odradek.metadata.image import (
     TOPIC_RESOURCE,
     BrokerRegistration,
@@ -94,8 +94,9 @@ class _Commit:
 
     def _apply_now(self, record: Message) -> None:
         apply = _APPLY.get(type(record))
-        invariant(apply is not None, f"{type(record).__name__} has no meaning to this version of Odradek")
-        apply(self, record)  # type: ignore[misc]
+        if apply is None:
+            raise InvariantBroken(f"{type(record).__name__} has no meaning to this version of Odradek")
+        apply(self, record)
 
     def finish(self, offset: Offset, epoch: LeaderEpoch) -> tuple[ClusterImage, ImageDelta]:
         image = self._image
@@ -156,8 +157,9 @@ class _Commit:
         draft = self._drafts.get(topic_id)
         if draft is None:
             topic = self._image.topics_by_id.get(topic_id)
-            invariant(topic is not None and topic_id not in self._deleted, f"no topic has the id {topic_id.hex()}")
-            draft = self._drafts[topic_id] = _TopicDraft(topic.name, topic.topic_id, topic)  # type: ignore[union-attr]
+            if topic is None or topic_id in self._deleted:
+                raise InvariantBroken(f"no topic has the id {topic_id.hex()}")
+            draft = self._drafts[topic_id] = _TopicDraft(topic.name, topic.topic_id, topic)
             self._names[draft.name] = draft.topic_id
         return draft
 
@@ -272,11 +274,9 @@ class _Commit:
 
     def _registered(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
         broker = self._brokers.get(broker_id)
-        invariant(
-            broker is not None and broker.broker_epoch == broker_epoch,
-            f"broker {broker_id} is not registered with epoch {broker_epoch}",
-        )
-        return self._brokers[broker_id]
+        if broker is None or broker.broker_epoch != broker_epoch:
+            raise InvariantBroken(f"broker {broker_id} is not registered with epoch {broker_epoch}")
+        return broker
 
     def _set_broker(self, broker: BrokerRegistration) -> None:
         self._brokers[broker.broker_id] = broker
