@@ -105,7 +105,9 @@ class LogDirectory:
         self._disk.make_dir(folder.path)
         durability = Durability(folder, 0, is_new=True)
         identity = folder.create(PARTITION_METADATA)
-        identity.pwrite(encode_topic_id(topic_id), 0)
+        content = encode_topic_id(topic_id)
+        if identity.pwrite(content, 0) != len(content):
+            raise OSError(f"{PARTITION_METADATA} of {topic_partition} was not written whole")
         identity.close()
         durability.also_sync(PARTITION_METADATA)
         log = self.logs[topic_partition] = Log(

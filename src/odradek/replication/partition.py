@@ -87,7 +87,8 @@ class Partition:
         self.log = log
         self.min_isr = min_isr
         # Never goes back, except by truncation of a follower.
-        self.high_watermark = Offset(min(high_watermark, log.log_end_offset))
+        # (What was written down may be older than the last deletion of records.)
+        self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
         self.leader_id = NO_BROKER
         self.is_leader = False
         self.leader_epoch = NO_EPOCH
