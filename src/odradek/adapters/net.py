@@ -99,7 +99,7 @@ class SocketLink:
         self._queued_bytes += length
 
     def _send_queue(self) -> None:
-        """Until all is sent, the socket is full, or the transport has a rest of its own: then resume_writing will come."""
+        """Until all is sent, the socket is full, or the transport has a rest: then resume_writing will come."""
         turn_bytes = 0
         while self._queue:
             part = self._queue[0]

@@ -151,7 +151,7 @@ class Spawner(Protocol):
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run in the background. An exception that escapes stops the node: it never passes in silence."""
 
-    def blocking(self, call: Callable[..., T], *args: Any) -> Awaitable[T]:
+    def blocking(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
         """Run a slow call off the event loop."""
 
 
