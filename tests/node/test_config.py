@@ -62,6 +62,10 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one():
         ({"group.min.session.timeout.ms": "2000000"}, "larger than"),
         ({"node.id": "-1"}, "at least 0"),
         ({"log.segment.bytes": "1000"}, "at least 1048576"),
+        ({"connections.max.idle.ms": "-1"}, "at least 100"),
+        ({"replica.high.watermark.checkpoint.interval.ms": "0"}, "at least 1"),
+        ({"log.flush.offset.checkpoint.interval.ms": "0"}, "at least 1"),
+        ({"group.initial.rebalance.delay.ms": "-1"}, "at least 0"),
     ],
 )
 def test_settings_that_cannot_be_honoured_are_refused(settings, said):

@@ -75,7 +75,7 @@ class BrokerConfig:
         "socket.request.max.bytes", 100 * _MIB, "The largest request accepted.", at_least(1)
     )
     connections_max_idle_ms: int = int64(
-        "connections.max.idle.ms", 600_000, "After how long without a request a connection is closed."
+        "connections.max.idle.ms", 600_000, "After how long without a request a connection is closed.", at_least(100)
     )
     fetch_max_bytes: int = int32(
         "fetch.max.bytes", 55 * _MIB, "The most records that one fetch is answered with.", at_least(1024)
@@ -97,10 +97,13 @@ class BrokerConfig:
         "log.flush.offset.checkpoint.interval.ms",
         60_000,
         "How often recovery points and log starts are written down.",
-        at_least(0),
+        at_least(1),
     )
     replica_high_watermark_checkpoint_interval_ms: int = int64(
-        "replica.high.watermark.checkpoint.interval.ms", 5000, "How often high watermarks are written down."
+        "replica.high.watermark.checkpoint.interval.ms",
+        5000,
+        "How often high watermarks are written down.",
+        at_least(1),
     )
     producer_id_expiration_ms: int = int32(
         "producer.id.expiration.ms",
@@ -134,16 +137,19 @@ class BrokerConfig:
         at_least(1),
     )
     offset_metadata_max_bytes: int = int32(
-        "offset.metadata.max.bytes", 4096, "The largest note that may be committed with an offset."
+        "offset.metadata.max.bytes", 4096, "The largest note that may be committed with an offset.", at_least(0)
     )
     group_min_session_timeout_ms: int = int32(
-        "group.min.session.timeout.ms", 6000, "The shortest session timeout that a member may ask for."
+        "group.min.session.timeout.ms", 6000, "The shortest session timeout that a member may ask for.", at_least(0)
     )
     group_max_session_timeout_ms: int = int32(
-        "group.max.session.timeout.ms", 1_800_000, "The longest session timeout that a member may ask for."
+        "group.max.session.timeout.ms", 1_800_000, "The longest session timeout that a member may ask for.", at_least(0)
     )
     group_initial_rebalance_delay_ms: int = int32(
-        "group.initial.rebalance.delay.ms", 3000, "How long an empty group waits for more members before it starts."
+        "group.initial.rebalance.delay.ms",
+        3000,
+        "How long an empty group waits for more members before it starts.",
+        at_least(0),
     )
     group_max_size: int = int32("group.max.size", INT32_MAX, "How many members a group may have.", at_least(1))
 

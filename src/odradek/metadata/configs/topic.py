@@ -72,7 +72,11 @@ class TopicConfig:
         synonyms=_broker("log.segment.bytes"),
     )
     internal_segment_bytes: int | None = int32(
-        "internal.segment.bytes", None, "Replaces segment.bytes, without its lower bound. For tests.", internal=True
+        "internal.segment.bytes",
+        None,
+        "Replaces segment.bytes, without its lower bound. For tests.",
+        at_least(1),
+        internal=True,
     )
     segment_ms: int = int64(
         "segment.ms",
