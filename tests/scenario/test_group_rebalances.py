@@ -1,4 +1,4 @@
-"""Groups of real consumers: eager, cooperative and static rebalances, commits, resumption, and what admins see of them."""
+"""Groups of real consumers: eager, cooperative and static rebalances, commits, resumption, and what admins see."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_admins_see_the_group_and_can_move_and_delete_it(broker, topic):
     assert {p.partition for p in member.assignment.topic_partitions} == set(range(PARTITIONS))
     listed = admin.list_consumer_groups().result(WITHIN_S)
     assert topic in [known.group_id for known in listed.valid]
-    with pytest.raises(Exception, match="NON_EMPTY_GROUP|not empty"):
+    with pytest.raises(Exception, match=r"NON_EMPTY_GROUP|not empty"):
         admin.delete_consumer_groups([topic])[topic].result(WITHIN_S)
     ann.leave()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,8 @@ class GroupCoordination:
         # Fixed by the topic once it exists; until then what it will be created with.
         self._partition_count = config.offsets_topic_num_partitions
         self._led: dict[int, Led] = {}
+        # The first of them is being loaded.
+        self._to_load: deque[Led] = deque()
         self._timers: Timers[tuple[Led, TimerKey]] = Timers()
         self._wakeup: asyncio.TimerHandle | None = None
         self._wakeup_at_ms = 0
@@ -215,10 +218,19 @@ class GroupCoordination:
         if partition.log.log_start_offset == partition.log.log_end_offset:
             self._perform(led, engine.finish_loading(self._now()))
         else:
-            self._spawner.spawn(f"load {partition}", self._load_from_log(led))
+            self._to_load.append(led)
+            if len(self._to_load) == 1:
+                self._spawner.spawn("load groups", self._load_all())
+
+    async def _load_all(self) -> None:
+        """One after the other, in slices: nothing else waits long. Requests hear that their group is being loaded."""
+        while self._to_load:
+            await self._load_from_log(self._to_load[0])
+            self._to_load.popleft()
 
     async def _load_from_log(self, led: Led) -> None:
-        """In slices: nothing else waits long, and requests for these groups hear that they are being loaded."""
+        if led.engine.is_closed():
+            return
         partition_log = led.partition.log
         offset, end = partition_log.log_start_offset, partition_log.log_end_offset
         while offset < end:
