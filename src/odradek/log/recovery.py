@@ -217,6 +217,7 @@ class _Loader:
         after = [index for index, segment in enumerate(segments) if segment.base_offset > self.opening.recovery_point]
         first = max(0, (after[0] if after else len(segments)) - 1)
         end_offset = segments[first].base_offset if segments else self.log_start
+        epochs.truncate_from_end(end_offset)  # from here on the batches say it again
         for index in range(first, len(segments)):
             segment = segments[index]
             if segment.base_offset != end_offset and safeguards.drops_what_follows_a_hole():

@@ -128,6 +128,7 @@ class Segment:
         self.grow_with(self._built())
 
     def grow_with(self, indexes: ActiveIndexes) -> None:
+        self._close_sealed()
         self._active = indexes
         self._max_time = None
         self.roll_bytes = UNARMED
@@ -204,9 +205,7 @@ class Segment:
 
     def close(self) -> None:
         self.file.close()
-        if self._sealed is not None:
-            self._sealed.close()
-            self._sealed = None
+        self._close_sealed()
 
     # --- indexes
 
@@ -218,9 +217,6 @@ class Segment:
             except IndexBroken as broken:
                 story.warning("%s: building the indexes again: %s", self.file.path, broken)
                 self.grow_with(self._built())
-            if self._sealed is not None:
-                self._sealed.close()
-                self._sealed = None
         return self._active  # type: ignore[return-value]
 
     def _loaded(self) -> ActiveIndexes:
@@ -258,9 +254,12 @@ class Segment:
         indexes = self._built()
         indexes.add_max_time()
         indexes.write(self._folder)
+        self._close_sealed()
+
+    def _close_sealed(self) -> None:
         if self._sealed is not None:
             self._sealed.close()
-        self._sealed = None
+            self._sealed = None
 
     def _indexes(self) -> ActiveIndexes | SealedIndexes:
         active = self._active

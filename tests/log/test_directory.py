@@ -1,0 +1,110 @@
+"""A data directory with many logs: create, delete, put aside, restart."""
+
+from __future__ import annotations
+
+from odradek.adapters.disk import OsDisk
+from odradek.base.ids import TopicId, TopicPartition
+
+OTHER_ID = TopicId(b"o" * 16)
+
+
+def test_logs_keep_their_identity(partition):
+    partition.append(b"a")
+    partition.restart()
+    assert partition.log.topic_id == bytes(range(16))
+    same = partition.logs.create_log(partition.log.topic_partition, partition.log.topic_id, partition.config, 0)
+    assert same is partition.log
+
+
+def test_a_log_of_another_topic_is_put_aside(partition):
+    partition.append(b"old")
+    partition.restart()
+    old = partition.log
+    log = partition.logs.create_log(old.topic_partition, OTHER_ID, partition.config, 0)
+    assert (log.topic_id, log.log_end_offset) == (OTHER_ID, 0)
+    stray = f"orders-0.{1:032x}-stray"
+    assert old.directory == stray
+    assert b"old" in partition.disk.read(f"{stray}/00000000000000000000.log")
+    assert old.offline
+    partition.restart()
+    assert partition.log.topic_id == OTHER_ID
+    assert partition.disk.exists(stray)
+
+
+def test_a_log_that_does_not_know_its_topic_is_put_aside(partition):
+    partition.append(b"old")
+    partition.disk.replace("orders-0/partition.metadata", b"")
+    partition.crash()
+    assert partition.log.topic_id is None
+    log = partition.logs.create_log(partition.log.topic_partition, OTHER_ID, partition.config, 0)
+    assert log.log_end_offset == 0
+
+
+def test_deletion_is_at_once_and_finished_by_the_next_start(partition):
+    partition.append(b"a")
+    region = partition.log.read(0, 1000, 1, True)
+    directory = partition.logs.mark_deleted(partition.log.topic_partition)
+    assert directory == f"orders-0.{1:032x}-delete"
+    assert partition.logs.logs == {}
+    assert partition.disk.listdir("") == [directory]
+    assert b"a" in region.read()
+    region.release()
+    partition.crash()
+    assert partition.disk.listdir("") == []
+    assert partition.log is None
+
+
+def test_a_deleted_topic_may_come_back_at_once(partition):
+    partition.append(b"a")
+    directory = partition.logs.mark_deleted(partition.log.topic_partition)
+    log = partition.logs.create_log(partition.log.topic_partition, OTHER_ID, partition.config, 0)
+    assert log.log_end_offset == 0
+    partition.logs.remove_deleted(directory)
+    assert partition.disk.listdir("") == ["orders-0"]
+
+
+def test_long_names_fit(partition):
+    topic = "t" * 249
+    partition.logs.create_log(TopicPartition(topic, 12345), OTHER_ID, partition.config, 0)
+    assert len(partition.logs.mark_deleted(TopicPartition(topic, 12345))) == 255
+
+
+def test_strangers_in_the_directory_are_left_alone(partition):
+    partition.disk.make_dir("__cluster_metadata-0")
+    partition.disk.make_dir("lost+found")
+    partition.disk.replace("meta.properties", b"")
+    partition.crash()
+    assert list(partition.logs.logs) == [TopicPartition("orders", 0)]
+    partition.restart()
+    assert partition.disk.listdir("__cluster_metadata-0") == []
+
+
+def test_topics_with_dashes_and_dots(partition):
+    tricky = TopicPartition("a-1.b_2-", 7)
+    partition.logs.create_log(tricky, OTHER_ID, partition.config, 0)
+    partition.crash()
+    assert partition.logs.get(tricky).topic_id == OTHER_ID
+
+
+def test_on_a_real_disk_with_few_descriptors(make_partition, tmp_path):
+    partition = make_partition(OsDisk(str(tmp_path), descriptors=3))
+    logs = [partition.logs.create_log(TopicPartition("t", n), OTHER_ID, partition.config, 0) for n in range(10)]
+    for _ in range(4):
+        for n in range(30):
+            log, partition.log = partition.log, logs[n % 10]
+            partition.append(b"%02d" % n * 100)
+            partition.log = log
+    assert partition.disk.open_descriptors() <= 3
+    for n, log in enumerate(logs):
+        partition.log = log
+        assert partition.values() == [b"%02d" % n * 100, b"%02d" % (n + 10) * 100, b"%02d" % (n + 20) * 100] * 4
+    partition.log = logs[0]
+    partition.restart()
+    assert partition.logs.stopped_cleanly
+    assert all(log.log_end_offset == 12 for tp, log in partition.logs.logs.items() if tp.topic == "t")
+
+
+def test_high_watermarks_are_remembered(partition):
+    partition.logs.write_high_watermarks({TopicPartition("orders", 0): 12})
+    partition.crash()
+    assert partition.logs.high_watermarks == {TopicPartition("orders", 0): 12}

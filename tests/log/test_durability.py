@@ -1,0 +1,281 @@
+"""Syncs beside appends and rolls, what they promise, and what a failing disk does to a log."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from odradek.adapters.memory_disk import MemoryDisk, MemoryFile
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.invariants import InvariantBroken
+
+
+class WatchedDisk(MemoryDisk):
+    """Says which files and directories were synced, in order, and fails on demand."""
+
+    def __init__(self):
+        super().__init__()
+        self.synced = []
+        self.fails = ""
+        self.writes_at_most = None
+
+    def open(self, path, *, create=False):
+        return WatchedFile(self, super().open(path, create=create))
+
+    def sync_dir(self, path):
+        super().sync_dir(path)
+        self.synced.append(path + "/")
+
+    def replace(self, path, data):
+        super().replace(path, data)
+        self.synced.append(path)
+
+
+class WatchedFile:
+    def __init__(self, disk, file: MemoryFile):
+        self._disk = disk
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def _may_fail(self, what):
+        if self._disk.fails == what:
+            raise OSError(errno.EIO, "the disk is failing")
+
+    def sync(self):
+        self._may_fail("sync")
+        self._disk.synced.append(self._file.path)
+
+    def pwrite(self, data, position):
+        self._may_fail("write")
+        limit = self._disk.writes_at_most
+        if limit is not None:
+            return self._file.pwrite(memoryview(data)[:limit], position)
+        return self._file.pwrite(data, position)
+
+    def truncate(self, size):
+        self._may_fail("truncate")
+        self._file.truncate(size)
+
+
+@pytest.fixture
+def watched(make_partition):
+    return make_partition(WatchedDisk())
+
+
+def synced(partition):
+    names = [path.removeprefix("orders-0/0000000000000000") for path in partition.disk.synced]
+    partition.disk.synced.clear()
+    return names
+
+
+def test_the_first_sync_covers_the_names_too(watched):
+    watched.append(b"a")
+    watched.log.sync()
+    assert synced(watched) == [
+        "0000.log",
+        "orders-0/partition.metadata",
+        "orders-0/leader-epoch-checkpoint",
+        "orders-0/",
+        "/",
+    ]
+    assert watched.log.recovery_point == 1
+    watched.append(b"b")
+    watched.log.sync()
+    assert synced(watched) == ["0000.log"]
+
+
+def test_a_new_epoch_is_durable_with_its_data(watched):
+    watched.append(b"a")
+    watched.log.sync()
+    synced(watched)
+    watched.append(b"b", leader_epoch=1)
+    watched.log.sync()
+    assert synced(watched) == ["0000.log", "orders-0/leader-epoch-checkpoint"]
+
+
+def test_rolled_segments_are_synced_with_their_indexes_and_snapshot(watched):
+    for _ in range(5):
+        watched.append(b"v" * 400)
+    assert watched.log.rolled_since_sync
+    work = watched.log.begin_sync_of_rolled()
+    work.run()
+    watched.log.finish_sync(work)
+    assert (watched.log.recovery_point, watched.log.rolled_since_sync) == (4, False)
+    assert synced(watched)[:6] == [
+        "0000.log", "0000.index", "0000.timeindex", "0002.log", "0002.index", "0002.timeindex",
+    ]  # fmt: skip
+    watched.log.sync()
+    assert synced(watched) == ["0004.log"]
+    assert watched.log.recovery_point == 5
+
+
+def test_what_is_appended_during_a_sync_belongs_to_the_next(watched):
+    watched.append(b"a")
+    work = watched.log.begin_sync()
+    for _ in range(3):
+        watched.append(b"v" * 400)
+    work.run()
+    watched.log.finish_sync(work)
+    assert watched.log.recovery_point == 1
+    synced(watched)
+    watched.log.sync()
+    assert watched.log.recovery_point == 4
+    assert "0000.log" in synced(watched)
+
+
+def test_a_truncation_during_a_sync_voids_it(watched):
+    for _ in range(3):
+        watched.append(b"a")
+    work = watched.log.begin_sync()
+    watched.log.truncate_to(1)
+    watched.append(b"b")
+    work.run()
+    watched.log.finish_sync(work)
+    assert watched.log.recovery_point == 0
+
+
+def test_one_sync_at_a_time(watched):
+    watched.append(b"a")
+    work = watched.log.begin_sync()
+    assert watched.log.sync_in_flight
+    with pytest.raises(InvariantBroken):
+        watched.log.begin_sync()
+    work.run()
+    watched.log.finish_sync(work)
+    assert not watched.log.sync_in_flight
+
+
+def test_segments_deleted_during_a_sync(watched, now):
+    for n in range(5):
+        watched.append(b"v" * 400, producer_id=1, producer_epoch=0, base_sequence=n)
+    watched.configure(retention_bytes=0)
+    work = watched.log.begin_sync()
+    deleted = watched.log.delete_expired(now, 5)
+    watched.logs.retire(deleted)
+    for segment in deleted:
+        segment.remove()
+    work.run()
+    watched.log.finish_sync(work)
+    assert watched.log.recovery_point == 5
+    watched.log.sync()
+
+
+def test_flush_messages(make_partition):
+    partition = make_partition(flush_messages=3)
+    assert not partition.append(b"a", b"b").needs_sync
+    assert partition.append(b"c").needs_sync
+    partition.log.sync()
+    assert not partition.append(b"d").needs_sync
+    partition.configure(flush_messages=1)
+    assert partition.append(b"e", producer_id=1, producer_epoch=0, base_sequence=0).needs_sync
+    assert partition.append(b"e", producer_id=1, producer_epoch=0, base_sequence=0).needs_sync, "a duplicate waits too"
+
+
+def test_flush_ms(make_partition, now):
+    partition = make_partition(flush_ms=100)
+    assert not partition.log.sync_due(now)
+    partition.append(b"a")
+    assert not partition.log.sync_due(now)
+    assert not partition.log.sync_due(now + 99)
+    assert partition.log.sync_due(now + 100)
+    partition.log.sync()
+    assert not partition.log.sync_due(now + 300)
+    partition.append(b"b")
+    assert not partition.log.sync_due(now + 350)
+
+
+def append_and_sync(partition, value):
+    partition.append(value)
+    partition.log.sync()
+
+
+@pytest.mark.parametrize("failure", ["write", "sync", "short write"])
+def test_after_an_error_nothing_more_is_appended(watched, failure):
+    watched.append(b"a")
+    size = watched.bytes_of(".log").size()
+    if failure == "short write":
+        watched.disk.writes_at_most = 10
+    else:
+        watched.disk.fails = failure
+    with pytest.raises(KafkaError) as broken:
+        append_and_sync(watched, b"b")
+    assert broken.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    watched.disk.fails, watched.disk.writes_at_most = "", None
+    if failure != "sync":
+        assert watched.bytes_of(".log").size() == size, "half a batch does not stay"
+        assert watched.log.log_end_offset == 1
+    assert watched.log.offline
+    for attempt in (lambda: watched.append(b"c"), watched.log.begin_sync):
+        with pytest.raises(KafkaError) as offline:
+            attempt()
+        assert offline.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert watched.values()[0] == b"a"
+    watched.logs.close(broker_epoch=1)
+    assert not watched.disk.exists(".kafka_cleanshutdown")
+    watched.crash()
+    watched.append(b"d")
+    assert watched.values() == ([b"a", b"d"] if failure != "sync" else [b"a", b"b", b"d"])
+
+
+def test_a_roll_that_fails_takes_the_log_offline(watched):
+    watched.append(b"v" * 600)
+    watched.disk.fails = "truncate"
+    with pytest.raises(KafkaError) as broken:
+        watched.append(b"v" * 600)
+    assert broken.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert watched.log.offline
+    watched.disk.fails = ""
+    watched.crash()
+    assert watched.values() == [b"v" * 600]
+
+
+def test_a_clean_stop_syncs_everything_and_a_second_one_nothing(watched):
+    for n in range(5):
+        watched.append(b"v" * 300, producer_id=1, producer_epoch=0, base_sequence=n)
+    watched.restart()
+    synced(watched)
+    watched.restart()
+    assert [path for path in synced(watched) if path.startswith(("0", "orders"))] == []
+
+
+def test_truncation_lowers_the_recovery_point_on_disk_first(watched):
+    for n in range(6):
+        watched.append(b"v" * 300, leader_epoch=n)
+    watched.log.sync()
+    watched.logs.write_checkpoints()
+    watched.log.truncate_to(3)
+    assert watched.disk.read("recovery-point-offset-checkpoint") == b"0\n1\norders 0 3\n"
+    assert watched.log.recovery_point == 3
+    for n in range(3):
+        watched.append(b"w" * 300, leader_epoch=10 + n)
+    assert watched.values() == [b"v" * 300] * 3 + [b"w" * 300] * 3
+    watched.crash()
+    assert watched.values() == [b"v" * 300] * 3 + [b"w" * 300] * 3
+    assert watched.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2), (10, 3), (11, 4), (12, 5)]
+
+
+def test_truncation_takes_whole_batches_and_their_producers(partition):
+    for n in range(4):
+        partition.append(b"a" * 150, b"b" * 150, producer_id=1, producer_epoch=0, base_sequence=2 * n)
+    partition.log.truncate_to(5)
+    assert partition.log.log_end_offset == 4
+    assert partition.append(b"a" * 150, b"b" * 150, producer_id=1, producer_epoch=0, base_sequence=2).duplicate
+    assert partition.append(b"c", producer_id=1, producer_epoch=0, base_sequence=4).base_offset == 4
+    partition.log.truncate_to(0)
+    assert partition.values() == []
+    assert partition.append(b"x", producer_id=1, producer_epoch=0, base_sequence=77).base_offset == 0
+
+
+def test_starting_anew_elsewhere(partition):
+    for n in range(6):
+        partition.append(b"v" * 300, leader_epoch=n)
+    partition.log.truncate_fully_and_start_at(100)
+    log = partition.log
+    assert (log.log_start_offset, log.log_end_offset, log.segment_count) == (100, 100, 1)
+    assert log.leader_epochs.entries() == []
+    assert partition.append(b"w").base_offset == 100
+    partition.restart()
+    assert partition.records() == [(100, b"w", partition.wall_ms)]
