@@ -1,7 +1,7 @@
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.metadata.configs.broker import BrokerConfig, broker_definitions, validate_dynamic_broker_config
+from odradek.metadata.configs.broker import BROKER_CONFIGS, BrokerConfig, validate_dynamic_broker_config
 from odradek.metadata.configs.definition import INT64_MAX, ConfigSource
 from odradek.metadata.configs.effective import (
     BrokerLayers,
@@ -167,7 +167,7 @@ def test_an_internal_key_is_described_once_it_is_set():
 
 def test_every_broker_key_is_described():
     rows = {row.definition.name: row for row in describe_broker(layers(static={"num.partitions": "4"}))}
-    assert set(rows) == set(broker_definitions())
+    assert set(rows) == set(BROKER_CONFIGS)
     assert (rows["num.partitions"].written, rows["num.partitions"].source) == ("4", ConfigSource.STATIC_BROKER)
     assert rows["num.partitions"].read_only
     assert not rows["log.retention.ms"].read_only

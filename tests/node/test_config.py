@@ -35,7 +35,6 @@ def test_settings_have_kafkas_names():
     assert config.data_dir == "/data"
     assert config.rack == "r1"
     assert config.broker.num_partitions == 4
-    assert config.broker["num.partitions"] == 4
 
 
 def test_an_ipv6_listener():

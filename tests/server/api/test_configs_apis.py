@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.metadata.configs.broker import broker_definitions
+from odradek.metadata.configs.broker import BROKER_CONFIGS
 from odradek.metadata.configs.definition import ConfigSource, ConfigType
 from odradek.metadata.configs.in_force import effective_topic_config
 from odradek.metadata.configs.topic import TOPIC_CONFIGS
@@ -106,7 +106,7 @@ def test_t60_only_the_keys_asked_for():
 def test_t60_all_keys_of_this_broker_are_shown():
     broker = AdminBroker(settings={"num.partitions": "7"})
     shown = rows(broker.ask(32, describe(BROKER, "1"), 4))
-    assert set(shown) == set(broker_definitions())
+    assert set(shown) == set(BROKER_CONFIGS)
     assert (shown["num.partitions"].value, shown["num.partitions"].read_only) == ("7", True)
     assert shown["num.partitions"].config_source == ConfigSource.STATIC_BROKER
     assert not shown["log.retention.ms"].read_only

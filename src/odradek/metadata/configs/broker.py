@@ -1,8 +1,8 @@
 """The keys of a broker that this broker honours, with Kafka's names, defaults and ranges.
 
-Two kinds. `BrokerConfig` has the broker's own keys: set before it starts, read as typed attributes (or by Kafka's
-name, `config["node.id"]`). `TOPIC_DEFAULTS` are the broker keys behind topic keys (`log.retention.ms` behind
-`retention.ms`): read only through `in_force`, since the strongest of each may change while the broker runs.
+Two kinds. `BrokerConfig` has the broker's own keys: set before it starts, read as typed attributes. The others stand
+behind topic keys (`log.retention.ms` behind `retention.ms`) and are read only through `in_force`, since the strongest
+of each may change while the broker runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from odradek.metadata.configs.definition import (
     between,
     boolean,
     definitions,
-    distinct_among,
     int32,
     int64,
     suggestion,
@@ -156,9 +155,6 @@ class BrokerConfig:
     # What was set by hand, by Kafka's names: the source STATIC_BROKER.
     static: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401, the type depends on the name
-        return getattr(self, _ATTRIBUTES[name])
-
     @classmethod
     def parse(cls, settings: Mapping[str, str]) -> BrokerConfig:
         """Raises KafkaError with INVALID_CONFIG naming the key: unknown, out of range, or in conflict."""
@@ -183,9 +179,6 @@ _OWN_CHECKS: dict[str, Check] = {
     "log.retention.ms": unlimited_or_at_least_one,
     "log.retention.minutes": unlimited_or_at_least_one,
     "log.retention.hours": unlimited_or_at_least_one,
-    "log.roll.hours": at_least(1),
-    "log.roll.jitter.hours": at_least(0),
-    "log.cleanup.policy": distinct_among("compact", "delete"),
 }
 
 
@@ -204,25 +197,23 @@ def _topic_default(topic: Definition, position: int, synonym: Synonym) -> Defini
     )
 
 
-BROKER_CONFIGS = definitions(BrokerConfig)
-TOPIC_DEFAULTS: dict[str, Definition] = {
+BROKER_CONFIGS: Mapping[str, Definition] = definitions(BrokerConfig) | {
     synonym.name: _topic_default(topic, position, synonym)
     for topic in TOPIC_CONFIGS.values()
     for position, synonym in enumerate(topic.synonyms)
 }
-_ALL = BROKER_CONFIGS | TOPIC_DEFAULTS
 
 
 def broker_definition(name: str) -> Definition:
-    if name not in _ALL:
-        hint = suggestion(name, _ALL)
+    if name not in BROKER_CONFIGS:
+        hint = suggestion(name, BROKER_CONFIGS)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}{hint}")
-    return _ALL[name]
+    return BROKER_CONFIGS[name]
 
 
 def validate_dynamic_broker_config(name: str, value: str | None) -> Value:
     """The parsed value, or a KafkaError with INVALID_REQUEST, which is Kafka's code for broker keys (KAFKA-13609)."""
-    if name in _ALL and not _ALL[name].dynamic:
+    if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].dynamic:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}")
     if value is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
@@ -230,7 +221,3 @@ def validate_dynamic_broker_config(name: str, value: str | None) -> Value:
         return broker_definition(name).parse(value)
     except KafkaError as refused:
         raise KafkaError(ErrorCode.INVALID_REQUEST, refused.message) from None
-
-
-def broker_definitions() -> Mapping[str, Definition]:
-    return _ALL

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.metadata.configs.broker import broker_definitions
+from odradek.metadata.configs.broker import BROKER_CONFIGS
 from odradek.metadata.configs.definition import ConfigSource, Definition, Value, attributes
 from odradek.metadata.configs.topic import TOPIC_CONFIGS, TopicConfig
 
@@ -44,7 +44,7 @@ class BrokerLayers(NamedTuple):
                 if name in layer:
                     yield Setting(name, source, layer[name])
         for name in names:
-            definition = broker_definitions()[name]
+            definition = BROKER_CONFIGS[name]
             if definition.default is not None:
                 yield Setting(name, ConfigSource.DEFAULT, definition.write(definition.default))
 
@@ -66,7 +66,7 @@ def topic_value(definition: Definition, overrides: Mapping[str, str], layers: Br
     for synonym in definition.synonyms:
         # A synonym set anywhere beats a weaker synonym: log.retention.ms at its default is unset, not a value.
         for setting in layers.settings([synonym.name]):
-            value = broker_definitions()[synonym.name].parse(setting.written or "")
+            value = BROKER_CONFIGS[synonym.name].parse(setting.written or "")
             if synonym.factor > 1 and isinstance(value, int):
                 return -1 if value < 0 else value * synonym.factor
             return value
@@ -106,7 +106,7 @@ def _described_topic_key(definition: Definition, overrides: Mapping[str, str], l
 
 def describe_broker(layers: BrokerLayers) -> list[Described]:
     """Every key of one broker."""
-    return [_described_broker_key(definition, layers) for definition in broker_definitions().values()]
+    return [_described_broker_key(definition, layers) for definition in BROKER_CONFIGS.values()]
 
 
 def _described_broker_key(definition: Definition, layers: BrokerLayers) -> Described:
@@ -124,7 +124,7 @@ def describe_cluster_defaults(dynamic_default: Mapping[str, str]) -> list[Descri
     """Only what was set for the whole cluster: the broker resource without a name."""
     return [
         Described(
-            definition=broker_definitions()[name],
+            definition=BROKER_CONFIGS[name],
             written=written,
             source=ConfigSource.DYNAMIC_DEFAULT_BROKER,
             synonyms=(Setting(name, ConfigSource.DYNAMIC_DEFAULT_BROKER, written),),

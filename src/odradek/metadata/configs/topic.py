@@ -7,7 +7,6 @@ on how long data is kept, so keeping everything honours them.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -235,8 +234,3 @@ def validate_topic_config(name: str, value: str | None) -> Value:
     if value is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
     return definition.parse(value)
-
-
-def validate_topic_configs(overrides: Mapping[str, str | None]) -> None:
-    for name, value in overrides.items():
-        validate_topic_config(name, value)
