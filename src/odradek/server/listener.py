@@ -73,16 +73,17 @@ class ClientListener:
             connection.serve()
 
     async def stop_accepting(self) -> None:
+        """No more connections and no more requests; a connection closes once it has answered those it has."""
         if self._listener is not None:
             await self._listener.close()
+        for connection in list(self._connections):
+            connection.end("")
 
     async def stop(self) -> None:
-        """Accept no more, let each connection answer what it has accepted, and close it."""
+        """Wait for the last answers, then close what is left."""
         await self.stop_accepting()
         if self._sweep is not None:
             self._sweep.cancel()
-        for connection in list(self._connections):
-            connection.end("")
         if self._connections:
             self._all_gone.clear()
             try:
