@@ -79,13 +79,14 @@ def test_a_refused_batch_leaves_no_trace(partition, now):
 
 
 @pytest.mark.parametrize("stop", ["restart", "crash"])
-def test_the_last_batch_is_known_after_a_restart(partition, stop):
-    for sequence in range(3):
+def test_the_window_is_the_same_after_a_restart(partition, stop):
+    for sequence in range(7):
         write(partition, sequence, b"v")
     getattr(partition, stop)()
-    assert write(partition, 2, b"v").duplicate
-    assert refused(partition, 4, b"v") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert write(partition, 3, b"v").base_offset == 3
+    assert [write(partition, sequence, b"v").base_offset for sequence in range(2, 7)] == [2, 3, 4, 5, 6]
+    assert refused(partition, 1, b"v") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(partition, 8, b"v") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert write(partition, 7, b"v").base_offset == 7
 
 
 def test_idle_producers_expire(make_partition, now):

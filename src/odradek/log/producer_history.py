@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
+from odradek.base.limits import MIB
 from odradek.log.folder import SNAPSHOT, Folder, offset_name
 from odradek.log.producers import Producers, SnapshotBroken
 from odradek.log.scan import BatchSeen, headers
@@ -12,10 +14,15 @@ from odradek.protocol.batch import CONTROL
 
 story = logging.getLogger(__name__)
 
+# A producer has five batches of 16 KB under way, unless configured otherwise.
+LOOK_BACK_BYTES = MIB
+
 
 def restore_producers(folder: Folder, snapshots: list[int], segments: list[Segment], end_offset: int) -> Producers:
     """The state at `end_offset`. Broken snapshots are removed, from `snapshots` too."""
     producers, known_until = _newest_snapshot(folder, snapshots, end_offset)
+    if producers.by_id:
+        _look_back(producers, segments, known_until)
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if following is not None and following.base_offset <= known_until:
             continue
@@ -25,14 +32,28 @@ def restore_producers(folder: Folder, snapshots: list[int], segments: list[Segme
         if start is not None:
             for seen in headers(segment.file, start, segment.size):
                 if known_until <= seen.base_offset < end_offset:
-                    note_producer(producers, seen)
+                    _note(producers.record, seen)
     return producers
 
 
-def note_producer(producers: Producers, seen: BatchSeen) -> None:
+def _look_back(producers: Producers, segments: list[Segment], known_until: int) -> None:
+    """A snapshot names only each producer's last batch. Those it had under way besides are at the end of the log."""
+    recent: list[tuple[Segment, int]] = []
+    wanted = LOOK_BACK_BYTES
+    for segment in reversed(segments):
+        if segment.base_offset < known_until and wanted > 0:
+            recent.append((segment, segment.batch_before(max(0, segment.size - wanted))))
+            wanted -= segment.size
+    for segment, start in reversed(recent):
+        for seen in headers(segment.file, start, segment.size):
+            if seen.last_offset < known_until:
+                _note(producers.record_earlier, seen)
+
+
+def _note(record: Callable[[int, int, int, int, int, int], None], seen: BatchSeen) -> None:
     """A batch that is in the log already: what it says is true."""
     if seen.producer_id >= 0 and not seen.attributes & CONTROL:
-        producers.record(
+        record(
             seen.producer_id,
             seen.producer_epoch,
             seen.base_sequence,

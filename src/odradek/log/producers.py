@@ -119,6 +119,20 @@ class Producers:
         last_sequence = sequence_after(sequence, offset_delta)
         producer.add(epoch, WrittenBatch(last_sequence, last_offset, offset_delta, timestamp))
 
+    def record_earlier(
+        self, producer_id: int, epoch: int, sequence: int, last_offset: int, offset_delta: int, timestamp: int
+    ) -> None:
+        """A batch before the one that a snapshot names: it, too, may be sent again. In the order of the log."""
+        producer = self.by_id.get(producer_id)
+        if producer is None or epoch != producer.epoch or not producer.batches:
+            return
+        newest = producer.batches[-1]
+        if last_offset < newest.last_offset:
+            producer.batches.pop()
+            last_sequence = sequence_after(sequence, offset_delta)
+            producer.batches.append(WrittenBatch(last_sequence, last_offset, offset_delta, timestamp))
+            producer.batches.append(newest)
+
     def expire(self, wall_ms: int, expiration_ms: int) -> None:
         idle = [
             producer_id

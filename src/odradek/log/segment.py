@@ -147,6 +147,11 @@ class Segment:
         """The first batch that ends at or after `offset`."""
         return self._trusting(self._find, offset)
 
+    def batch_before(self, position: int) -> int:
+        """Where a batch starts at or before `position`: a late one, if not always the last."""
+        entry = self._trusting(self._indexed_before, position)
+        return 0 if entry is None else entry.position
+
     def cut(self, start: int, max_bytes: int) -> int:
         """An end of a batch between `start` and `start + max_bytes`: a late one, if not always the last.
 
