@@ -126,7 +126,8 @@ class Machine:
             self._failed("stop", problem)
             return
         files = self.disk.files()
-        self.recovery.stopping(files, files, power_cut=then_lose_power)
+        synced = self.disk.synced_files() if self.disk.disturbed else files
+        self.recovery.stopping(files, synced, power_cut=then_lose_power)
         self._loop.note("node stopped cleanly")
         self._gone()
         if then_lose_power:

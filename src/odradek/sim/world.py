@@ -144,6 +144,7 @@ class World:
             rng=self._streams.stream(name),
             clock=SimClock(self.loop),
             history=self.history,
+            note=self.loop.note,
             closing=self._closing,
             request_timeout_s=self.knobs.request_timeout_s,
             pause_mean_s=self.knobs.pause_mean_s,

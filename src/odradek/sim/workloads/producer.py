@@ -31,6 +31,11 @@ class _Batch:
     values: list[bytes]
     data: bytes
 
+    def __str__(self) -> str:
+        topic, partition = self.place
+        first, last = self.values[0].rstrip(b".").decode(), self.values[-1].rstrip(b".").decode()
+        return f"{topic}-{partition} {first} to {last}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerPlan:
@@ -130,6 +135,7 @@ class Producer(Worker):
 
     def _settle(self, connection: BrokerConnection, batch: _Batch, answer: PartitionProduceResponse) -> None:
         code = ErrorCode(answer.error_code)
+        self.errand.note(f"{batch} at {answer.base_offset}: {code.name}")
         if code is ErrorCode.NONE:
             self.history.acknowledged(connection.incarnation, batch.place, answer.base_offset, batch.values)
             self._open.remove(batch)

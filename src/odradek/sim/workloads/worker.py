@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -41,6 +42,8 @@ class Errand:
     rng: Random
     clock: SimClock
     history: History
+    # One line for the run's story.
+    note: Callable[[str], None]
     # Set when no new work is to be begun; what was begun is brought to an end.
     closing: asyncio.Event
     request_timeout_s: float
@@ -67,7 +70,8 @@ class Worker:
                 continue
             try:
                 await self.work(connection)
-            except (ConnectionError, TimeoutError, AskAgain):
+            except (ConnectionError, TimeoutError, AskAgain) as why:
+                self.errand.note(f"starts over: {why or type(why).__name__}")
                 self.interrupted()
             finally:
                 connection.close()
