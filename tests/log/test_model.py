@@ -24,6 +24,7 @@ class Model:
         self.start = self.synced = self.end = 0
         self.highest_start = self.leader_epoch = 0
         self.sequence = 0
+        self.last = None  # values, timestamps, codec, sequence and offset of the last batch
 
     def visible(self):
         return [(offset, value, time) for offset, value, time, _ in self.rows if offset >= self.start]
@@ -54,7 +55,7 @@ class Model:
         self.last = (values, times, codec, self.sequence - count, appended.base_offset)
 
     def append_again(self):
-        if self.sequence:
+        if self.last:
             values, times, codec, sequence, base_offset = self.last
             again = self.partition.append(
                 *values, timestamps=times, codec=codec, producer_id=1, producer_epoch=0, base_sequence=sequence
@@ -168,8 +169,7 @@ class Model:
             values, times = [row[1] for row in batch], [row[2] for row in batch]
             self.last = (values, times, Codec.NONE, self.sequence - len(batch), batch[0][0])
         else:
-            self.sequence = 0
-            self.append_again = lambda: None
+            self.last = None
 
     def _check_offsets(self):
         log = self.partition.log
@@ -232,9 +232,6 @@ def test_random_histories(make_partition, seed):
     model = Model(partition, seed)
     for _ in range(70):
         (operation,) = model.random.choices(list(OPERATIONS), list(OPERATIONS.values()))
-        if operation is Model.append_again:
-            model.append_again()
-        else:
-            operation(model)
+        operation(model)
     model.read()
     model.check_rebuilt()

@@ -82,7 +82,7 @@ class LogDirectory:
                 log_start_offset=log_starts.get(topic_partition, 0),
                 stopped_cleanly=self.stopped_cleanly and topic_partition in recovery_points,
                 jitter=self._rng.below,
-                persist_recovery_points=self._write_recovery_points,
+                persist_checkpoints=self.write_checkpoints,
             )
             self.logs[topic_partition] = open_log(self._disk, opening)
 
@@ -123,7 +123,7 @@ class LogDirectory:
             snapshots=[],
             producers=Producers(),
             jitter=self._rng.below,
-            persist_recovery_points=self._write_recovery_points,
+            persist_checkpoints=self.write_checkpoints,
         )
         return log
 

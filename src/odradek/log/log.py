@@ -56,7 +56,7 @@ class Log:
         "_folder",
         "_jitter",
         "_jitter_ms",
-        "_persist_recovery_points",
+        "_persist_checkpoints",
         "_producers",
         "_segments",
         "_snapshots",
@@ -85,7 +85,7 @@ class Log:
         snapshots: list[int],
         producers: Producers | None,
         jitter: Callable[[int], int],
-        persist_recovery_points: Callable[[], None],
+        persist_checkpoints: Callable[[], None],
     ) -> None:
         self._folder = folder
         self.topic_partition = topic_partition
@@ -102,7 +102,7 @@ class Log:
         self._producers = producers  # None: as in the snapshot at the log end, which nobody has needed yet
         self._jitter = jitter  # a number below the one given
         self._jitter_ms = self._draw_jitter()
-        self._persist_recovery_points = persist_recovery_points
+        self._persist_checkpoints = persist_checkpoints
         self._failure: str | None = None  # why nothing more can be appended
         self.rolled_since_sync = False  # a whole segment waits for a sync in the background
 
@@ -486,38 +486,43 @@ class Log:
             return
         segment, seen = found
         end_offset = min(offset, seen.base_offset)
-        self._lower_recovery_point(end_offset)
+        self._lower_checkpoints(end_offset)
         for later in reversed(self._segments.take_after(segment.base_offset)):
             self._remove(later)
         segment.truncate_to(seen.position)
         safeguards.sync_file(segment.file)
+        self._remove_snapshots([taken for taken in self._snapshots if taken > end_offset])
         self._end_at(end_offset)
-        self.log_start_offset = min(self.log_start_offset, end_offset)
         self.leader_epochs.truncate_from_end(end_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Slow. Forget everything; the next record has `offset`."""
-        self._lower_recovery_point(min(offset, self.log_start_offset))
+        self._lower_checkpoints(min(offset, self.log_start_offset))
         for segment in reversed(self._segments.in_order):
             self._remove(segment)
         created_ms = self._segments.active.created_ms
         self._segments.replace_all(Segment.create(self._folder, offset, self._config, created_ms))
         self.log_start_offset = offset
         self.leader_epochs.clear()
+        self._remove_snapshots(list(self._snapshots))
         self._end_at(offset)
 
-    def _lower_recovery_point(self, offset: int) -> None:
-        """Durably, before anything goes: a crash must not find it above data that was written anew."""
-        if self._durability.lower(offset):
-            self._persist_recovery_points()
+    def _lower_checkpoints(self, end_offset: int) -> None:
+        """Durably, before anything goes: a crash must not find a recovery point above data that was written anew."""
+        lowered = self._durability.lower(end_offset)
+        if lowered or end_offset < self.log_start_offset:
+            self.log_start_offset = min(self.log_start_offset, end_offset)
+            self._persist_checkpoints()
 
     def _end_at(self, offset: int) -> None:
         self.log_end_offset = offset
         self._written_epoch = -1
-        for stale in [taken for taken in self._snapshots if taken > offset]:
-            self._folder.remove(self._forget_snapshot(stale))
         safeguards.sync_names(self._folder.disk, self._folder.path)
         self._producers = None
+
+    def _remove_snapshots(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            self._folder.remove(self._forget_snapshot(offset))
 
     def _remove(self, segment: Segment) -> None:
         segment.close()

@@ -47,7 +47,7 @@ def no_jitter(_bound: int) -> int:
 
 
 def nothing_to_persist() -> None:
-    """For a log outside of a LogDirectory: its recovery point is nowhere on disk, everything is scanned anyway."""
+    """For a log outside of a LogDirectory: its offsets are nowhere on disk, everything is scanned anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class LogOpening:
     log_start_offset: int = 0
     stopped_cleanly: bool = False
     jitter: Callable[[int], int] = field(default=no_jitter)
-    persist_recovery_points: Callable[[], None] = field(default=nothing_to_persist)
+    persist_checkpoints: Callable[[], None] = field(default=nothing_to_persist)
 
 
 def open_log(disk: Disk, opening: LogOpening) -> Log:
@@ -92,6 +92,8 @@ class _Loader:
                 "%s ends at %d, before its start %d: starting anew", self.folder.path, end_offset, self.log_start
             )
             self._drop(segments)
+            for name in [name for name in self.names if name.endswith(SNAPSHOT)]:
+                self._remove(name)
             segments, end_offset = [], self.log_start
         if not segments:
             segments = [Segment.create(self.folder, end_offset, self.config, self.opening.wall_ms)]
@@ -128,7 +130,7 @@ class _Loader:
             snapshots=snapshots,
             producers=producers,
             jitter=opening.jitter,
-            persist_recovery_points=opening.persist_recovery_points,
+            persist_checkpoints=opening.persist_checkpoints,
         )
 
     def _distrust(self, durability: Durability, epochs: LeaderEpochs, snapshots: list[int]) -> None:
