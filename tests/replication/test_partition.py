@@ -1,0 +1,236 @@
+"""One partition: what moves its high watermark, and who hears of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from odradek.base.invariants import InvariantBroken
+from odradek.log.config import LogConfig
+from odradek.log.directory import LogDirectory
+from odradek.metadata.image import PartitionImage
+from odradek.replication.partition import Partition
+from support.admin_broker import SeededRng
+from support.data_broker import batch
+
+ME, OTHER = BrokerId(1), BrokerId(2)
+NAME = TopicPartition("t", 0)
+NOW_MS = 1_700_000_000_000
+PLAIN = LogConfig()
+
+
+class Reader:
+    def __init__(self) -> None:
+        self.told = 0
+
+    def may_read_more(self, partition) -> None:
+        self.told += 1
+
+
+class Life:
+    """A partition, the syncs it asked for and a log directory to restart from."""
+
+    def __init__(self, config=PLAIN, *, high_watermark=0, disk=None, min_isr=1) -> None:
+        self.disk = disk or MemoryDisk()
+        self.logs = LogDirectory(self.disk, SeededRng())
+        self.logs.load(lambda _: config, NOW_MS)
+        self.sync_requests: list[Partition] = []
+        self.partition = Partition(
+            broker_id=ME,
+            topic="t",
+            index=0,
+            topic_id=TopicId(bytes(16)),
+            log=self.logs.create_log(NAME, TopicId(bytes(16)), config, NOW_MS),
+            high_watermark=Offset(high_watermark),
+            min_isr=min_isr,
+            request_sync=self.sync_requests.append,
+        )
+
+    def lead(self, epoch=0, *, isr=(ME,), partition_epoch=0):
+        self.partition.apply(image(leader=ME, epoch=epoch, isr=isr, partition_epoch=partition_epoch))
+        return self
+
+    def append(self, *values, acks=1):
+        return self.partition.append(memoryview(batch(*values, timestamp=NOW_MS)), acks, NOW_MS)
+
+    def sync(self, *, again=False):
+        work = self.partition.log.begin_sync()
+        work.run()
+        self.partition.log.finish_sync(work)
+        self.partition.synced(work.offset, again=again)
+
+
+def image(*, leader, epoch=0, isr=(ME,), partition_epoch=0):
+    return PartitionImage(
+        index=0,
+        replicas=(ME, OTHER),
+        isr=isr,
+        leader=leader,
+        leader_epoch=LeaderEpoch(epoch),
+        partition_epoch=partition_epoch,
+    )
+
+
+def refused(call, *args, **kwargs):
+    with pytest.raises(KafkaError) as refusal:
+        call(*args, **kwargs)
+    return refusal.value.code
+
+
+def test_only_a_leader_appends_and_reads():
+    life = Life()
+    assert refused(life.append, "x") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refused(life.partition.append_internal, batch("x"), NOW_MS) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert life.partition.read(0, 100, -1, 0, whole_first_batch=True).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    life.lead()
+    assert life.append("x", "y").base_offset == 0
+    assert life.partition.append_internal(batch("z", timestamp=NOW_MS), NOW_MS).base_offset == 2
+    assert life.partition.high_watermark == life.partition.last_stable_offset == 3
+
+
+def test_a_leader_alone_commits_what_it_has():
+    life = Life().lead()
+    committed = []
+    life.partition.when_committed(1, committed.append)
+    life.append("a")
+    assert committed == []
+    life.append("b")
+    assert committed == [ErrorCode.NONE]
+    life.partition.when_committed(1, committed.append)
+    assert committed == [ErrorCode.NONE] * 2
+
+
+def test_commits_are_told_in_order_of_their_offsets():
+    life = Life(LogConfig(flush_messages=1)).lead()
+    told = []
+    for offset in (2, 0, 1):
+        life.partition.when_committed(offset, lambda _, offset=offset: told.append(offset))
+    life.append("a", "b", "c")
+    assert told == []
+    life.sync()
+    assert told == [0, 1, 2]
+
+
+def test_readers_are_told_once_per_advance():
+    life = Life().lead()
+    reader = Reader()
+    life.partition.readers[reader] = None
+    life.append("a")
+    life.append("b")
+    assert reader.told == 2
+    life.partition.deleted()
+    assert reader.told == 3
+
+
+def test_nothing_passes_a_batch_that_waits_for_its_fsync():
+    life = Life(LogConfig(flush_messages=3)).lead()
+    partition = life.partition
+    life.append("a", "b")
+    assert (partition.high_watermark, life.sync_requests) == (2, [])
+    life.append("c")
+    assert (partition.high_watermark, life.sync_requests) == (2, [partition])
+    assert partition.is_synced(1)
+    assert not partition.is_synced(2)
+    work = partition.log.begin_sync()
+    work.run()
+    life.append("d")
+    assert partition.high_watermark == 2
+    partition.log.finish_sync(work)
+    partition.synced(work.offset, again=True)
+    assert (partition.high_watermark, partition.is_synced(2), partition.is_synced(3)) == (3, True, False)
+    life.sync()
+    assert partition.high_watermark == 4
+
+
+def test_a_sync_of_older_segments_does_not_release_what_waits():
+    life = Life(LogConfig(flush_messages=2)).lead()
+    life.append("a")
+    life.append("b")
+    life.partition.synced(0, again=True)
+    assert life.partition.high_watermark == 1
+
+
+def test_what_a_crash_left_unsynced_is_hidden_until_it_is_synced():
+    config = LogConfig(flush_messages=1)
+    before = Life(config).lead()
+    before.append("kept in memory by a kill, lost by a power cut")
+    after = Life(config, disk=before.disk).lead(epoch=1)
+    assert after.partition.log.log_end_offset == 1
+    assert (after.partition.high_watermark, after.sync_requests) == (0, [after.partition])
+    after.sync()
+    assert after.partition.high_watermark == 1
+
+
+def test_a_checkpointed_high_watermark_never_exceeds_the_log():
+    assert Life(high_watermark=7).partition.high_watermark == 0
+
+
+def test_min_isr_counts_only_for_acks_all():
+    life = Life(min_isr=2).lead()
+    assert refused(life.append, "x", acks=-1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert refused(life.partition.append_internal, batch("x"), NOW_MS) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert life.append("x", acks=1).base_offset == 0
+    life.partition.configure(LogConfig(), 1)
+    assert life.append("x", acks=-1).base_offset == 1
+
+
+def test_those_who_wait_hear_why_it_will_not_happen():
+    for end, code in (
+        (lambda life: life.partition.apply(image(leader=OTHER, epoch=1)), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (lambda life: life.partition.deleted(), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (lambda life: life.partition.sync_failed(), ErrorCode.KAFKA_STORAGE_ERROR),
+    ):
+        life = Life(LogConfig(flush_messages=1)).lead()
+        life.append("x")
+        told = []
+        life.partition.when_committed(0, told.append)
+        life.partition.when_synced(0, told.append)
+        end(life)
+        assert told == [code, code]
+
+
+def test_who_forgot_is_not_called():
+    life = Life(LogConfig(flush_messages=1)).lead()
+    life.append("x")
+    told = []
+    forgotten, kept = lambda code: told.append("forgotten"), lambda code: told.append("kept")
+    for callback in (forgotten, kept):
+        life.partition.when_committed(0, callback)
+    life.partition.forget(forgotten)
+    life.sync()
+    assert told == ["kept"]
+
+
+def test_epochs_never_go_back():
+    life = Life().lead(epoch=3)
+    with pytest.raises(InvariantBroken):
+        life.lead(epoch=2, partition_epoch=1)
+
+
+def test_records_carry_the_epoch_of_the_leader_that_wrote_them():
+    life = Life().lead(epoch=3)
+    life.append("a")
+    life.lead(epoch=5, partition_epoch=1)
+    life.append("b")
+    epochs = life.partition.log
+    assert epochs.end_offset_for_epoch(3) == (3, 1)
+    assert epochs.end_offset_for_epoch(4) == (3, 1)
+    assert epochs.end_offset_for_epoch(5) == (5, 2)
+
+
+def test_reading_between_the_watermarks():
+    life = Life(LogConfig(flush_messages=1)).lead()
+    life.append("a")
+    life.sync()
+    life.append("b")
+    partition = life.partition
+    seen = partition.read(0, 10_000, -1, partition.high_watermark, whole_first_batch=True)
+    assert (seen.error, seen.high_watermark, seen.log_start_offset) == (ErrorCode.NONE, 1, 0)
+    assert seen.region.length == len(batch("a", timestamp=NOW_MS))
+    seen.region.release()
+    above = partition.read(1, 10_000, -1, partition.high_watermark, whole_first_batch=True)
+    assert (above.error, above.region) == (ErrorCode.NONE, None)
+    beyond = partition.read(3, 10_000, -1, partition.high_watermark, whole_first_batch=True)
+    assert (beyond.error, beyond.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)

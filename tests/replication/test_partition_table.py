@@ -1,0 +1,104 @@
+"""The partitions of a broker as the image says: created, configured, deleted, found again after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.ids import TopicPartition
+from support.data_broker import DataBroker, batch
+
+
+def run(work):
+    async def limited():
+        async with asyncio.timeout(10):
+            return await work
+
+    return asyncio.run(limited())
+
+
+def directories(disk) -> list[str]:
+    return [name for name in disk.listdir("") if name[-1].isdigit() or name.endswith(("-delete", "-stray"))]
+
+
+async def gone(disk, suffix: str) -> None:
+    while any(name.endswith(suffix) for name in disk.listdir("")):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+def test_partitions_come_and_go_with_their_topic():
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            topic = broker.create_topic("t", 2, file_delete_delay_ms="0")
+            partition = broker.partition("t", 1)
+            assert broker.partitions.by_id(topic.topic_id, 1) is partition
+            assert partition.is_leader
+            assert directories(disk) == ["t-0", "t-1"]
+            assert [str(each) for each in broker.partitions.all()] == ["t-0", "t-1"]
+            broker.delete_topic("t")
+            assert broker.partitions.get("t", 1) is None
+            assert broker.partitions.by_id(topic.topic_id, 1) is None
+            assert all(name.endswith("-delete") for name in directories(disk))
+            assert not partition.is_leader
+            await gone(disk, "-delete")
+
+    run(scenario())
+
+
+def test_a_deleted_directory_stays_for_its_delay():
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t")
+            broker.delete_topic("t")
+            # The new topic of that name is not disturbed by the old one's removal.
+            broker.create_topic("t")
+            assert [name.endswith("-delete") for name in directories(disk)].count(True) == 1
+        assert "t-0" in directories(disk)
+
+    run(scenario())
+
+
+def test_a_topics_configuration_reaches_its_logs_at_once():
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", 2, segment_bytes="2000000")
+            broker.create_topic("u")
+            logs = [broker.partition("t", index).log for index in (0, 1)]
+            assert [log.config.segment_bytes for log in logs] == [2_000_000] * 2
+            broker.configure_topic("t", "segment.bytes", "3000000")
+            broker.configure_topic("t", "min.insync.replicas", "2")
+            assert [log.config.segment_bytes for log in logs] == [3_000_000] * 2
+            assert broker.partition("t").min_isr == 2
+            broker.configure_topic("t", "segment.bytes", None)
+            assert logs[0].config.segment_bytes == 1 << 30
+            assert broker.partition("u").min_isr == 1
+
+    run(scenario())
+
+
+def test_a_restart_finds_the_logs_and_puts_strangers_aside():
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("kept")
+            broker.create_topic("dropped")
+            client = await broker.connect()
+            await client.produce("kept", batch("a", "b"))
+            image = broker.broker.image
+        async with DataBroker(disk=disk) as restarted:
+            assert set(restarted.logs.logs) == {TopicPartition("kept", 0), TopicPartition("dropped", 0)}
+            image = replace(
+                image,
+                topics=image.topics.changed({"dropped": None}),
+                topics_by_id=image.topics_by_id.changed({image.topics["dropped"].topic_id: None}),
+            )
+            restarted.broker.image = image
+            restarted.partitions.start(image)
+            assert restarted.partition("kept").high_watermark == 2
+            assert restarted.partitions.get("dropped", 0) is None
+            assert [name for name in directories(disk) if name.endswith("-stray")]
+
+    run(scenario())

@@ -1,0 +1,136 @@
+"""What a broker does by itself, each chore called by hand."""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.ids import TopicPartition
+from odradek.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
+from support.data_broker import DataBroker, batch
+
+T0 = TopicPartition("t", 0)
+
+
+def offsets(disk, checkpoint):
+    return decode_offsets(disk.read(checkpoint))
+
+
+async def until(holds) -> None:
+    while not holds():  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+def names(disk, suffix):
+    return [name for name in disk.listdir("t-0") if name.endswith(suffix)]
+
+
+async def fill_segments(broker, client, count):
+    """Each batch fills a segment of its own."""
+    for _ in range(count):
+        await client.produce("t", batch("x" * 900))
+    assert broker.partition("t").log.segment_count == count
+
+
+def test_expired_segments_leave_the_log_then_the_disk(run):
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", internal_segment_bytes="1000", retention_bytes="1500", file_delete_delay_ms="0")
+            client = await broker.connect()
+            await fill_segments(broker, client, 4)
+            await broker.housekeeping.delete_expired()
+            log = broker.partition("t").log
+            assert (log.segment_count, log.log_start_offset) == (2, 2)
+            assert (await client.fetch("t", {0: 2}))[0].log_start_offset == 2
+            await until(lambda: len(names(disk, ".log")) == 2 and not names(disk, ".deleted"))
+
+    run(scenario())
+
+
+def test_a_region_on_its_way_outlives_its_segment(run):
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", internal_segment_bytes="1000", retention_bytes="0", file_delete_delay_ms="0")
+            client = await broker.connect()
+            written = batch("x" * 900)
+            await client.produce("t", written)
+            partition = broker.partition("t")
+            read = partition.read(0, 10_000, -1, 1, whole_first_batch=True)
+            await broker.housekeeping.delete_expired()
+            await until(lambda: names(disk, ".log") == ["00000000000000000001.log"] and not names(disk, ".deleted"))
+            content = read.region.read()
+            assert len(content) == len(written)
+            assert content[61:] == written[61:]
+            read.region.release()
+
+    run(scenario())
+
+
+def test_high_watermarks_are_written_when_they_moved(run):
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t")
+            client = await broker.connect()
+            await client.produce("t", batch("a", "b"))
+            await broker.housekeeping.write_high_watermarks()
+            assert offsets(disk, HIGH_WATERMARKS) == {T0: 2}
+            disk.remove(HIGH_WATERMARKS)
+            await broker.housekeeping.write_high_watermarks()
+            assert not disk.exists(HIGH_WATERMARKS)
+            await client.produce("t", batch("c"))
+            await broker.housekeeping.write_high_watermarks()
+            assert offsets(disk, HIGH_WATERMARKS) == {T0: 3}
+
+    run(scenario())
+
+
+def test_filled_segments_are_synced_in_the_background(run):
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", internal_segment_bytes="1000")
+            client = await broker.connect()
+            await fill_segments(broker, client, 3)
+            log = broker.partition("t").log
+            assert log.recovery_point == 0
+            await broker.housekeeping.flush()
+            await broker.commits.idle()
+            assert log.recovery_point == 2
+            await broker.housekeeping.write_checkpoints()
+            assert offsets(disk, RECOVERY_POINTS) == {T0: 2}
+
+    run(scenario())
+
+
+def test_flush_ms_syncs_what_is_old_enough_and_looks_that_often(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", flush_ms="20")
+            broker.create_topic("u")
+            client = await broker.connect()
+            await client.produce("t", batch("a"))
+            await client.produce("u", batch("a"))
+            assert await broker.housekeeping.flush() == 20
+            await until(lambda: broker.partition("t").log.recovery_point == 1)
+            assert broker.partition("u").log.recovery_point == 0
+            assert broker.partition("t").high_watermark == 1
+
+    run(scenario())
+
+
+def test_the_chores_run_by_themselves_and_end_with_the_broker(run):
+    async def scenario():
+        disk = MemoryDisk()
+        settings = {"replica.high.watermark.checkpoint.interval.ms": "5", "log.retention.check.interval.ms": "5"}
+        async with DataBroker(disk=disk, settings=settings) as broker:
+            broker.create_topic("t", internal_segment_bytes="1000", retention_bytes="0")
+            client = await broker.connect()
+            await client.produce("t", batch("x" * 900))
+            await until(lambda: disk.exists(HIGH_WATERMARKS) and offsets(disk, HIGH_WATERMARKS) == {T0: 1})
+            await until(lambda: broker.partition("t").log.log_start_offset == 1)
+        assert offsets(disk, HIGH_WATERMARKS) == {T0: 1}
+
+    run(scenario())
