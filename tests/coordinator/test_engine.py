@@ -206,6 +206,7 @@ def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partit
         engine.check_active()
     assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert len(list(slices)) == 1
+    assert engine.state.committed_up_to == count, "what is committed is not held back until the end"
     engine.finish_loading(NOW)
     engine.check_active()
     assert engine.state.latest[b"k9"] == b"%d" % (count - 1)

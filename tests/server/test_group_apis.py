@@ -505,7 +505,9 @@ def test_offset_delete(broker):
 # Restart, permission, replication.
 
 
-def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker):
+def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker, monkeypatch):
+    monkeypatch.setattr("odradek.server.coordination.LOAD_BYTES", 1000)
+
     async def before():
         await ready(broker, "orders")
         member, generation = await member_of(broker)
@@ -589,14 +591,18 @@ def test_a_stopped_coordinator_answers_whoever_waits(broker):
 
 
 def test_topics_that_may_not_be_seen_are_left_out_or_refused():
+    denied = []
+
     def denies(operation, resource_type, name):
-        return resource_type is ResourceType.TOPIC and name == "secret"
+        return resource_type is ResourceType.TOPIC and name in denied
 
     broker = GroupBroker(authorizer=Denying(denies))
 
     async def story():
         await ready(broker, "orders", "secret")
-        await broker.send(8, commit_of(1), 8)
+        for topic in ("orders", "secret"):
+            await broker.send(8, commit_of(1, topic=topic), 8)
+        denied.append("secret")
         response = await broker.send(8, commit_of(1, topic="secret"), 8)
         assert response.topics[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         answer = await broker.send(9, fetch_of(8, topics=("orders", "secret"), indexes=(0,)), 8)
