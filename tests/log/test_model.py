@@ -10,7 +10,6 @@ import random
 import pytest
 
 from odradek.log.checkpoints import decode_epochs
-from odradek.log.producers import Producers
 from odradek.protocol.compression import Codec
 
 
@@ -138,6 +137,8 @@ class Model:
         assert self.synced <= log.log_end_offset <= self.end
         self._cut_to(log.log_end_offset)
         self._adopt_older_log_start()
+        if log.size_bytes == 0:
+            self.last = None  # it may have started anew, and then knows no producer
         self._check_offsets()
 
     # --- helpers
@@ -191,12 +192,9 @@ class Model:
         self.partition.crash()
         self.partition.logs.close(broker_epoch=1)
         for name, content in before.items():
-            if name.endswith(".snapshot") and int(name[:20]) != self.end:
+            if name.endswith(".snapshot") and (int(name[:20]) != self.end or not self.rows):
                 continue
             rebuilt = self.partition.disk.read(f"orders-0/{name}")
-            if name.endswith(".snapshot") and not self.rows:
-                assert Producers.decode(rebuilt).by_id == {}
-                continue
             if name == "leader-epoch-checkpoint":
                 # What was deleted and came back, because the log start was not durable, has lost its epochs.
                 seen = max(self.highest_start, self.start)
