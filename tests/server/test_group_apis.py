@@ -534,6 +534,36 @@ def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker, 
     restarted.run(after())
 
 
+def test_a_partition_that_cannot_be_read_has_no_coordinator_and_the_others_have(broker):
+    async def before():
+        await ready(broker, "orders")
+        for number in range(20):
+            await broker.send(8, commit_of(number, group=f"g{number}"), 8)
+
+    broker.run(before())
+    restarted = broker.restarted()
+
+    async def after():
+        blocking, broken = restarted.broker.spawner.blocking, [True]
+
+        async def fails_once(call, *args):
+            if broken:
+                broken.clear()
+                raise OSError("the disk is gone")
+            return await blocking(call, *args)
+
+        restarted.broker.spawner.blocking = fails_once
+        await restarted.start()
+        await asyncio.sleep(0.1)
+        seen = {}
+        for number in range(20):
+            index = restarted.broker.groups.partition_for(f"g{number}")
+            seen[index] = (await restarted.send(9, fetch_of(7, group=f"g{number}"), 7)).error_code
+        assert seen == {0: ErrorCode.NOT_COORDINATOR, 1: 0, 2: 0}
+
+    restarted.run(after())
+
+
 def test_a_commit_waits_for_the_high_watermark_and_gives_up_after_the_commit_timeout(broker):
     async def story():
         await ready(broker, "orders")

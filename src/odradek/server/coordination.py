@@ -21,6 +21,7 @@ from odradek.coordinator.engine import Engine, Phase
 from odradek.coordinator.group.config import GroupConfig
 from odradek.coordinator.group.shard import GroupShard
 from odradek.coordinator.timers import Timers
+from odradek.protocol.malformed import MalformedRecords
 
 if TYPE_CHECKING:
     from odradek.metadata.configs.broker import BrokerConfig
@@ -225,7 +226,12 @@ class GroupCoordination:
     async def _load_all(self) -> None:
         """One after the other, in slices: nothing else waits long. Requests hear that their group is being loaded."""
         while self._to_load:
-            await self._load_from_log(self._to_load[0])
+            led = self._to_load[0]
+            try:
+                await self._load_from_log(led)
+            except (OSError, KafkaError, MalformedRecords):
+                log.exception("groups of %s cannot be loaded", led.partition)
+                self._perform(led, led.engine.unload(self._now()))
             self._to_load.popleft()
 
     async def _load_from_log(self, led: Led) -> None:
