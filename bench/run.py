@@ -61,11 +61,11 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--rows", default=os.environ.get("ROWS", "*"), help="names with wildcards, blank between them")
     parser.add_argument("--servers", default=os.environ.get("SERVERS", "odradek kafka limit"))
     parser.add_argument("--turns", type=int, default=int(os.environ.get("TURNS", "2" if quick else "5")))
-    parser.add_argument("--seconds", type=float, default=0.5 if quick else 1.0, help="of one run")
-    parser.add_argument("--warm-up", type=float, default=6.0 if quick else 24.0, help="seconds, for each server")
+    parser.add_argument("--seconds", type=float, default=0.4 if quick else 1.0, help="of one run")
+    parser.add_argument("--warm-up", type=float, default=4.0 if quick else 24.0, help="seconds, for each server")
     parser.add_argument("--starts", type=int, default=1 if quick else 3)
     parser.add_argument(
-        "--patience", type=float, default=5.0 if quick else 60.0, help="seconds to wait for quiet, in all"
+        "--patience", type=float, default=3.0 if quick else 60.0, help="seconds to wait for quiet, in all"
     )
     parser.add_argument("--docs", action="store_true", default=os.environ.get("DOCS", "") not in ("", "0"))
     options = parser.parse_args()

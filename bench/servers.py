@@ -14,7 +14,7 @@ from pathlib import Path
 from native import compiled
 from wire import Client, Refused
 
-STOP_WITHIN_S = 30.0
+STOP_WITHIN_S = 120.0
 # A deleted topic's files would otherwise lie in the page cache for a minute, under everything measured after it.
 DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
 
