@@ -83,7 +83,7 @@ def test_only_a_leader_appends_and_reads():
     life = Life()
     assert refused(life.append, "x") == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert refused(life.partition.append_internal, batch("x"), NOW_MS) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert life.partition.read(0, 100, -1, 0, whole_first_batch=True).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert life.partition.read(0, 100, -1, 0, whole_first_batch=True).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     life.lead()
     assert life.append("x", "y").base_offset == 0
     assert life.partition.append_internal(batch("z", timestamp=NOW_MS), NOW_MS).base_offset == 2
@@ -227,10 +227,10 @@ def test_reading_between_the_watermarks():
     life.append("b")
     partition = life.partition
     seen = partition.read(0, 10_000, -1, partition.high_watermark, whole_first_batch=True)
-    assert (seen.error, seen.high_watermark, seen.log_start_offset) == (ErrorCode.NONE, 1, 0)
-    assert seen.region.length == len(batch("a", timestamp=NOW_MS))
-    seen.region.release()
+    assert (seen.error_code, seen.high_watermark, seen.log_start_offset) == (ErrorCode.NONE, 1, 0)
+    assert seen.records.length == len(batch("a", timestamp=NOW_MS))
+    seen.records.release()
     above = partition.read(1, 10_000, -1, partition.high_watermark, whole_first_batch=True)
-    assert (above.error, above.region) == (ErrorCode.NONE, None)
+    assert (above.error_code, above.records) == (ErrorCode.NONE, None)
     beyond = partition.read(3, 10_000, -1, partition.high_watermark, whole_first_batch=True)
-    assert (beyond.error, beyond.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert (beyond.error_code, beyond.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)

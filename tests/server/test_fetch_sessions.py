@@ -7,7 +7,7 @@ import pytest
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from odradek.replication.partition import PartitionRead
+from odradek.protocol.fetch_response import FetchedPartition
 from odradek.server.fetch_sessions import EVICTABLE_AFTER_MS, FetchSessions
 
 
@@ -47,7 +47,7 @@ def request(session_id=0, epoch=0, partitions=(), forgotten=(), offset=0):
 
 
 def read(high_watermark=5, region=None, error=ErrorCode.NONE, log_start_offset=0):
-    return PartitionRead(error, region, high_watermark, high_watermark, log_start_offset)
+    return FetchedPartition(0, error, high_watermark, high_watermark, log_start_offset, region)
 
 
 def named(plan, reads):

@@ -60,10 +60,10 @@ def test_a_region_on_its_way_outlives_its_segment(run):
             read = partition.read(0, 10_000, -1, 1, whole_first_batch=True)
             await broker.housekeeping.delete_expired()
             await until(lambda: names(disk, ".log") == ["00000000000000000001.log"] and not names(disk, ".deleted"))
-            content = read.region.read()
+            content = read.records.read()
             assert len(content) == len(written)
             assert content[61:] == written[61:]
-            read.region.release()
+            read.records.release()
 
     run(scenario())
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, NO_EPOCH, BrokerId, Offset, TopicId
 from odradek.base.invariants import invariant
+from odradek.protocol.fetch_response import FetchedPartition
 from odradek.replication.waiting import Callback, OffsetWaits, Reader
 
 if TYPE_CHECKING:
-    from odradek.base.ports import Region
     from odradek.log.appended import Appended
     from odradek.log.config import LogConfig
     from odradek.log.log import Log
@@ -25,26 +25,6 @@ if TYPE_CHECKING:
 
 ALL_SYNCED = Offset(2**63 - 1)
 ACKS_ALL = -1
-
-
-class PartitionRead:
-    """What a fetch of one partition found. With an error all offsets are -1."""
-
-    __slots__ = ("error", "high_watermark", "last_stable_offset", "log_start_offset", "region")
-
-    def __init__(
-        self,
-        error: ErrorCode,
-        region: Region | None = None,
-        high_watermark: int = -1,
-        last_stable_offset: int = -1,
-        log_start_offset: int = -1,
-    ) -> None:
-        self.error = error
-        self.region = region
-        self.high_watermark = high_watermark
-        self.last_stable_offset = last_stable_offset
-        self.log_start_offset = log_start_offset
 
 
 class Partition:
@@ -188,19 +168,18 @@ class Partition:
 
     def read(
         self, offset: int, max_bytes: int, current_leader_epoch: int, end_offset: int, *, whole_first_batch: bool
-    ) -> PartitionRead:
+    ) -> FetchedPartition:
         """Whole batches from the one that has `offset`, below `end_offset` (a watermark of this partition)."""
         log = self.log
         if not self.is_leader:
-            return PartitionRead(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return FetchedPartition(self.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
-            return PartitionRead(self.epoch_error(current_leader_epoch))
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            return PartitionRead(ErrorCode.OFFSET_OUT_OF_RANGE)
-        region = None
-        if offset < end_offset:
-            region = log.read(offset, max_bytes, end_offset, whole_first_batch)
-        return PartitionRead(ErrorCode.NONE, region, self.high_watermark, self.last_stable_offset, log.log_start_offset)
+            return FetchedPartition(self.index, self.epoch_error(current_leader_epoch))
+        start = log.log_start_offset
+        if not start <= offset <= log.log_end_offset:
+            return FetchedPartition(self.index, ErrorCode.OFFSET_OUT_OF_RANGE)
+        region = log.read(offset, max_bytes, end_offset, whole_first_batch) if offset < end_offset else None
+        return FetchedPartition(self.index, 0, self.high_watermark, self.last_stable_offset, start, region)
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """What a client is told whose idea of the leader epoch (-1: none) differs from ours."""

@@ -12,7 +12,7 @@ from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Rng
 from odradek.protocol.fetch import FetchPartition, FetchRequest, TopicKey
-from odradek.replication.partition import PartitionRead
+from odradek.protocol.fetch_response import FetchedPartition
 
 NO_SESSION = 0
 EPOCH_FIRST, EPOCH_LAST = 0, -1
@@ -78,22 +78,22 @@ class FetchPlan:
     def session_id(self) -> int:
         return NO_SESSION if self._session is None else self._session.session_id
 
-    def answers(self, entry: Wanted, read: PartitionRead) -> bool:
+    def answers(self, entry: Wanted, read: FetchedPartition) -> bool:
         """Whether the reply, which is about to be sent, has to name this partition; takes a note that it did."""
         if self._session is None:
             return True
         news = (
-            read.region is not None
-            or read.error is not ErrorCode.NONE
+            read.records is not None
+            or read.error_code
             or read.high_watermark != entry.high_watermark
             or read.log_start_offset != entry.log_start_offset
         )
         # After an error both are -1, so that the partition is named again once the error is gone.
         entry.high_watermark = read.high_watermark
         entry.log_start_offset = read.log_start_offset
-        if read.region is not None:
+        if read.records is not None:
             self._session.served(entry)
-        return news or not self._incremental
+        return bool(news) or not self._incremental
 
 
 class FetchSessions:

@@ -11,9 +11,9 @@ from struct import Struct
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Region
-from odradek.protocol.fetch import FetchRequest
+from odradek.protocol.fetch import FetchRequest, TopicKey
 from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
-from odradek.replication.partition import Partition, PartitionRead
+from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.security.authorizer import Operation
 from odradek.server.fetch_sessions import FetchPlan, Wanted
@@ -34,14 +34,13 @@ class Found:
     __slots__ = ("bytes", "failed", "reads")
 
     def __init__(self) -> None:
-        self.reads: list[tuple[Wanted, Partition | None, PartitionRead]] = []
+        self.reads: list[tuple[Wanted, Partition | None, FetchedPartition]] = []
         self.bytes = 0
         self.failed = False
 
     def release(self) -> None:
         for _, _, read in self.reads:
-            if read.region is not None:
-                read.region.release()
+            _release(read)
 
 
 class Fetch:
@@ -57,17 +56,17 @@ class Fetch:
     def read(self) -> Found:
         found = Found()
         room = self._max_bytes
-        topic: str | bytes | None = None
+        topic: TopicKey | None = None
         hosted: HostedTopic | KafkaError
         for wanted in self._plan.wanted:
             if wanted.topic != topic:
                 topic = wanted.topic
                 hosted = find_topic(self.ctx, topic, READ)
             partition, read = self._read_one(hosted, wanted, room, whole_first_batch=found.bytes == 0)
-            if read.region is not None:
-                found.bytes += read.region.length
-                room = max(0, room - read.region.length)
-            elif read.error is not ErrorCode.NONE:
+            if isinstance(read.records, Region):
+                found.bytes += read.records.length
+                room = max(0, room - read.records.length)
+            elif read.error_code:
                 found.failed = True
             found.reads.append((wanted, partition, read))
         return found
@@ -82,51 +81,47 @@ class Fetch:
         """How much one partition alone could give; None when it has an error to report."""
         hosted = find_topic(self.ctx, wanted.topic, READ)
         _, read = self._read_one(hosted, wanted, self._max_bytes, whole_first_batch=True)
-        if read.region is not None:
-            read.region.release()
-            return read.region.length
-        return 0 if read.error is ErrorCode.NONE else None
+        return None if read.error_code else _release(read)
 
     def reply(self, found: Found) -> Parts:
-        topics: list[tuple[str | bytes, list[FetchedPartition]]] = []
+        topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
         for wanted, _, read in found.reads:
             if not self._plan.answers(wanted, read):
                 continue
             if not topics or topics[-1][0] != wanted.topic:
                 topics.append((wanted.topic, []))
-            topics[-1][1].append(self._fetched(wanted, read))
+            topics[-1][1].append(read)
         return encode_fetch_response(
             self.ctx.version, self.ctx.correlation_id, topics, session_id=self._plan.session_id
         )
 
-    def _fetched(self, wanted: Wanted, read: PartitionRead) -> FetchedPartition:
-        return FetchedPartition(
-            wanted.fetch.partition,
-            read.error,
-            read.high_watermark,
-            read.last_stable_offset,
-            read.log_start_offset,
-            read.region,
-            aborted_transactions=() if self._committed_only and read.error is ErrorCode.NONE else None,
-        )
-
     def _read_one(
         self, hosted: HostedTopic | KafkaError, wanted: Wanted, room: int, *, whole_first_batch: bool
-    ) -> tuple[Partition | None, PartitionRead]:
-        if isinstance(hosted, KafkaError):
-            return None, PartitionRead(hosted.code)
+    ) -> tuple[Partition | None, FetchedPartition]:
         index, leader_epoch, offset, _, _, max_bytes = wanted.fetch
+        if isinstance(hosted, KafkaError):
+            return None, FetchedPartition(index, hosted.code)
         partition = hosted.partitions.get(index)
         if partition is None:
-            return None, PartitionRead(missing_partition(self.ctx, hosted, index))
+            return None, FetchedPartition(index, missing_partition(self.ctx, hosted, index))
         end_offset = partition.last_stable_offset if self._committed_only else partition.high_watermark
         read = partition.read(
             offset, min(max_bytes, room), leader_epoch, end_offset, whole_first_batch=whole_first_batch
         )
-        if self.ctx.version < FIRST_WITH_ZSTD and read.region is not None and _has_zstd(read.region):
-            read.region.release()
-            return partition, PartitionRead(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if self._committed_only and not read.error_code:
+            read.aborted_transactions = ()
+        if self.ctx.version < FIRST_WITH_ZSTD and isinstance(read.records, Region) and _has_zstd(read.records):
+            _release(read)
+            return partition, FetchedPartition(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         return partition, read
+
+
+def _release(read: FetchedPartition) -> int:
+    """How many bytes that were not sent after all."""
+    if not isinstance(read.records, Region):
+        return 0
+    read.records.release()
+    return read.records.length
 
 
 class ParkedFetch:
@@ -140,7 +135,7 @@ class ParkedFetch:
         self._wanted = {partition: wanted for wanted, partition, _ in found.reads if partition is not None}
         # Readable bytes of each partition, kept up to date by looking only at those that moved.
         self._sizes = {
-            partition: 0 if read.region is None else read.region.length
+            partition: read.records.length if isinstance(read.records, Region) else 0
             for _, partition, read in found.reads
             if partition is not None
         }
