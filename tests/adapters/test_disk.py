@@ -57,6 +57,19 @@ def test_names(disk):
     assert disk.listdir("") == []
 
 
+@pytest.mark.parametrize("by_the_kernel", [True, False])
+def test_everything_can_be_synced_at_once(disk, monkeypatch, by_the_kernel):
+    synced = []
+    if not by_the_kernel:
+        monkeypatch.setattr("odradek.adapters.disk._SYNCFS", None)
+        monkeypatch.setattr("odradek.adapters.disk._sync_path", synced.append)
+    disk.make_dir("d")
+    write(disk, "d/f", b"x")
+    disk.sync_all()
+    if synced:
+        assert [os.path.basename(path) for path in synced[-2:]] == ["f", "d"]
+
+
 def test_replace_swaps_the_content_and_leaves_nothing_beside_it(disk):
     disk.replace("checkpoint", b"one")
     disk.replace("checkpoint", b"two")
@@ -151,9 +164,8 @@ def test_threads_never_see_another_files_descriptor(tmp_path):
     wrong = []
 
     def read_around(start):
-        for n in range(start, start + 1500):
-            if files[n % 8].pread(3, 0) != b"%03d" % (n % 8):
-                wrong.append(n)
+        steps = range(start, start + 1500)
+        wrong.extend(n for n in steps if files[n % 8].pread(3, 0) != b"%03d" % (n % 8))
 
     threads = [threading.Thread(target=read_around, args=(start,)) for start in range(4)]
     for thread in threads:

@@ -99,6 +99,8 @@ class MemoryDisk:
     def sync_dir(self, path: str) -> None:
         self._folder(path)
 
+    def sync_all(self) -> None: ...
+
     def read(self, path: str) -> bytes:
         file = self.open(path)
         return file.pread(file.size(), 0)

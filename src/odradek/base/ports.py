@@ -87,6 +87,9 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None:
         """Slow."""
 
+    def sync_all(self) -> None:
+        """Slow. All content and all names are durable when it returns: for many files cheaper than one by one."""
+
     def read(self, path: str) -> bytes: ...
 
     def replace(self, path: str, data: bytes) -> None:

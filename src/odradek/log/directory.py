@@ -104,11 +104,7 @@ class LogDirectory:
         folder = Folder(self._disk, str(topic_partition))
         self._disk.make_dir(folder.path)
         durability = Durability(folder, 0, is_new=True)
-        identity = folder.create(PARTITION_METADATA)
-        content = encode_topic_id(topic_id)
-        if identity.pwrite(content, 0) != len(content):
-            raise OSError(f"{PARTITION_METADATA} of {topic_partition} was not written whole")
-        identity.close()
+        folder.write(PARTITION_METADATA, encode_topic_id(topic_id))
         durability.also_sync(PARTITION_METADATA)
         log = self.logs[topic_partition] = Log(
             folder,
@@ -161,17 +157,21 @@ class LogDirectory:
 
     def close(self, broker_epoch: int) -> None:
         """Slow. After this the next start scans nothing, unless a log could not be closed."""
-        broken = []
-        for log in list(self.logs.values()):
+        whole = []
+        for log in self.logs.values():
             try:
-                if log.offline is not None:
-                    broken.append(log.name)
-                log.close()
-            except KafkaError as error:
-                story.error("%s could not be closed: %s", log.name, error)
-                broken.append(log.name)
+                log.write_everything()
+                whole.append(log)
+            except KafkaError as failure:
+                story.error("%s could not be closed: %s", log.name, failure)
+                log.release()
+        if any(log.has_to_sync for log in whole):
+            safeguards.sync_everything(self._disk)
+        for log in whole:
+            log.synced_with_everything()
+            log.release()
         self.write_checkpoints()
-        if not broken:
+        if len(whole) == len(self.logs):
             self._disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
 
     def _put_aside(self, topic_partition: TopicPartition, suffix: str) -> str:

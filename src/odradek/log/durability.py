@@ -103,6 +103,13 @@ class Durability:
             or self._folder.names_changed
         )
 
+    def write_epochs(self, epochs: LeaderEpochs) -> None:
+        """Ahead of a sync of the whole disk."""
+        if epochs.changed:
+            aside = LEADER_EPOCHS + ".tmp"
+            self._folder.write(aside, encode_epochs(epochs.entries()))
+            self._folder.rename(aside, LEADER_EPOCHS)
+
     def begin(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> SyncWork:
         """Everything below `end_offset`: the log end, or the start of the active segment."""
         invariant(self._in_flight is None, f"{self._folder.path}: one sync at a time")

@@ -27,6 +27,14 @@ def offset_of(name: str, suffix: str) -> int | None:
     return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
 
 
+def write_whole(file: File, content: bytes | bytearray, position: int) -> None:
+    """The kernel may take less than it is given; for what is not a batch it is simply given the rest."""
+    while content:
+        written = file.pwrite(content, position)
+        position += written
+        content = content[written:]
+
+
 class Folder:
     """Shared by everything of one log, so that renaming the directory is one assignment to `path`."""
 
@@ -49,6 +57,13 @@ class Folder:
     def create(self, name: str) -> File:
         self.names_changed = True
         return self.disk.open(self.at(name), create=True)
+
+    def write(self, name: str, content: bytes | bytearray) -> None:
+        """A whole small file, in place of what was there; not yet durable."""
+        file = self.create(name)
+        file.truncate(0)
+        write_whole(file, content, 0)
+        file.close()
 
     def exists(self, name: str) -> bool:
         return self.disk.exists(self.at(name))

@@ -14,7 +14,7 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from odradek.base.ports import File
-from odradek.log.folder import OFFSET_INDEX, TIME_INDEX, Folder, offset_name
+from odradek.log.folder import OFFSET_INDEX, TIME_INDEX, Folder, offset_name, write_whole
 from odradek.protocol.batch import NO_TIMESTAMP
 
 OFFSET_ENTRY = Struct(">II")  # offset - base offset, position
@@ -203,8 +203,7 @@ class SealedIndexes:
 
 def _append(folder: Folder, name: str, entries: bytearray, written: int) -> int:
     file = folder.open(name) if folder.exists(name) else folder.create(name)
-    if file.pwrite(entries, written) != len(entries):
-        raise OSError(f"{name} was not written whole")
+    write_whole(file, bytes(entries), written)
     written += len(entries)
     entries.clear()
     if file.size() != written:

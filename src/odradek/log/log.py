@@ -243,7 +243,7 @@ class Log:
 
     def _write(self, batch: ByteSource, last_offset: int, max_time: int, wall_ms: int) -> None:
         if self._failure is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self._failure}")
+            self._refuse_if_offline()
         segment = self._segments.active
         if (
             segment.size + len(batch) > segment.roll_bytes
@@ -305,6 +305,10 @@ class Log:
         with contextlib.suppress(OSError):
             self._segments.active.trim()
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name}: {broken}")
+
+    def _refuse_if_offline(self) -> None:
+        if self._failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self._failure}")
 
     def _note_epoch(self, leader_epoch: int, offset: int) -> None:
         self.leader_epochs.assign(leader_epoch, offset)
@@ -409,8 +413,7 @@ class Log:
         return self._durability.is_due(self.log_end_offset, self._config.flush_ms, wall_ms)
 
     def _begin_sync(self, end_offset: int) -> SyncWork:
-        if self._failure is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self._failure}")
+        self._refuse_if_offline()
         try:
             return self._durability.begin(self._segments, self.leader_epochs, end_offset)
         except OSError as broken:
@@ -418,17 +421,30 @@ class Log:
 
     def close(self) -> None:
         """Slow. Everything on disk as a clean stop leaves it, unless the log is offline."""
-        active = self._segments.active
         if self._failure is None:
-            try:
-                self._snapshot_producers()
-                if active.grows:
-                    active.seal()
-            except OSError as broken:
-                raise self._fail(broken) from broken
-            if self._durability.has_to_sync(self.log_end_offset, self.leader_epochs):
+            self.write_everything()
+            if self.has_to_sync:
                 self.sync()
         self.release()
+
+    def write_everything(self) -> None:
+        """What is only in memory goes to disk, as a clean stop leaves it; not yet durable. No appends after this."""
+        self._refuse_if_offline()
+        try:
+            self._snapshot_producers()
+            if self._segments.active.grows:
+                self._segments.active.seal()
+            self._durability.write_epochs(self.leader_epochs)
+        except OSError as broken:
+            raise self._fail(broken) from broken
+
+    @property
+    def has_to_sync(self) -> bool:
+        return self._durability.has_to_sync(self.log_end_offset, self.leader_epochs)
+
+    def synced_with_everything(self) -> None:
+        """After `write_everything` the whole disk was synced."""
+        self._durability.recovery_point = self.log_end_offset
 
     def release(self) -> None:
         """Let go of the files, as they are."""

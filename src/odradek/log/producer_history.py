@@ -66,12 +66,7 @@ def _note(record: Callable[[int, int, int, int, int, int], None], seen: BatchSee
 def write_snapshot(folder: Folder, producers: Producers, offset: int) -> str:
     """Not yet durable. The file's name."""
     name = offset_name(offset, SNAPSHOT)
-    content = producers.encode()
-    file = folder.create(name)
-    file.truncate(0)
-    if file.pwrite(content, 0) != len(content):
-        raise OSError(f"{name} was not written whole")
-    file.close()
+    folder.write(name, producers.encode())
     return name
 
 

@@ -74,6 +74,11 @@ def sync_leader_epochs(disk: Disk, path: str, content: bytes) -> None:
     disk.replace(path, content)
 
 
+def sync_everything(disk: Disk) -> None:
+    """At a clean stop, before the marker that says so."""
+    disk.sync_all()
+
+
 def keeps_from_high_watermark(segment_end_offset: int, high_watermark: int) -> bool:
     """Retention never takes what is not committed yet."""
     return segment_end_offset > high_watermark

@@ -26,6 +26,13 @@ class BatchSeen(NamedTuple):
     base_sequence: int
 
 
+def batch_at(file: File, position: int, end: int) -> BatchSeen | None:
+    """The batch that starts at `position`, if one does and is whole before `end`."""
+    header = file.pread(HEADER_BYTES, position)
+    seen = _seen(header, 0, position) if len(header) == HEADER_BYTES else None
+    return None if seen is None or seen.end_position > end else seen
+
+
 def headers(file: File, start: int, end: int) -> Iterator[BatchSeen]:
     """The whole batches between two positions; stops early at anything that is not a batch."""
     position, chunk_start, chunk = start, start, b""

@@ -15,7 +15,7 @@ from odradek.base.ports import ByteSource, File
 from odradek.log.config import INT64_MAX, LogConfig
 from odradek.log.folder import LOG, SEGMENT_SUFFIXES, Folder, offset_name
 from odradek.log.indexes import ActiveIndexes, IndexBroken, IndexedBatch, IndexedTime, SealedIndexes
-from odradek.log.scan import BatchSeen, headers
+from odradek.log.scan import BatchSeen, batch_at, headers
 from odradek.protocol.batch import NO_TIMESTAMP
 
 story = logging.getLogger(__name__)
@@ -157,10 +157,10 @@ class Segment:
 
         `start` itself when the first batch is larger.
         """
-        entry = self._trusting(self._indexed_before, start + max_bytes)
-        if entry is not None and entry.position > start:
-            self.bookmark(entry.base_offset, entry.position)
-            return entry.position
+        indexed = self._trusting(self._indexed_between, start, start + max_bytes)
+        if indexed is not None:
+            self.bookmark(indexed.base_offset, indexed.position)
+            return indexed.position
         end = start
         for seen in headers(self.file, start, self.size):
             if seen.end_position - start > max_bytes:
@@ -169,8 +169,12 @@ class Segment:
             end = seen.end_position
         return end
 
-    def batch_at(self, position: int) -> BatchSeen:
-        return next(headers(self.file, position, self.size))
+    def batch_end(self, position: int) -> int:
+        """Where the batch ends that starts at `position`."""
+        seen = batch_at(self.file, position, self.size)
+        if seen is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path} holds no batch at position {position}")
+        return seen.end_position
 
     def bookmark(self, base_offset: int, position: int) -> None:
         if len(self._bookmarks) >= BOOKMARKS_MAX:
@@ -301,8 +305,13 @@ class Segment:
         entry = self._indexes().floor_position(position)
         return None if entry is None else self._pointed_to(entry)
 
+    def _indexed_between(self, start: int, end: int) -> BatchSeen | None:
+        """The last indexed batch that starts after `start` and not after `end`."""
+        entry = self._indexes().floor_position(end)
+        return None if entry is None or entry.position <= start else self._pointed_to(entry)
+
     def _pointed_to(self, entry: IndexedBatch) -> BatchSeen:
-        seen = next(headers(self.file, entry.position, self.size), None)
+        seen = batch_at(self.file, entry.position, self.size)
         if seen is None or seen.last_offset != entry.last_offset:
             raise IndexBroken(f"no batch at position {entry.position} ends with offset {entry.last_offset}")
         return seen

@@ -88,7 +88,7 @@ class Segments:
         if end - start > max_bytes:
             end = min(end, segment.cut(start, max_bytes))
             if end == start and whole_first_batch:
-                end = segment.batch_at(start).end_position
+                end = segment.batch_end(start)
         elif segment is self.active and end == segment.size:
             segment.bookmark(log_end_offset, end)
         return Region(segment.file, start, end - start) if end > start else None
