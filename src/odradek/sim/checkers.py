@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from odradek.sim.history import History, Place, Violation
 from odradek.sim.knobs import TopicPlan
-from odradek.sim.on_disk import StoredLog, stored_logs
+from odradek.sim.on_disk import StoredLog, checkpointed, stored_logs
 
 METADATA_LOG = "__cluster_metadata-0"
 
@@ -44,15 +44,17 @@ class RecoveryWatch:
 
     def serving(self, files: dict[str, bytes], forgiven: Mapping[str, bool]) -> dict[str, StoredLog]:
         after = stored_logs(files)
+        log_starts = checkpointed(files, "log-start-offset-checkpoint")
         if not self.served:
             floor = self.synced if self.power_was_cut else self.before
             for directory in sorted(floor):
                 if directory not in forgiven:
-                    self._compare(directory, floor[directory], after.get(directory))
+                    log_start = log_starts.get(directory, 0)
+                    self._compare(directory, floor[directory], after.get(directory), log_start)
         self.served = True
         return after
 
-    def _compare(self, directory: str, floor: StoredLog, after: StoredLog | None) -> None:
+    def _compare(self, directory: str, floor: StoredLog, after: StoredLog | None, log_start: int) -> None:
         stop = "power cut" if self.power_was_cut else "stop"
         if after is None:
             if floor.batches:
@@ -68,6 +70,10 @@ class RecoveryWatch:
         if directory == METADATA_LOG:
             # A new leader has written to it before the node serves.
             return
+        if after.batches and after.start > max(before.start, log_start):
+            raise Violation(
+                f"L2 {directory} begins at {after.start} after a {stop}, with a hole from {before.start} on"
+            )
         if after.end > max(before.end, floor.end):
             raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, only {before.end} was ever written")
         written = before.crc_by_offset()

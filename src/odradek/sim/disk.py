@@ -111,12 +111,14 @@ class SimDisk:
         return {path: bytes(inode.content) for path, inode in self._walk(self.root, "")}
 
     def synced_files(self) -> dict[str, bytes]:
-        """What every power cut at this moment would leave."""
+        """What every power cut at this moment would leave, of what is still there for the process."""
         found: dict[str, bytes] = {}
         directories: list[tuple[str, Directory]] = [("", self.root)]
         while directories:
             path, directory = directories.pop()
             for name, node in directory.durable.items():
+                if directory.names.get(name) is not node:
+                    continue
                 if isinstance(node, Directory):
                     directories.append((f"{path}{name}/", node))
                 elif isinstance(node, Inode):
@@ -239,6 +241,14 @@ class MountedDisk:
     def sync_dir(self, path: str) -> None:
         self.changing(f"sync names in {path or '.'}")
         self.disk.sync_names(self._directory(path))
+
+    def sync_all(self) -> None:
+        self.changing("sync everything")
+        for _, inode in self.disk._walk(self.disk.root, ""):
+            inode.sync()
+        for change in self.disk.pending:
+            change.apply_durably()
+        self.disk.pending.clear()
 
     def read(self, path: str) -> bytes:
         file = self.open(path)

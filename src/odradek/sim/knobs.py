@@ -47,6 +47,8 @@ class Knobs:
     step_cost_ns: int
     slow_call_mean_us: int
     faults: tuple[str, ...]
+    # Whether the power goes, now and then.
+    loses_power: bool
     fault_gap_mean_s: float
     duration_s: float
     request_timeout_s: float
@@ -64,13 +66,16 @@ class Knobs:
 def draw(rng: Random) -> Knobs:
     faults = tuple(fault for fault in FAULTS if rng.random() < 0.5)
     syncs_all = rng.random() < 0.5
-    loses_power = any(fault in POWER_CUTS for fault in faults)
+    disk = _draw_disk(rng)
+    # After a failed sync only a new boot of the machine helps, and that is a power cut.
+    loses_power = disk.sync_error > 0 or any(fault in POWER_CUTS for fault in faults)
     return Knobs(
         net=_draw_net(rng),
-        disk=_draw_disk(rng),
+        disk=disk,
         step_cost_ns=rng.choice((0, 1_000, 20_000)),
         slow_call_mean_us=rng.choice((10, 1_000, 30_000)),
         faults=faults,
+        loses_power=loses_power,
         fault_gap_mean_s=rng.choice((0.3, 1.0, 3.0)),
         duration_s=rng.choice((5.0, 10.0, 20.0)),
         request_timeout_s=rng.choice((0.5, 2.0, 10.0)),

@@ -48,7 +48,6 @@ class Machine:
         self.node: Node | None = None
         self.incarnation = 0
         self.started = False
-        net.on_listen = self._listens
 
     def boot_if_down(self) -> None:
         if self.host is None:
@@ -75,6 +74,9 @@ class Machine:
     async def _start(self, ports: Ports) -> None:
         self.node = Node(self._config, ports)
         await self.node.start()
+        # Nothing has been answered yet: what is on disk now is what recovery made of it.
+        self._on_serving(self.incarnation, self.recovery.serving(self.disk.files(), self.forgiven))
+        self._loop.note("node serves")
         self.started = True
 
     def _failed(self, task: str, problem: BaseException) -> None:
@@ -85,11 +87,6 @@ class Machine:
             self._loop.note(f"node gives up: {problem}")
             self.kill()
             self._loop.call_at_ns(self._loop.now_ns + SECOND_NS, self._loop.world, self.boot_if_down)
-
-    def _listens(self, host: Host) -> None:
-        if host is self.host:
-            self._on_serving(self.incarnation, self.recovery.serving(self.disk.files(), self.forgiven))
-            self._loop.note("node recovered")
 
     # Four ways to go down. A later `boot` brings it up again.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -46,8 +46,6 @@ class SimNet:
         self.connections: list[_Connection] = []
         self.faults = {"connection reset": 0, "clog": 0, "half-open connection": 0, "refused connection": 0}
         self._ports_given = 0
-        # Told of each host that begins to accept connections.
-        self.on_listen: Callable[[Host], None] = lambda _host: None
 
     def of(self, host: Host) -> HostNet:
         return HostNet(self, host)
@@ -130,7 +128,6 @@ class HostNet:
         if (host, listener.port) in self._net.listeners:
             raise OSError(98, "address already in use")
         self._net.listeners[host, listener.port] = listener
-        self._net.on_listen(self._host)
         return listener
 
     async def connect(self, host: str, port: int, factory: ProtocolFactory) -> None:

@@ -41,3 +41,10 @@ def stored_logs(files: dict[str, bytes]) -> dict[str, StoredLog]:
             length += len(batch.data)
         torn[directory] = length != len(files[path])
     return logs
+
+
+def checkpointed(files: dict[str, bytes], name: str) -> dict[str, int]:
+    """The offsets in a checkpoint of the data directory, by log: after two lines, `topic partition offset` each."""
+    lines = files.get(name, b"").decode().splitlines()[2:]
+    entries = [line.split(" ") for line in lines]
+    return {f"{topic}-{partition}": int(offset) for topic, partition, offset in entries}
