@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check unit clients crash sim bench requirements clean
+.PHONY: help demo test check unit clients crash sim bench screenshot requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -57,6 +57,10 @@ sim: .venv/dev
 # make bench             against the raw limit and against Apache Kafka (needs gcc, Java 17 and Maven)
 bench: .venv/dev
 	$(BIN)/python bench/run.py
+
+# make screenshot        docs/demo.svg, the picture in the README
+screenshot: .venv/dev
+	$(BIN)/python tools/screenshot.py
 
 requirements:
 	$(BIN)/python -m pip install --quiet pip-tools

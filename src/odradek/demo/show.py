@@ -16,6 +16,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.demo.screen import Line, Screen
 from odradek.demo.traffic import PARTITIONS, QUIET, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
 
 START_TIMEOUT_S = 20.0
@@ -99,6 +100,7 @@ def _introduce(bootstrap: str) -> None:
 class _Scene:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
+        self._screen = Screen()
         self._visits = Visits(bootstrap, seed=1)
         self._views = {name: GroupView(name) for name in ("dashboard", "archive")}
         self._readers = [
@@ -116,15 +118,14 @@ class _Scene:
             reader.start()
         started = time.monotonic()
         left = False
-        while not stopping.wait(0.5 if sys.stdout.isatty() else 2.0):
+        while not stopping.wait(self._screen.interval_s):
             elapsed = time.monotonic() - started
-            self._draw(elapsed)
+            self._screen.draw(elapsed, self._lines())
             if duration_s is not None and not left and elapsed > duration_s / 2:
                 self._member_leaves()
                 left = True
             if duration_s is not None and elapsed >= duration_s:
                 break
-        print()
         self._visits.stop()
         try:
             if duration_s is not None and not stopping.is_set():
@@ -137,14 +138,17 @@ class _Scene:
     def _member_leaves(self) -> None:
         leaving = self._readers.pop(0)
         leaving.stop()
-        print(f"\n{leaving.name} left its group: the other member takes over its partitions")
+        self._screen.say(f"{leaving.name} left its group: the other member takes over its partitions")
 
-    def _draw(self, elapsed: float) -> None:
-        acknowledged = self._visits.acknowledged.total()
-        groups = "   ".join(f"{view.name} {view.count:,}" for view in self._views.values())
-        owners = "  ".join(f"{reader.name}{reader.partitions}" for reader in self._readers)
-        line = f"{elapsed:5.0f} s   acknowledged {acknowledged:,}   read: {groups}   owners: {owners}"
-        print(f"\r\x1b[K{line}" if sys.stdout.isatty() else line, end="" if sys.stdout.isatty() else "\n", flush=True)
+    def _lines(self) -> list[Line]:
+        return [
+            Line(name=f"{TOPIC}", total=self._visits.acknowledged.total(), note="acknowledged"),
+            *(Line(name=name, total=view.count, note=self._owners(name)) for name, view in self._views.items()),
+        ]
+
+    def _owners(self, group: str) -> str:
+        readers = [reader for reader in self._readers if reader.name.startswith(group)]
+        return "  ".join(f"{reader.name}: {','.join(map(str, reader.partitions)) or '-'}" for reader in readers)
 
     def _check(self) -> None:
         """Every acknowledged view reached each group, in each visitor's order, none twice."""
