@@ -234,3 +234,20 @@ def test_reading_between_the_watermarks():
     assert (above.error_code, above.records) == (ErrorCode.NONE, None)
     beyond = partition.read(3, 10_000, -1, partition.high_watermark, whole_first_batch=True)
     assert (beyond.error_code, beyond.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (KafkaError(ErrorCode.CORRUPT_MESSAGE), ErrorCode.CORRUPT_MESSAGE),
+        (OSError(5, "input/output error"), ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_an_error_of_this_partition(monkeypatch, failure, code):
+    def fails(*args):
+        raise failure
+
+    life = Life().lead()
+    life.append("a")
+    monkeypatch.setattr(type(life.partition.log), "read", fails)
+    assert life.partition.read(0, 100, -1, 1, whole_first_batch=True).error_code == code

@@ -293,6 +293,16 @@ def test_idle_connections_are_closed(run):
     run(scenario())
 
 
+def test_a_negative_idle_time_closes_nobody(run):
+    async def scenario():
+        async with served(idle_ms_max=-1) as (_, listener, reader, writer):
+            assert listener._sweep is None
+            writer.write(request(1, b"still"))
+            await expect(reader, reply(1, b"still"))
+
+    run(scenario())
+
+
 def test_an_idle_connection_owns_no_buffer(run):
     async def scenario():
         async with served() as (_, listener, reader, writer):

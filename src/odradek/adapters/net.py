@@ -61,11 +61,16 @@ class SocketLink:
 
     def send(self, parts: Sequence[bytes | bytearray | Region]) -> None:
         run: list[bytes | bytearray] = []
-        for part in parts:
+        for position, part in enumerate(parts):
             if not isinstance(part, Region):
                 run.append(part)
             elif part.length < SENDFILE_BYTES_MIN or part.file.fileno() < 0:
-                run.append(_content(part))
+                try:
+                    run.append(_content(part))
+                except OSError as broken:
+                    _release(parts[position + 1 :])
+                    self._give_up(str(broken))
+                    return
             else:
                 if run:
                     self._enqueue(b"".join(run), sum(map(len, run)))
@@ -89,9 +94,7 @@ class SocketLink:
 
     def lost(self) -> None:
         self._stop_watching()
-        for part in self._queue:
-            if isinstance(part, Region):
-                part.release()
+        _release(self._queue)
         self._queue.clear()
         self._queued_bytes = 0
 
@@ -180,8 +183,14 @@ def _content(region: Region) -> bytes:
     finally:
         region.release()
     if len(content) != region.length:
-        raise EOFError(f"{region.file.path} ends inside a region promised to a client")
+        raise OSError(f"{region.file.path} ends inside a region promised to a client")
     return content
+
+
+def _release(parts: Sequence[bytes | bytearray | Region]) -> None:
+    for part in parts:
+        if isinstance(part, Region):
+            part.release()
 
 
 class TcpNet:

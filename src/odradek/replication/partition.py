@@ -8,6 +8,7 @@ The high watermark follows the log end as far as every in-sync replica has it. A
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from odradek.log.config import LogConfig
     from odradek.log.log import Log
     from odradek.metadata.image import PartitionImage
+
+logger = logging.getLogger(__name__)
 
 ALL_SYNCED = Offset(2**63 - 1)
 ACKS_ALL = -1
@@ -178,7 +181,13 @@ class Partition:
         start = log.log_start_offset
         if not start <= offset <= log.log_end_offset:
             return FetchedPartition(self.index, ErrorCode.OFFSET_OUT_OF_RANGE)
-        region = log.read(offset, max_bytes, end_offset, whole_first_batch) if offset < end_offset else None
+        try:
+            region = log.read(offset, max_bytes, end_offset, whole_first_batch) if offset < end_offset else None
+        except KafkaError as refusal:
+            return FetchedPartition(self.index, refusal.code)
+        except OSError as broken:
+            logger.warning("%s cannot be read at offset %d: %s", self, offset, broken)
+            return FetchedPartition(self.index, ErrorCode.KAFKA_STORAGE_ERROR)
         return FetchedPartition(self.index, 0, self.high_watermark, self.last_stable_offset, start, region)
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:

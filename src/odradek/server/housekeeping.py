@@ -22,6 +22,7 @@ from odradek.server.group_commit import GroupCommit
 
 logger = logging.getLogger(__name__)
 
+CHORE_INTERVAL_MS_MIN = 5
 FLUSH_CHECK_MS = 1000
 FLUSH_CHECK_MS_MIN = 10
 PRODUCER_CHECK_MS = 600_000
@@ -67,6 +68,9 @@ class Housekeeping:
             await asyncio.wait(self._chores)
         await self._commits.idle()
         await self.write_high_watermarks()
+        # A removal may be under way.
+        async with self._directory_turn:
+            pass
 
     # Chores
 
@@ -116,7 +120,7 @@ class Housekeeping:
     # How they run
 
     async def _repeat(self, interval_ms: int, chore: Callable[[], Awaitable[None]]) -> None:
-        while not await self._stops_within(interval_ms):
+        while not await self._stops_within(max(interval_ms, CHORE_INTERVAL_MS_MIN)):
             await chore()
 
     async def _flush_repeatedly(self) -> None:
@@ -143,10 +147,15 @@ class Housekeeping:
         async with self._directory_turn:
             await self._spawner.blocking(call, *args)
 
+    async def _remove(self, remove: Callable[[], None]) -> None:
+        async with self._directory_turn:
+            if not self._stopping.is_set():
+                await self._spawner.blocking(remove)
+
     def _later(self, delay_ms: int, what: str, remove: Callable[[], None]) -> None:
         def due() -> None:
             del self._removals[timer]
-            self._spawner.spawn(what, self._slow(remove))
+            self._spawner.spawn(what, self._remove(remove))
 
         timer = asyncio.get_running_loop().call_later(delay_ms / 1000, due)
         self._removals[timer] = None

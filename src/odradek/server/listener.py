@@ -25,7 +25,7 @@ FrameSink = Callable[[ClientConnection, memoryview, int, int], Parts | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
     request_bytes_max: int = limits.request_bytes_max
-    idle_ms_max: int = 600_000
+    idle_ms_max: int = 600_000  # negative: for ever
     unsent_bytes_max: int = limits.connection_unsent_bytes_max
     parked_requests_max: int = limits.connection_parked_requests_max
 
@@ -45,7 +45,7 @@ class ClientListener:
         self.receive_buffer = memoryview(bytearray(limits.receive_buffer_bytes))
         self.frame_pool = FramePool()
         self.idle_turn = 0
-        self._sweep_s = bounds.idle_ms_max / 1000 / SWEEPS_PER_IDLE_TIME
+        self._idle_ms_max = bounds.idle_ms_max
         self._connections: dict[ClientConnection, None] = {}
         self._listener: Listener | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -103,7 +103,9 @@ class ClientListener:
             self._all_gone.set()
 
     def _schedule_sweep(self) -> None:
-        self._sweep = asyncio.get_running_loop().call_later(self._sweep_s, self._close_idle)
+        if self._idle_ms_max >= 0:
+            interval_s = max(self._idle_ms_max, SWEEPS_PER_IDLE_TIME) / 1000 / SWEEPS_PER_IDLE_TIME
+            self._sweep = asyncio.get_running_loop().call_later(interval_s, self._close_idle)
 
     def _close_idle(self) -> None:
         self.idle_turn += 1

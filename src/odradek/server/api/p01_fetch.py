@@ -4,7 +4,8 @@
 which an older client cannot read. 12 is flexible. 13 names topics by id.
 
 The limits are KIP-74's: a partition gives at most its own limit, all together at most the request's, but the first
-partition that has anything gives one batch whatever its size.
+partition that has anything gives one batch whatever its size. A replica id is not looked at: there are no followers,
+so it makes a consumer like any other.
 """
 
 from __future__ import annotations
