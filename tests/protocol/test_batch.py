@@ -137,8 +137,10 @@ def test_a_bomb_stops_at_the_limit(codec: Codec, monkeypatch: pytest.MonkeyPatch
 
 def test_raw_snappy_is_read_and_its_claims_are_bounded() -> None:
     assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(b"abc" * 100))) == b"abc" * 100
-    with pytest.raises(MalformedRecords):
+    with pytest.raises(MalformedRecords, match="cannot unpack to"):
         decompress(Codec.SNAPPY, b"\xff\xff\xff\x2f" + b"abc")
+    with pytest.raises(MalformedRecords, match="cut off"):
+        decompress(Codec.SNAPPY, compress(Codec.SNAPPY, b"abc")[:-1])
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 5, 7])
@@ -164,31 +166,43 @@ def batch_around(body: bytes, count: int = 1) -> bytearray:
 
 
 @pytest.mark.parametrize(
-    ("body", "count"),
+    ("body", "count", "why"),
     [
-        ("", 1),
-        ("", -1),
-        ("", (1 << 31) - 1),
-        ("0c000000010100", 2),  # one record, two announced
-        ("0c000000010100 ff", 1),  # something follows the last
-        ("0e000000010100", 1),  # longer than its batch
-        ("0a000000010100", 1),  # shorter than it says
-        ("01000000010100", 1),  # negative length
-        ("0c000000030100", 1),  # a key of length -2
-        ("0c000000040100", 1),  # a key past the end of its record
-        ("0c000000010104", 1),  # headers that are not there
-        ("0c000000010103", 1),  # -2 headers
-        ("10000000010102 0100", 1),  # a header without a name
-        ("12000000010102 02ff00", 1),  # a header whose name is not UTF-8
-        ("0c000002010100", 1),  # an offset outside the batch
-        ("ffffffffffffffffffffff", 1),  # a varint without end
-        ("1c00ffffffffffffffffffff0f000101", 1),
+        ("", 1, "cannot hold 1 records"),
+        ("", -1, "cannot hold -1 records"),
+        ("", (1 << 31) - 1, "cannot hold"),
+        ("0c000000010100 00000000000000", 2, "past its record"),  # one record, two announced
+        ("0c000000010100 ff", 1, "1 bytes follow"),
+        ("0e000000010100", 1, "does not fit its batch"),
+        ("0a000000010100", 1, "longer or shorter"),
+        ("01000000010100", 1, "longer or shorter"),  # negative length
+        ("0c000000030100", 1, "a length of -2"),
+        ("0c000000060100", 1, "past its record"),
+        ("0c000000010104", 1, "cannot hold 2 headers"),
+        ("0c000000010103", 1, "cannot hold -2 headers"),
+        ("10000000010102 0100", 1, "no name"),
+        ("12000000010102 02ff00", 1, "not UTF-8"),
+        ("0c000002010100", 1, "place 1 of a batch"),
+        ("8c8080808000 000000010100", 1, "varint is too long"),
+        ("ff" * 30, 1, "varint is too long"),
+        ("2000 80808080808080808080 00 00010100", 1, "varint is too long"),
+        ("0c000000808080", 1, "cut off"),
     ],
 )
-def test_malformed_records_are_refused(body: str, count: int) -> None:
-    assert list(iter_records(batch_around(bytes.fromhex("0c000000010100")))) == [Record(None, None, (), -1, 0)]
-    with pytest.raises(MalformedRecords):
+def test_malformed_records_are_refused(body: str, count: int, why: str) -> None:
+    with pytest.raises(MalformedRecords, match=why):
         list(iter_records(batch_around(bytes.fromhex(body), count)))
+
+
+def test_the_smallest_record_is_fine() -> None:
+    assert list(iter_records(batch_around(bytes.fromhex("0c000000010100")))) == [Record(None, None, (), -1, 0)]
+
+
+def test_records_are_read_from_exactly_one_batch() -> None:
+    batch = encode_batch([Record(value=b"a")])
+    for broken in (batch + b"x", batch[:-1]):
+        with pytest.raises(MalformedRecords, match=f"a batch of {len(batch)} bytes in"):
+            list(iter_records(broken))
 
 
 @given(st.binary(max_size=100), st.integers(-3, 40), st.integers(0, 7))

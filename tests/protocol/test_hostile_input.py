@@ -109,8 +109,9 @@ def test_a_count_must_fit_what_follows(count: int) -> None:
 
 @pytest.mark.parametrize("length", [-1, -2, 4, 0x7FFF])
 def test_a_string_must_fit_what_follows(length: int) -> None:
+    member_id = length.to_bytes(2, "big", signed=True) + b"abc"
     with pytest.raises(MalformedMessage):
-        HeartbeatRequest.decode(length.to_bytes(2, "big", signed=True) + b"abc", 0)
+        HeartbeatRequest.decode_first(HeartbeatRequest().encode(0)[:-2] + member_id, 0)
 
 
 @pytest.mark.parametrize("length", [-1, -2, 1000, (1 << 31) - 1])
@@ -159,5 +160,8 @@ def test_a_tagged_field_has_the_size_it_says() -> None:
     known = FetchRequest(cluster_id="abc").encode(12)
     at = known.index(b"\x00\x04\x04abc")
     for size in (3, 5):
+        data = known[: at + 1] + bytes([size]) + known[at + 2 :] + bytes(4)
         with pytest.raises(MalformedMessage):
-            FetchRequest.decode(known[: at + 1] + bytes([size]) + known[at + 2 :] + b"\0" * (size - 4), 12)
+            FetchRequest.decode_first(data, 12)
+        with pytest.raises(MalformedMessage):
+            decode_fetch_request(memoryview(data), 12, 0, len(data))

@@ -101,9 +101,10 @@ def test_group_records_come_back() -> None:
 def test_group_records_of_later_kafkas_are_told_from_broken_ones() -> None:
     with pytest.raises(UnknownRecordType):
         decode_group_key(hexed("0003 0001 67"))
-    for broken in ("", "00", "0001", "0001 0001"):
-        with pytest.raises(MalformedMessage):
+    for broken in ("", "03", "0001", "0001 0001"):
+        with pytest.raises(MalformedMessage) as refusal:
             decode_group_key(hexed(broken))
+        assert refusal.type is MalformedMessage
     key = GroupMetadataKey(group="g")
     for broken in ("", "0009 00", "0003"):
         with pytest.raises(MalformedMessage):

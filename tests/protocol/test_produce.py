@@ -52,8 +52,11 @@ def test_records_are_views_of_the_buffer() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_cut_requests_are_refused_and_what_follows_is_ignored(version: int) -> None:
-    body = Instances(7).make(messages.ProduceRequest, version).encode(version)[:3000]
-    for end in range(0, len(body), 7):
+    rows = [messages.PartitionProduceData(index=1), messages.PartitionProduceData(index=2, records=b"batch")]
+    topics = [messages.TopicProduceData(name="orders", partition_data=rows)]
+    body = messages.ProduceRequest(transactional_id="id", topic_data=topics).encode(version)
+    decode(body, version)
+    for end in range(len(body)):
         with pytest.raises(MalformedMessage):
             decode(body[:end], version)
     whole = messages.ProduceRequest().encode(version)

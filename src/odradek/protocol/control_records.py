@@ -80,8 +80,6 @@ def encode_control_value(value: Message, version: int = 0) -> bytes:
 
 
 def decode_control_value(control_type: ControlType, data: ByteSource) -> Message:
-    if len(data) < 2:
-        raise MalformedMessage("a control record ends inside its version")
     version = int.from_bytes(data[:2], "big", signed=True)
     schema = _VALUES[control_type]
     return schema.decode(data, version, 2 if schema is EndTxnMarker else 0)

@@ -37,7 +37,7 @@ def decode_records(
         try:
             length, position = _varint(data, position, VARINT_SHIFT_MAX)
             end = position + length
-            if length < 0 or end > len(data):
+            if end > len(data):
                 raise MalformedRecords(f"a record of {length} bytes does not fit its batch")
             timestamp_delta, stop = _varint(data, position + 1, VARLONG_SHIFT_MAX)
             offset_delta, stop = _varint(data, stop, VARINT_SHIFT_MAX)
