@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import NamedTuple
 
 from odradek.base.ports import File
@@ -11,6 +12,7 @@ from odradek.protocol.batch import CHECKED_FROM, CRC, CRC_POSITION, HEADER, HEAD
 
 CHUNK_BYTES = 4096 + HEADER_BYTES
 VERIFY_CHUNK_BYTES = 1 << 20
+_SPAN = Struct(">qi4xb")  # base offset, length, (leader epoch), magic
 
 
 class BatchSeen(NamedTuple):
@@ -31,6 +33,29 @@ def batch_at(file: File, position: int, end: int) -> BatchSeen | None:
     header = file.pread(HEADER_BYTES, position)
     seen = _seen(header, 0, position) if len(header) == HEADER_BYTES else None
     return None if seen is None or seen.end_position > end else seen
+
+
+def end_within(file: File, start: int, end: int, max_bytes: int) -> tuple[int, int | None]:
+    """Where the last batch ends that fits into `max_bytes` from `start`, and the base offset of the one after it.
+
+    On the way of every limited fetch: looks at no more of a header than it needs.
+    """
+    limit = start + max_bytes
+    position, chunk_start, chunk = start, start, b""
+    while position + HEADER_BYTES <= end:
+        at = position - chunk_start
+        if at + _SPAN.size > len(chunk):
+            chunk_start, at, chunk = position, 0, file.pread(min(CHUNK_BYTES, end - position), position)
+            if len(chunk) < _SPAN.size:
+                break
+        base, length, magic = _SPAN.unpack_from(chunk, at)
+        after = position + LOG_OVERHEAD + length
+        if magic != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD or after > end:
+            break
+        if after > limit:
+            return position, base
+        position = after
+    return position, None
 
 
 def headers(file: File, start: int, end: int) -> Iterator[BatchSeen]:

@@ -15,7 +15,7 @@ from odradek.base.ports import ByteSource, File
 from odradek.log.config import INT64_MAX, LogConfig
 from odradek.log.folder import LOG, SEGMENT_SUFFIXES, Folder, offset_name
 from odradek.log.indexes import ActiveIndexes, IndexBroken, IndexedBatch, IndexedTime, SealedIndexes
-from odradek.log.scan import BatchSeen, batch_at, headers
+from odradek.log.scan import BatchSeen, batch_at, end_within, headers
 from odradek.protocol.batch import NO_TIMESTAMP
 
 story = logging.getLogger(__name__)
@@ -161,12 +161,9 @@ class Segment:
         if indexed is not None:
             self.bookmark(indexed.base_offset, indexed.position)
             return indexed.position
-        end = start
-        for seen in headers(self.file, start, self.size):
-            if seen.end_position - start > max_bytes:
-                self.bookmark(seen.base_offset, end)
-                break
-            end = seen.end_position
+        end, next_base = end_within(self.file, start, self.size, max_bytes)
+        if next_base is not None:
+            self.bookmark(next_base, end)
         return end
 
     def batch_end(self, position: int) -> int:
