@@ -143,6 +143,9 @@ def test_a_second_stop_during_recovery_counts_as_well():
     watch = RecoveryWatch()
     watch.stopping({_log_name(0): ONE + TWO}, {_log_name(0): ONE}, power_cut=False)
     watch.stopping({_log_name(0): ONE + TWO}, {_log_name(0): ONE + TWO}, power_cut=True)
+    watch.serving({_log_name(0): ONE}, {})
+    watch.stopping({_log_name(0): ONE + TWO}, {_log_name(0): ONE + TWO}, power_cut=True)
+    watch.stopping({_log_name(0): b""}, {_log_name(0): b""}, power_cut=False)
     with pytest.raises(Violation, match=r"^L2"):
         watch.serving({_log_name(0): ONE}, {})
 

@@ -29,18 +29,14 @@ class RecoveryWatch:
     served: bool = True
 
     def stopping(self, files: dict[str, bytes], synced_files: dict[str, bytes], *, power_cut: bool) -> None:
-        synced = stored_logs(synced_files)
         if self.served:
             self.before = stored_logs(files)
-            self.synced = synced
+            self.synced = stored_logs(synced_files)
             self.power_was_cut = power_cut
             self.served = False
         else:
+            # What is durable by now may be so by luck, without anybody having asked for it.
             self.power_was_cut |= power_cut
-            for directory, log in synced.items():
-                known = self.synced.get(directory)
-                if known is None or log.end > known.end:
-                    self.synced[directory] = log
 
     def serving(self, files: dict[str, bytes], forgiven: Mapping[str, bool]) -> dict[str, StoredLog]:
         after = stored_logs(files)

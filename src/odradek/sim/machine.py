@@ -122,12 +122,13 @@ class Machine:
         if (problem := stopping.exception()) is not None:
             self._failed("stop", problem)
             return
+        power_cut = then_lose_power or self.disk.sync_failed
         files = self.disk.files()
         synced = self.disk.synced_files() if self.disk.disturbed else files
-        self.recovery.stopping(files, synced, power_cut=then_lose_power)
+        self.recovery.stopping(files, synced, power_cut=power_cut)
         self._loop.note("node stopped cleanly")
         self._gone()
-        if then_lose_power:
+        if power_cut:
             self.disk.power_cut()
         else:
             self.disk.kill()

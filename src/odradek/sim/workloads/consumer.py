@@ -84,6 +84,7 @@ class Consumer(Worker):
         if earliest > latest:
             raise Violation(f"L5 {reader.place} begins at {earliest} and ends at {latest}")
         if reader.position < earliest or reader.position > latest:
+            self.errand.note(f"{reader.place} has no {reader.position}, only {earliest} to {latest}")
             self.history.jumped(reader.place, reader.position, earliest, latest)
             reader.position = earliest if reader.position < earliest else latest
 
