@@ -9,7 +9,7 @@ def request(**more):
     return InitProducerIdRequest(**{"transactional_id": None, **more})
 
 
-@pytest.mark.parametrize("version", range(7))
+@pytest.mark.parametrize("version", range(6))
 def test_each_producer_gets_an_id_of_its_own_and_epoch_0(version):
     broker = AdminBroker()
     answers = [broker.ask(22, request(), version) for _ in range(3)]
@@ -36,7 +36,7 @@ def test_an_id_without_an_epoch_is_a_mistake(producer_id, producer_epoch):
     assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
-@pytest.mark.parametrize("version", range(7))
+@pytest.mark.parametrize("version", range(6))
 def test_a_transactional_id_is_refused_for_good(version):
     answer = AdminBroker().ask(22, request(transactional_id="tx"), version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (

@@ -1,8 +1,8 @@
-"""InitProducerId 0-6: an id for an idempotent producer, never given twice.
+"""InitProducerId 0-5: an id for an idempotent producer, never given twice.
 
 3: a producer may name the id and epoch it has; without a transactional id it gets a new id all the same, as in Kafka
-(its own epoch it bumps by itself, KIP-360), but one without the other is a mistake. 6: fields of two-phase commit,
-which belong to transactions.
+(its own epoch it bumps by itself, KIP-360), but one without the other is a mistake. 6, two-phase commit, is not
+finished in Kafka either and stays hidden.
 
 Transactions do not exist yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code
 that makes every client give up at once and say so; librdkafka retries others for ever.
@@ -44,4 +44,4 @@ def _refused(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER, producer_epoch=NO_PRODUCER_EPOCH)
 
 
-API = Api(key=22, versions=(0, 6), request=InitProducerIdRequest, handle=handle)
+API = Api(key=22, versions=(0, 5), request=InitProducerIdRequest, handle=handle)
