@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from odradek.base import limits
+
 
 class ErrorCode(IntEnum):
     UNKNOWN_SERVER_ERROR = -1
@@ -147,9 +149,12 @@ class ErrorCode(IntEnum):
 
 
 class KafkaError(Exception):
-    """A refusal that has a wire code. The message says what, why and what to do."""
+    """A refusal that has a wire code. The message says what, why and what to do.
+
+    It may quote what it refuses, and a client's words may be longer than a reply has room for: it is cut.
+    """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
         self.code = code
-        self.message = message
+        self.message = message[: limits.error_message_chars_max]
