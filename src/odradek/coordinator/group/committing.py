@@ -19,6 +19,7 @@ from odradek.protocol.messages.p08_offset_commit import (
 )
 
 SIMPLE_CONSUMER_GENERATION = -1
+LAST_TIMESTAMP_MS = (1 << 63) - 1
 _SESSION_KEEPING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 
@@ -46,7 +47,9 @@ def validate_commit(turn: Turn, group: ClassicGroup | None, request: OffsetCommi
 def commit(turn: Turn, request: OffsetCommitRequest) -> tuple[list[OffsetStored], OffsetCommitResponse]:
     """What to write for a commit that is allowed, and what to answer once it is written."""
     now_ms = turn.now.wall_ms
-    expire_ms = NO_TIMESTAMP if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+    expire_ms = NO_TIMESTAMP
+    if request.retention_time_ms >= 0:
+        expire_ms = min(now_ms + request.retention_time_ms, LAST_TIMESTAMP_MS)
     metadata_max = turn.config.offset_metadata_max_bytes
     changes: list[OffsetStored] = []
     answers: list[OffsetCommitResponseTopic] = []

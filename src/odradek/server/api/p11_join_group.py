@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from inspect import isawaitable
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import random_uuid
 from odradek.base.ports import Rng
@@ -46,6 +47,9 @@ def _check(ctx: RequestContext, request: JoinGroupRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
         raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    names = [request.protocol_type, request.group_instance_id or "", *(protocol.name for protocol in request.protocols)]
+    if any(len(name) > limits.member_names_chars_max for name in names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
 def _turn(ctx: RequestContext, request: JoinGroupRequest, shard: GroupShard, to: object, now: Now) -> Effects:
