@@ -22,7 +22,7 @@ def run_in_foreground(
     directory: Path | None, host: str, port: int, overrides: Mapping[str, str], announce: Callable[[str], None]
 ) -> None:
     """Serve until SIGINT or SIGTERM, then stop cleanly."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr()
     config = NodeConfig.parse({"listeners": f"PLAINTEXT://{host}:{port}", **overrides})
     tune_allocator()
     where = "memory" if directory is None else str(directory)
@@ -41,6 +41,21 @@ def run_in_foreground(
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(until_signal())
     announce("stopped cleanly")
+
+
+class OneLine(logging.Formatter):
+    """What clients say may stand in a line of the log, but not begin another or steer a terminal."""
+
+    _ESCAPED: Mapping[int, str] = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
+        return super().formatMessage(record).translate(self._ESCAPED)
+
+
+def log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 async def serve(

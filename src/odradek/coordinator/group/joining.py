@@ -47,7 +47,7 @@ class Joining:
 
     @property
     def why(self) -> str:
-        return f"; client reason: {self.request.reason or 'not provided'}"
+        return f"; client reason: {(self.request.reason or 'not provided')[: limits.member_reason_chars_max]}"
 
 
 def join(turn: Turn, group: ClassicGroup, joining: Joining) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.rebalance import (
@@ -99,7 +100,8 @@ def _leave(turn: Turn, group: ClassicGroup, identity: MemberIdentity) -> ErrorCo
         group.validate_member(member_id, identity.group_instance_id)
     except KafkaError as refusal:
         return refusal.code
-    log.info("group %s: %s leaves (%s)", group.group_id, member_id, identity.reason or "no reason given")
+    reason = (identity.reason or "no reason given")[: limits.member_reason_chars_max]
+    log.info("group %s: %s leaves (%s)", group.group_id, member_id, reason)
     drop_member(turn, group, member_id)
     return ErrorCode.NONE
 

@@ -1,0 +1,138 @@
+"""Strangers at the door: they lose their connection or get an answer, one line is logged, and nobody else notices."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import struct
+
+import pytest
+
+from odradek.base import limits
+from odradek.protocol.headers import request_frame
+from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.server.api import table
+from odradek.testing import Embedded
+from support.broker_process import BrokerProcess
+from traps.kio_wire import ask_api_versions_by_hand
+from traps.stranger import TOPICS, Stranger
+from traps.wire import Wire, batch
+
+REQUESTS_PER_API = 250
+PARKED_AFTER_S = 0.3
+PROBE_ID = -7
+PROBE = struct.pack(">ihhih", 10, 18, 0, PROBE_ID, -1)
+
+CONNECTIONS = "odradek.server.connection"
+
+GREETINGS = {
+    "length 0": bytes(4),
+    "length -1": b"\xff" * 4,
+    "shorter than a header": struct.pack(">i", 7) + bytes(7),
+    "one byte too large": struct.pack(">i", limits.request_bytes_max + 1),
+    "as large as can be": struct.pack(">i", 2**31 - 1) + bytes(100),
+    "TLS": bytes.fromhex("1603010200010001fc0303") + bytes(509),
+    "HTTP": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "an API that does not exist": struct.pack(">ihhih", 10, 999, 0, 1, -1),
+    "an API that was removed": struct.pack(">ihhih", 10, 4, 0, 1, -1),
+    "an API that is not served": struct.pack(">ihhih", 10, 71, 0, 1, -1),
+    "a negative API": struct.pack(">ihhih", 10, -1, 0, 1, -1),
+    "a client id beyond the end": struct.pack(">ihhih", 10, 3, 1, 1, 500),
+    "a client id that is not text": struct.pack(">ihhih", 12, 3, 1, 1, 2) + b"\xff\xfe",
+    "an array of two thousand million": struct.pack(">ihhihi", 14, 3, 1, 1, -1, 2**31 - 1),
+    "a compact array of the same": struct.pack(">ihhih", 36, 3, 12, 1, -1) + b"\0\xff\xff\xff\xff\x0f" + bytes(20),
+}
+
+
+@pytest.fixture(scope="module")
+def target():
+    """A broker that nobody else uses: strangers delete and create what they like."""
+    with Embedded() as running:
+        yield running
+
+
+def lines_of_strangers(caplog) -> list[str]:
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    return [record.getMessage() for record in caplog.records if record.name == CONNECTIONS]
+
+
+@pytest.mark.parametrize("greeting", GREETINGS)
+def test_whoever_does_not_speak_kafka_is_shown_the_door(target, caplog, greeting):
+    caplog.set_level(logging.INFO)
+    with Wire(target.port) as neighbour, Wire(target.port) as stranger:
+        stranger.send(GREETINGS[greeting])
+        assert stranger.is_closed()
+        ask_api_versions_by_hand(neighbour)
+    assert len(lines_of_strangers(caplog)) == 1
+
+
+@pytest.mark.parametrize("part", [b"", b"\0", b"\0\0\0\x0a", b"\0\0\0\x0a\0\x12\0"])
+def test_whoever_leaves_in_the_middle_of_a_request_leaves_no_trace(target, caplog, part):
+    caplog.set_level(logging.INFO)
+    with Wire(target.port) as neighbour:
+        with Wire(target.port) as stranger:
+            stranger.send(part)
+        ask_api_versions_by_hand(neighbour)
+    assert lines_of_strangers(caplog) == []
+
+
+def request_class(module):
+    messages = importlib.import_module(module.__name__.replace("server.api", "protocol.messages"))
+    return next(
+        cls
+        for name, cls in vars(messages).items()
+        if name.endswith("Request") and getattr(cls, "KEY", None) == module.API.key
+    )
+
+
+def answered(wire: Wire, frame: bytes) -> bool:
+    """Whether the connection still answers after this request; one that waits for something counts as well."""
+    wire.socket.settimeout(PARKED_AFTER_S)
+    try:
+        wire.send(frame + PROBE)
+        while struct.unpack_from(">i", wire.receive_frame()) != (PROBE_ID,):
+            pass
+    except TimeoutError:
+        wire.socket.close()
+    except ConnectionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("module", table.MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_strange_requests_cost_at_most_their_own_connection(target, caplog, module):
+    caplog.set_level(logging.INFO)
+    with Wire(target.port) as neighbour:
+        for name in TOPICS:
+            neighbour.metadata(name, 12)
+            neighbour.produce(name, batch(b"a", b"b"))
+        neighbour.ask(FindCoordinatorRequest(key="group"), 0)
+        stranger = Stranger(module.API.key, [neighbour.topic_id(name) for name in TOPICS])
+        wire, closed = Wire(target.port), 0
+        for version, body in stranger.requests(request_class(module), REQUESTS_PER_API):
+            if not answered(wire, request_frame(module.API.key, version, 1, "stranger", body)):
+                closed += 1
+                wire.socket.close()
+            if wire.socket.fileno() < 0:
+                wire = Wire(target.port)
+        wire.socket.close()
+        ask_api_versions_by_hand(neighbour)
+    assert 0 < closed < REQUESTS_PER_API / 2
+    assert len(lines_of_strangers(caplog)) == closed
+
+
+def test_what_a_client_says_stays_within_one_line_of_the_log(tmp_path):
+    with BrokerProcess(tmp_path / "data") as process:
+        with Wire(process.port) as wire:
+            wire.ask(FindCoordinatorRequest(key="group"), 0)
+            said = "tired\n2026-01-01 00:00:00,000 INFO all is well \x1b[2J" + "!" * 1000
+            protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+            request = JoinGroupRequest(group_id="group", session_timeout_ms=6000, group_instance_id="me", reason=said)
+            request.protocol_type, request.protocols = "consumer", protocols
+            assert wire.ask(request, 9).error_code == 0
+        process.stop()
+        (line,) = (line for line in process.output.splitlines() if "tired" in line)
+    assert "all is well \\x1b[2J" in line
+    assert len(line) < 600
