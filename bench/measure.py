@@ -13,6 +13,7 @@ from wire import Client, Refused, one_record_batch
 
 Report = dict[str, float]
 QUIET_CORES = 0.15
+DISTURBED_CORES = 0.3
 SAMPLE_S = 0.25
 WARM_UP_ROUNDS = 2
 
@@ -26,6 +27,16 @@ class QuietMoments:
     def wait(self) -> None:
         while self._patience_s > 0 and busy_cores(SAMPLE_S) > QUIET_CORES:
             self._patience_s -= SAMPLE_S
+
+    def measured(self, run: RowRun) -> Report:
+        """One run; a disturbed one is thrown away while there is patience left."""
+        while True:
+            self.wait()
+            begin = time.monotonic()
+            report = run.measure()
+            if report["foreign_cores"] <= DISTURBED_CORES or self._patience_s <= 0:
+                return report
+            self._patience_s -= time.monotonic() - begin
 
 
 def busy_cores(seconds: float) -> float:

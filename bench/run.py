@@ -132,8 +132,7 @@ def measure_row(
     reports: dict[str, list[Report]] = {name: [] for name in runs}
     for turn in range(options.turns):
         for name in alternating(runs, turn):
-            quiet.wait()
-            reports[name].append(runs[name].measure())
+            reports[name].append(quiet.measured(runs[name]))
     for run in runs.values():
         run.close()
     medians = {name: median_report(taken) for name, taken in reports.items()}
