@@ -50,11 +50,12 @@ class Wire:
         """Whether neither a byte nor the end of the connection comes within this time."""
         self.socket.settimeout(seconds)
         try:
-            return not self.socket.recv(1, socket.MSG_PEEK) and False
+            self.socket.recv(1, socket.MSG_PEEK)
         except TimeoutError:
             return True
         finally:
             self.socket.settimeout(TIMEOUT_S)
+        return False
 
     def is_closed(self) -> bool:
         """Waits for the end of the connection; what still comes before it makes the answer False."""
