@@ -21,10 +21,14 @@ def offset_name(offset: int, suffix: str) -> str:
     return f"{offset:020d}{suffix}"
 
 
-def offset_of(name: str, suffix: str) -> int | None:
-    """The offset in a file's name, or None when the name is not of that kind."""
-    stem = name.removesuffix(suffix)
-    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
+def offsets_by_suffix(names: list[str]) -> dict[str, list[int]]:
+    """The offsets in the names of files that are called after one, in the order of the names."""
+    found: dict[str, list[int]] = {}
+    for name in names:
+        stem, dot, kind = name.partition(".")
+        if len(stem) == 20 and stem.isdecimal():
+            found.setdefault(dot + kind, []).append(int(stem))
+    return found
 
 
 def write_whole(file: File, content: bytes | bytearray, position: int) -> None:

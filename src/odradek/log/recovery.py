@@ -27,7 +27,7 @@ from odradek.log.folder import (
     SNAPSHOT,
     Folder,
     offset_name,
-    offset_of,
+    offsets_by_suffix,
 )
 from odradek.log.indexes import ActiveIndexes
 from odradek.log.leader_epochs import LeaderEpochs
@@ -76,6 +76,7 @@ class _Loader:
         self.config = opening.config
         self.folder = Folder(disk, opening.directory or str(opening.topic_partition))
         self.names = self.folder.names()
+        self.offsets = offsets_by_suffix(self.names)
         self.log_start = opening.log_start_offset
         self.removed = False
 
@@ -146,14 +147,17 @@ class _Loader:
     # --- names
 
     def _remove_leftovers(self) -> None:
-        logs = {offset for name in self.names if (offset := offset_of(name, LOG)) is not None}
         for name in list(self.names):
             deleted = name.endswith(DELETED) and not name.endswith(METADATA_SNAPSHOT_DELETED)
-            if deleted or name.endswith(CLEANED) or name == LEADER_EPOCHS + ".tmp" or _orphan(name, logs):
+            if deleted or name.endswith(CLEANED) or name == LEADER_EPOCHS + ".tmp":
                 self._remove(name)
+        logs = dict.fromkeys(self.offsets.get(LOG, []))
+        for suffix in SEGMENT_SUFFIXES:
+            for orphan in [offset for offset in self.offsets.get(suffix, []) if offset not in logs]:
+                self._remove(offset_name(orphan, suffix))
 
     def _segments(self) -> list[Segment]:
-        bases = [offset for name in self.names if (offset := offset_of(name, LOG)) is not None]
+        bases = self.offsets.get(LOG, [])
         segments = [self._open(base) for base in bases]
         # Retention makes the log start durable before it takes files away: this may have been half done.
         below = sum(1 for base in bases[1:] if base <= self.log_start)
@@ -179,8 +183,8 @@ class _Loader:
 
     def _snapshots(self, segments: list[Segment], end_offset: int) -> list[int]:
         """Those at the start of a segment, and the newest; what lies beyond the end tells of data that is gone."""
-        starts = {segment.base_offset for segment in segments}
-        found = [offset for name in self.names if (offset := offset_of(name, SNAPSHOT)) is not None]
+        starts = {segment.base_offset: None for segment in segments}
+        found = offsets_by_suffix(self.names).get(SNAPSHOT, [])
         known = [offset for offset in found if offset <= end_offset]
         kept = [offset for offset in known if offset in starts or offset == known[-1]]
         for offset in found:
@@ -261,12 +265,6 @@ class _Loader:
         """Offsets are dense, except where compaction was at work; and that only touches what is synced."""
         may_skip = self.config.compacts or base_offset <= self.opening.recovery_point
         return base_offset >= end_offset if may_skip else base_offset == end_offset
-
-
-def _orphan(name: str, logs: set[int]) -> bool:
-    """An index without its log."""
-    offsets = [offset_of(name, suffix) for suffix in SEGMENT_SUFFIXES]
-    return any(offset is not None and offset not in logs for offset in offsets)
 
 
 def _unchecked_end(segment: Segment) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from odradek.log import safeguards
@@ -25,12 +26,14 @@ class DeletedSegment:
 
     def rename(self) -> None:
         for name in self.names:
-            self.folder.rename(name, name + DELETED)
+            with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
+                self.folder.rename(name, name + DELETED)
 
     def remove(self) -> None:
         self.segment.close()
         for name in self.names:
-            self.folder.remove(name + DELETED)
+            with contextlib.suppress(FileNotFoundError):
+                self.folder.remove(name + DELETED)
 
 
 def expired_segments(
