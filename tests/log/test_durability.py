@@ -27,6 +27,9 @@ class WatchedDisk(MemoryDisk):
         super().sync_dir(path)
         self.synced.append(path + "/")
 
+    def sync_all(self):
+        self.synced.append("everything")
+
     def replace(self, path, data):
         super().replace(path, data)
         self.synced.append(path)
@@ -235,10 +238,17 @@ def test_a_roll_that_fails_takes_the_log_offline(watched):
 def test_a_clean_stop_syncs_everything_and_a_second_one_nothing(watched):
     for n in range(5):
         watched.append(b"v" * 300, producer_id=1, producer_epoch=0, base_sequence=n)
-    watched.restart()
+    watched.logs.close(broker_epoch=7)
+    assert synced(watched) == [
+        "everything",
+        "recovery-point-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        ".kafka_cleanshutdown",
+    ]
+    watched.crash()
     synced(watched)
-    watched.restart()
-    assert [path for path in synced(watched) if path.startswith(("0", "orders"))] == []
+    watched.logs.close(broker_epoch=7)
+    assert "everything" not in synced(watched)
 
 
 def test_truncation_lowers_the_recovery_point_on_disk_first(watched):
