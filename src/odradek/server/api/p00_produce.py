@@ -92,7 +92,7 @@ def _append(
     partition = hosted.partitions.get(index)
     if partition is None:
         return ProduceOutcome(index, missing_partition(ctx, hosted, index))
-    if batch is None:
+    if not batch:
         return ProduceOutcome(index, ErrorCode.INVALID_RECORD, error_message="no record batch")
     try:
         if ctx.version < FIRST_WITH_ZSTD:
