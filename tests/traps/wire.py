@@ -46,17 +46,6 @@ class Wire:
         (length,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(length)
 
-    def is_silent_for(self, seconds: float) -> bool:
-        """Whether neither a byte nor the end of the connection comes within this time."""
-        self.socket.settimeout(seconds)
-        try:
-            self.socket.recv(1, socket.MSG_PEEK)
-        except TimeoutError:
-            return True
-        finally:
-            self.socket.settimeout(TIMEOUT_S)
-        return False
-
     def is_closed(self) -> bool:
         """Waits for the end of the connection; what still comes before it makes the answer False."""
         try:
