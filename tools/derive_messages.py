@@ -30,7 +30,7 @@ RECORDS = {
         """RegisterBrokerRecord UnregisterBrokerRecord TopicRecord PartitionRecord ConfigRecord PartitionChangeRecord
         FenceBrokerRecord UnfenceBrokerRecord RemoveTopicRecord FeatureLevelRecord ProducerIdsRecord
         BrokerRegistrationChangeRecord NoOpRecord BeginTransactionRecord EndTransactionRecord AbortTransactionRecord
-        RegisterControllerRecord""",
+        RegisterControllerRecord ClearElrRecord""",
     ),
     "group_records": (
         GROUP_SCHEMAS,

@@ -6,6 +6,7 @@ by one `struct` call. A field that the version lacks is skipped, whatever its va
 
 from __future__ import annotations
 
+import functools
 import struct as structs
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,14 @@ from odradek.protocol.source import Source
 
 def compile_encoder(cls: type[Message], version: int) -> Callable[[Any, Callable[[bytes], None]], None]:
     return _Encoder(version, cls.is_flexible(version)).build(cls)
+
+
+PREPARED_ARRAYS = 8  # replica lists and their like are short; making up a layout costs more than packing them
+
+
+@functools.cache
+def _array_packs(layout: str) -> tuple[Callable[..., bytes], ...]:
+    return tuple(structs.Struct(f">{count}{layout}").pack for count in range(PREPARED_ARRAYS))
 
 
 class _Encoder:
@@ -85,7 +94,11 @@ class _Encoder:
         if row.element is uuid:
             self._source.line(f"write(b''.join({value}))")
         elif row.element in FIXED:
-            self._source.line(f"write(pack(f'>{{len({value})}}{FIXED[row.element]}', *{value}))")
+            layout = FIXED[row.element]
+            packs = self._source.constant("A", (array, layout), lambda: _array_packs(layout))
+            short = f"{packs}[len({value})](*{value})"
+            long = f"pack(f'>{{len({value})}}{layout}', *{value})"
+            self._source.line(f"write({short} if len({value}) < {PREPARED_ARRAYS} else {long})")
         else:
             element = self._source.fresh("e")
             with self._source.block(f"for {element} in {value}:"):

@@ -18,7 +18,6 @@ from odradek.protocol.wire import (
     finish_uvarint,
     not_nullable,
     overrun,
-    read_uvarint,
     skip_tagged,
     tagged_count,
     tagged_field,
@@ -91,21 +90,25 @@ def decode_fetch_request(buffer: memoryview, version: int, position: int, end: i
         raise MalformedMessage(f"Fetch v{version} has a string that is not UTF-8") from broken
 
 
-_start_v12 = Struct(">iiiibiiB")
-_start_v15 = Struct(">iiibiiB")
+_int = Struct(">i").unpack_from
+_start = Struct(">iiibiiB")  # from max wait to the number of topics
 _wanted = Struct(">iiqiqix")  # the last byte is an empty tagged section
+# NamedTuples from tuples, without the detour through their Python constructors.
+_as_topic = partial(tuple.__new__, FetchTopic)
 _as_partition = partial(tuple.__new__, FetchPartition)
 _replica_state = Struct(">iq").unpack_from
 
 
 def _decode_flexible(data: memoryview, version: int) -> FetchRequest:
-    left = limits.array_elements_max
     request = FetchRequest()
     request.replica_epoch = -1
     request.cluster_id = None
-    start = _start_v15.unpack_from(data) if version >= 15 else _start_v12.unpack_from(data)
-    p = _start_v15.size if version >= 15 else _start_v12.size
-    request.replica_id = start[0] if version < 15 else -1
+    if version >= 15:
+        request.replica_id = -1
+        p = 0
+    else:
+        (request.replica_id,) = _int(data)
+        p = 4
     (
         request.max_wait_ms,
         request.min_bytes,
@@ -114,30 +117,42 @@ def _decode_flexible(data: memoryview, version: int) -> FetchRequest:
         request.session_id,
         request.session_epoch,
         count,
-    ) = start[-7:]
+    ) = _start.unpack_from(data, p)
+    p += _start.size
     if count > 127:
         count, p = finish_uvarint(data, p, count)
     if not count:
         not_nullable("topics")
+    left = limits.array_elements_max
     request.topics = topics = []
     for _ in range(count - 1):
         topic, p = _flexible_topic(data, p, version)
         count, p = _count_within(data, p, left, _wanted.size)
         left -= count + 1
         partitions, p = _flexible_partitions(data, p, count)
-        topics.append(FetchTopic(topic, partitions))
+        topics.append(_as_topic((topic, partitions)))
+    # What a consumer without a session sends: nothing forgotten, no rack, no tags.
+    if data[p] == 1 and data[p + 1] == 1 and data[p + 2] == 0:
+        request.forgotten = []
+        request.rack_id = ""
+    else:
+        _flexible_rest(data, p, left, version, request)
+    return request
+
+
+def _flexible_rest(data: memoryview, p: int, left: int, version: int, request: FetchRequest) -> None:
     count, p = _count_within(data, p, left, 3)
-    request.forgotten = forgotten = []
+    request.forgotten = []
     for _ in range(count):
         topic, p = _flexible_topic(data, p, version)
         count, p = _count_within(data, p, left, 4)
         left -= count + 1
-        forgotten.append(ForgottenTopic(topic, _indexes(data, p, count)))
+        request.forgotten.append(ForgottenTopic(topic, _indexes(data, p, count)))
         p += 4 * count
         p = skip_tagged(data, p + 1, data[p]) if data[p] else p + 1
     request.rack_id, p = _compact_string(data, p)
-    p = _flexible_tags(data, p, version, request) if data[p] else p + 1
-    return request
+    if data[p]:
+        _flexible_tags(data, p, version, request)
 
 
 def _flexible_topic(data: memoryview, p: int, version: int) -> tuple[TopicKey, int]:
@@ -147,7 +162,10 @@ def _flexible_topic(data: memoryview, p: int, version: int) -> tuple[TopicKey, i
 
 
 def _compact_string(data: memoryview, p: int) -> tuple[str, int]:
-    n, p = read_uvarint(data, p)
+    n = data[p]
+    p += 1
+    if n > 127:
+        n, p = finish_uvarint(data, p, n)
     if not n:
         not_nullable("a string")
     q = p + n - 1
@@ -157,7 +175,10 @@ def _compact_string(data: memoryview, p: int) -> tuple[str, int]:
 
 
 def _count_within(data: memoryview, p: int, left: int, smallest: int) -> tuple[int, int]:
-    count, p = read_uvarint(data, p)
+    count = data[p]
+    p += 1
+    if count > 127:
+        count, p = finish_uvarint(data, p, count)
     if not count:
         not_nullable("an array")
     if count > left or (count - 1) * smallest > len(data) - p:
@@ -169,9 +190,9 @@ def _flexible_partitions(data: memoryview, p: int, count: int) -> tuple[list[Fet
     """The partitions of one topic and its tagged fields."""
     size = _wanted.size
     q = p + size * count
-    # Consumers tag nothing: then all partitions have one size and are unpacked in one go. The first non-empty tagged
-    # section, if any, is where the stride expects it.
-    if not any(data[p + size - 1 : q : size]):
+    # Consumers tag nothing: then all partitions have one size and many are unpacked in one go. The first non-empty
+    # tagged section, if any, is where the stride expects it.
+    if count > 4 and bytes(data[p + size - 1 : q : size]).count(0) == count:
         partitions = list(map(_as_partition, _wanted.iter_unpack(data[p:q])))
         p = q
     else:
@@ -179,11 +200,12 @@ def _flexible_partitions(data: memoryview, p: int, count: int) -> tuple[list[Fet
         for _ in range(count):
             partitions.append(_as_partition(_wanted.unpack_from(data, p)))
             p += size
-            p = skip_tagged(data, p, data[p - 1])
+            if data[p - 1]:
+                p = skip_tagged(data, p, data[p - 1])
     return partitions, skip_tagged(data, p + 1, data[p]) if data[p] else p + 1
 
 
-def _flexible_tags(data: memoryview, p: int, version: int, request: FetchRequest) -> int:
+def _flexible_tags(data: memoryview, p: int, version: int, request: FetchRequest) -> None:
     count, p = tagged_count(data, p + 1, data[p])
     for _ in range(count):
         tag, p, stop = tagged_field(data, p)
@@ -197,7 +219,6 @@ def _flexible_tags(data: memoryview, p: int, version: int, request: FetchRequest
             p = stop
         if p != stop:
             overrun()
-    return p
 
 
 def _indexes(data: memoryview, p: int, count: int) -> list[int]:
@@ -210,7 +231,6 @@ _wanted_v4 = Struct(">iqi")
 _wanted_v5 = Struct(">iqqi")
 _wanted_v9 = Struct(">iiqqi")
 _short = Struct(">h").unpack_from
-_int = Struct(">i").unpack_from
 
 
 def _decode_plain(data: memoryview, version: int) -> FetchRequest:

@@ -99,21 +99,23 @@ def encode_fetch_response(
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[bytes | bytearray | Region]:
     """The whole frame. Regions in it are the ones of `topics`: whoever sends the frame releases them."""
+    reply = _Scatter()
     if version >= FIRST_FLEXIBLE:
-        reply = _Scatter(_start_flexible(throttle_time_ms, error_code, session_id) + uvarint(len(topics) + 1))
+        reply.small += (_start_flexible(throttle_time_ms, error_code, session_id), uvarint(len(topics) + 1))
         for topic, partitions in topics:
-            reply.small.append(topic if isinstance(topic, bytes) else compact_string(topic))
-            reply.small.append(uvarint(len(partitions) + 1))
-            for partition in partitions:
-                _flexible_partition(reply, partition)
+            reply.small += (
+                topic if isinstance(topic, bytes) else compact_string(topic),
+                uvarint(len(partitions) + 1),
+            )
+            _flexible_partitions(reply, partitions)
             reply.small.append(b"\0")
         hints = node_endpoints if version >= 16 else ()
         reply.small.append(tagged_section([(0, node_endpoints_content(hints))]) if hints else b"\0")
         return reply.frame(correlation_id, tagged=True)
     if version >= 7:
-        reply = _Scatter(_start_v7(throttle_time_ms, error_code, session_id, len(topics)))
+        reply.small.append(_start_v7(throttle_time_ms, error_code, session_id, len(topics)))
     else:
-        reply = _Scatter(_start_v4(throttle_time_ms, len(topics)))
+        reply.small.append(_start_v4(throttle_time_ms, len(topics)))
     for topic, partitions in topics:
         name = topic if isinstance(topic, bytes) else topic.encode()
         reply.small += (_short(len(name)), name, _int(len(partitions)))
@@ -127,8 +129,8 @@ class _Scatter:
 
     __slots__ = ("_bytes", "_parts", "small")
 
-    def __init__(self, start: bytes) -> None:
-        self.small: list[bytes] = [start]
+    def __init__(self) -> None:
+        self.small: list[bytes] = []  # what follows the last Region
         self._parts: list[bytes | bytearray | Region] = []
         self._bytes = 0
 
@@ -156,26 +158,42 @@ _epoch_and_offset = Struct(">iqx").pack
 _offset_and_epoch = Struct(">qix").pack
 
 
-def _flexible_partition(reply: _Scatter, of: FetchedPartition) -> None:
-    aborted = of.aborted_transactions
-    fixed = (of.partition, of.error_code, of.high_watermark, of.last_stable_offset, of.log_start_offset)
+def _flexible_partitions(reply: _Scatter, partitions: Sequence[FetchedPartition]) -> None:
     small = reply.small
-    if aborted is None:
-        small.append(_flexible_head(*fixed, 0, of.preferred_read_replica))
-    else:
-        small += (_flexible_head_alone(*fixed), uvarint(len(aborted) + 1))
-        small += [_aborted_flexible(producer_id, first) for producer_id, first in aborted]
-        small.append(_int(of.preferred_read_replica))
-    records = of.records
-    if isinstance(records, Region):
-        small.append(uvarint(records.length + 1))
-        reply.add_region(records)
-    elif records:
-        small += (uvarint(len(records) + 1), records)
-    else:
-        small.append(b"\1")
-    untagged = of.diverging_epoch is None and of.current_leader is None and of.snapshot_id is None
-    reply.small.append(b"\0" if untagged else _partition_tags(of))
+    for of in partitions:
+        records = of.records
+        if of.aborted_transactions is None:
+            small.append(
+                _flexible_head(
+                    of.partition,
+                    of.error_code,
+                    of.high_watermark,
+                    of.last_stable_offset,
+                    of.log_start_offset,
+                    0,
+                    of.preferred_read_replica,
+                )
+            )
+        else:
+            small.append(_head_with_aborted(of, of.aborted_transactions))
+        if isinstance(records, Region):
+            small.append(uvarint(records.length + 1))
+            reply.add_region(records)
+            small = reply.small
+        elif records:
+            small += (uvarint(len(records) + 1), records)
+        else:
+            small.append(b"\1")
+        untagged = of.diverging_epoch is None and of.current_leader is None and of.snapshot_id is None
+        small.append(b"\0" if untagged else _partition_tags(of))
+
+
+def _head_with_aborted(of: FetchedPartition, aborted: Sequence[tuple[int, int]]) -> bytes:
+    fixed = _flexible_head_alone(
+        of.partition, of.error_code, of.high_watermark, of.last_stable_offset, of.log_start_offset
+    )
+    rows = [_aborted_flexible(producer_id, first) for producer_id, first in aborted]
+    return b"".join([fixed, uvarint(len(aborted) + 1), *rows, _int(of.preferred_read_replica)])
 
 
 def _partition_tags(of: FetchedPartition) -> bytes:

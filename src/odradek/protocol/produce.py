@@ -6,6 +6,7 @@ Topics are named by `str` up to version 12 and by their 16-byte id from version 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
@@ -97,6 +98,10 @@ def decode_produce_request(buffer: memoryview, version: int, position: int, end:
     except UnicodeDecodeError as broken:
         raise MalformedMessage(f"Produce v{version} has a string that is not UTF-8") from broken
 
+
+# NamedTuples from tuples, without the detour through their Python constructors.
+_as_topic = partial(tuple.__new__, ProducedTopic)
+_as_request = partial(tuple.__new__, ProduceRequest)
 
 _acks_timeout_count = Struct(">hiB").unpack_from
 _index_and_size = Struct(">iB").unpack_from
@@ -246,7 +251,6 @@ _outcome_flexible = Struct(">ihqqqBBB").pack
 _count_plain = Struct(">i").pack
 _length_plain = Struct(">h").pack
 _NO_ERRORS = (0, -1)  # no record errors, no message
-_NO_ERRORS_FLEXIBLE = (1, 0, 0)  # and no tagged fields
 
 
 def encode_produce_response(
@@ -259,14 +263,29 @@ def encode_produce_response(
 ) -> bytes:
     """The whole frame."""
     flexible = version >= FIRST_FLEXIBLE
-    if flexible and len(topics) == 1 and len(topics[0][1]) == 1 and not topics[0][1][0].error_code:
+    is_one = flexible and len(topics) == 1 and len(topics[0][1]) == 1
+    if is_one and not topics[0][1][0].error_code and not node_endpoints:
         return _one_success(correlation_id, topics[0][0], topics[0][1][0], throttle_time_ms)
     parts = [b"", uvarint(len(topics) + 1) if flexible else _count_plain(len(topics))]
     for topic, outcomes in topics:
         if flexible:
             parts.append(topic if isinstance(topic, bytes) else compact_string(topic))
             parts.append(uvarint(len(outcomes) + 1))
-            parts += [_flexible_outcome(outcome, version) for outcome in outcomes]
+            parts += [
+                _failure(outcome, version)
+                if outcome.error_code
+                else _outcome_flexible(
+                    outcome.partition,
+                    0,
+                    outcome.base_offset,
+                    outcome.log_append_time_ms,
+                    outcome.log_start_offset,
+                    1,  # no record errors
+                    0,  # no message
+                    0,  # no tagged fields
+                )
+                for outcome in outcomes
+            ]
             parts.append(b"\0")
         else:
             name = topic.encode() if isinstance(topic, str) else topic
@@ -294,23 +313,23 @@ def _one_success(correlation_id: int, topic: TopicKey, outcome: ProduceOutcome, 
         outcome.base_offset,
         outcome.log_append_time_ms,
         outcome.log_start_offset,
-        *_NO_ERRORS_FLEXIBLE,
+        1,
+        0,
+        0,
         throttle_time_ms,
     )
     return _one_start(6 + len(name) + len(rest), correlation_id, 2) + name + rest
 
 
-def _flexible_outcome(outcome: ProduceOutcome, version: int) -> bytes:
-    fixed = (
+def _failure(outcome: ProduceOutcome, version: int) -> bytes:
+    fixed = _outcome_v5(
         outcome.partition,
         outcome.error_code,
         outcome.base_offset,
         outcome.log_append_time_ms,
         outcome.log_start_offset,
     )
-    if not outcome.error_code:
-        return _outcome_flexible(*fixed, *_NO_ERRORS_FLEXIBLE)
-    parts = [_outcome_v5(*fixed), uvarint(len(outcome.record_errors) + 1)]
+    parts = [fixed, uvarint(len(outcome.record_errors) + 1)]
     for index, why in outcome.record_errors:
         parts += (_count_plain(index), b"\0" if why is None else compact_string(why), b"\0")
     parts.append(b"\0" if outcome.error_message is None else compact_string(outcome.error_message))

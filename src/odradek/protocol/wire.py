@@ -13,7 +13,7 @@ from odradek.base import limits
 from odradek.protocol.malformed import MalformedMessage
 
 Readable = bytes | memoryview
-UVARINT_SHIFT_MAX = 28  # a 32-bit value has at most five 7-bit groups
+UINT32_MAX = 0xFFFFFFFF
 
 
 def read_uvarint(data: Readable, position: int) -> tuple[int, int]:
@@ -25,34 +25,34 @@ def read_uvarint(data: Readable, position: int) -> tuple[int, int]:
 
 def finish_uvarint(data: Readable, position: int, first: int) -> tuple[int, int]:
     """The rest of a varint whose first byte announced more."""
-    value = first & 0x7F
-    shift = 7
-    while shift <= UVARINT_SHIFT_MAX:
+    second = data[position]
+    if second < 0x80:
+        return first & 0x7F | second << 7, position + 1
+    third = data[position + 1]
+    value = first & 0x7F | (second & 0x7F) << 7 | (third & 0x7F) << 14
+    position += 2
+    if third < 0x80:
+        return value, position
+    for shift in (21, 28):
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFFFFFF:
-                break
+        if byte < 0x80 and value <= UINT32_MAX:
             return value, position
-        shift += 7
     raise MalformedMessage("a varint is longer than 32 bits")
 
 
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-_SMALL = tuple(_uvarint(value) for value in range(256))
+_SMALL = tuple(bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80, value >> 7]) for value in range(256))
 
 
 def uvarint(value: int) -> bytes:
-    return _SMALL[value] if value < 256 else _uvarint(value)
+    if value < 256:
+        return _SMALL[value]
+    if value < 1 << 14:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14 & 0x7F | 0x80)) + uvarint(value >> 21)
 
 
 def skip_tagged(data: Readable, position: int, count: int) -> int:

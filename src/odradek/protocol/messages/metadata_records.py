@@ -149,3 +149,7 @@ class RegisterControllerRecord(Message, key=27, versions="0", flexible="0+"):
     zk_migration_ready: bool = boolean("0+", default=False)
     end_points: list[ControllerEndpoint] = array(ControllerEndpoint, "0+", factory=list)
     features: list[ControllerFeature] = array(ControllerFeature, "0+", factory=list)
+
+
+class ClearElrRecord(Message, key=28, versions="0", flexible="0+"):
+    topic_name: str = string("0+", default="")
