@@ -20,7 +20,8 @@ LOOK_BACK_BYTES = MIB
 
 def restore_producers(folder: Folder, snapshots: list[int], segments: list[Segment], end_offset: int) -> Producers:
     """The state at `end_offset`. Broken snapshots are removed, from `snapshots` too."""
-    producers, known_until = _newest_snapshot(folder, snapshots, end_offset)
+    # One from before the first segment says nothing about what was deleted after it.
+    producers, known_until = _newest_snapshot(folder, snapshots, segments[0].base_offset, end_offset)
     if producers.by_id:
         _look_back(producers, segments, known_until)
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
@@ -70,8 +71,8 @@ def write_snapshot(folder: Folder, producers: Producers, offset: int) -> str:
     return name
 
 
-def _newest_snapshot(folder: Folder, snapshots: list[int], end_offset: int) -> tuple[Producers, int]:
-    for offset in reversed([offset for offset in snapshots if offset <= end_offset]):
+def _newest_snapshot(folder: Folder, snapshots: list[int], start_offset: int, end_offset: int) -> tuple[Producers, int]:
+    for offset in reversed([offset for offset in snapshots if start_offset <= offset <= end_offset]):
         name = offset_name(offset, SNAPSHOT)
         try:
             return Producers.decode(folder.disk.read(folder.at(name))), offset

@@ -182,10 +182,10 @@ class _Loader:
             self.names.remove(name)
 
     def _snapshots(self, segments: list[Segment], end_offset: int) -> list[int]:
-        """Those at the start of a segment, and the newest; what lies beyond the end tells of data that is gone."""
+        """Those at the start of a segment, and the newest; what lies outside of the log tells of data that is gone."""
         starts = {segment.base_offset: None for segment in segments}
         found = offsets_by_suffix(self.names).get(SNAPSHOT, [])
-        known = [offset for offset in found if offset <= end_offset]
+        known = [offset for offset in found if segments[0].base_offset <= offset <= end_offset]
         kept = [offset for offset in known if offset in starts or offset == known[-1]]
         for offset in found:
             if offset not in kept:
