@@ -37,7 +37,7 @@ def every_version() -> list[tuple[type[Message], int]]:
 
 
 class Instances:
-    """Random messages. `tame` keeps to what the oracles can represent: known error codes, dates before the year 9999."""
+    """Random messages. `tame` keeps to what the oracles can represent: known error codes, dates in this era."""
 
     def __init__(self, seed: int, *, tame: bool = False) -> None:
         self.random = random.Random(seed)
