@@ -149,7 +149,7 @@ def test_a_sync_of_older_segments_does_not_release_what_waits():
     life.append("a")
     life.append("b")
     life.partition.synced(0, again=True)
-    assert life.partition.high_watermark == 1
+    assert (life.partition.high_watermark, life.partition.is_synced(0), life.partition.is_synced(1)) == (1, True, False)
 
 
 def test_what_a_crash_left_unsynced_is_hidden_until_it_is_synced():
@@ -213,11 +213,12 @@ def test_records_carry_the_epoch_of_the_leader_that_wrote_them():
     life = Life().lead(epoch=3)
     life.append("a")
     life.lead(epoch=5, partition_epoch=1)
+    log = life.partition.log
+    assert log.end_offset_for_epoch(5) == (5, 1)
     life.append("b")
-    epochs = life.partition.log
-    assert epochs.end_offset_for_epoch(3) == (3, 1)
-    assert epochs.end_offset_for_epoch(4) == (3, 1)
-    assert epochs.end_offset_for_epoch(5) == (5, 2)
+    assert log.end_offset_for_epoch(3) == (3, 1)
+    assert log.end_offset_for_epoch(4) == (3, 1)
+    assert log.end_offset_for_epoch(5) == (5, 2)
 
 
 def test_reading_between_the_watermarks():

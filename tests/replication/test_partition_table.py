@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import TopicPartition
+from odradek.metadata.image import BROKER_RESOURCE
+from odradek.protocol.metadata_records import ConfigRecord
 from support.data_broker import DataBroker, batch
 
 
@@ -75,6 +77,20 @@ def test_a_topics_configuration_reaches_its_logs_at_once():
             broker.configure_topic("t", "segment.bytes", None)
             assert logs[0].config.segment_bytes == 1 << 30
             assert broker.partition("u").min_isr == 1
+
+    run(scenario())
+
+
+def test_a_brokers_configuration_reaches_every_log_that_has_none_of_its_own():
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t")
+            broker.create_topic("u", segment_bytes="2000000")
+            broker.commit(
+                ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="log.segment.bytes", value="5000000")
+            )
+            assert broker.partition("t").log.config.segment_bytes == 5_000_000
+            assert broker.partition("u").log.config.segment_bytes == 2_000_000
 
     run(scenario())
 
