@@ -8,6 +8,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId, DirectoryId
 from odradek.controller.activation import activate
 from odradek.controller.brokers import Registration, register_broker, register_controller, unfence_broker
+from odradek.controller.decision import Decision
 from odradek.controller.elections import ElectionType, elect_leaders
 from odradek.controller.producer_ids import allocate_producer_ids
 from odradek.controller.topics import TopicDefaults, create_topics
@@ -20,6 +21,7 @@ from odradek.protocol.metadata_records import (
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    PartitionChangeRecord,
 )
 
 ME = Registration(
@@ -160,3 +162,32 @@ def test_a_transaction_left_open_is_aborted(cluster):
     assert activate(cluster.image, bootstrap_records()).records == ()
     left_open = replace(cluster.image, transaction=())
     assert [type(r) for r in activate(left_open, bootstrap_records()).records] == [AbortTransactionRecord]
+
+
+@pytest.mark.parametrize(
+    ("elr", "last_known", "isr", "recovering"),
+    [
+        ([1], [1], (1,), 0),  # Kafka stopped cleanly
+        ([], [1], (1,), 1),  # Kafka was killed: nobody else knows more
+        ([], [], (), 0),
+        ([2], [1], (), 0),  # broker 2 knows more
+        ([], [1, 2], (), 0),
+    ],
+)
+def test_a_broker_leads_again_what_kafka_took_from_its_isr(cluster, elr, last_known, isr, recovering):
+    create(cluster, "orders")
+    topic = cluster.image.topics["orders"]
+    emptied = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=topic.topic_id,
+        leader=-1,
+        isr=[],
+        eligible_leader_replicas=elr,
+        last_known_elr=last_known,
+    )
+    cluster.take(Decision(records=(emptied,), response=None))
+    cluster.add_broker(1, incarnation=7)
+    (partition,) = cluster.image.topics["orders"].partitions
+    assert (partition.leader, partition.isr, partition.recovery) == (1 if isr else -1, isr, recovering)
+    if isr:
+        assert (partition.elr, partition.last_known_elr) == ((), ())

@@ -10,6 +10,7 @@ from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, ConfigResource
 from odradek.protocol.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -62,6 +63,21 @@ def test_a_change_without_a_leader_keeps_the_leader_epoch():
     image, _ = after(image, PartitionChangeRecord(partition_id=0, topic_id=ORDERS, isr=[1]))
     assert image.topics["orders"].partitions[0].leader_epoch == 0
     assert image.topics["orders"].partitions[0].partition_epoch == 1
+
+
+@pytest.mark.parametrize(("named", "cleared"), [("orders", [True, False]), ("", [True, True])])
+def test_eligible_leaders_are_forgotten_for_one_topic_or_for_all(named, cleared):
+    known = [
+        PartitionChangeRecord(partition_id=0, topic_id=topic_id, eligible_leader_replicas=[2], last_known_elr=[3])
+        for topic_id in (ORDERS, INVOICES)
+    ]
+    before, _ = after(EMPTY, *topic("orders", ORDERS), *topic("invoices", INVOICES), *known)
+    image, _ = after(before, ClearElrRecord(topic_name=named))
+    partitions = [image.topics[name].partitions[0] for name in ("orders", "invoices")]
+    assert [(p.elr, p.last_known_elr) == ((), ()) for p in partitions] == cleared
+    assert [p.partition_epoch for p in partitions] == [1 + gone for gone in cleared]
+    again, _ = after(image, ClearElrRecord(topic_name="orders"))
+    assert again.topics["orders"].partitions[0].partition_epoch == partitions[0].partition_epoch
 
 
 def test_a_deleted_topic_takes_its_configs_along():

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.errors import UnusableDirectory
 from odradek.base.ids import BrokerId, uuid_text
 from odradek.metadata.bootstrap import (
     BOOTSTRAP_CHECKPOINT,
@@ -13,7 +14,7 @@ from odradek.metadata.bootstrap import (
     decode_bootstrap,
     decode_voters,
 )
-from odradek.node.format import META_PROPERTIES, DirectoryIdentity, UnusableDirectory, decode_identity, open_directory
+from odradek.node.format import META_PROPERTIES, DirectoryIdentity, decode_identity, open_directory
 from odradek.protocol.metadata_records import FeatureLevelRecord
 from odradek.quorum.voters import Endpoint
 

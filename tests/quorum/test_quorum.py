@@ -9,7 +9,13 @@ import pytest
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from odradek.base.invariants import InvariantBroken
 from odradek.protocol.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
-from odradek.quorum.election import NEVER_ELECTED, BrokenQuorumState, ElectionState, decode_election
+from odradek.quorum.election import (
+    NEVER_ELECTED,
+    BrokenQuorumState,
+    ElectionState,
+    decode_configured_voters,
+    decode_election,
+)
 from odradek.quorum.quorum import (
     AppendEpochStart,
     HighWatermarkAdvanced,
@@ -117,6 +123,16 @@ def test_quorum_state_is_kafkas_json():
     assert decode_election(election.encode()) == election
     leading = ElectionState(leader_epoch=LeaderEpoch(2), leader_id=BrokerId(1))
     assert decode_election(leading.encode()) == leading
+
+
+def test_kafkas_quorum_state_with_configured_voters_is_read():
+    data = (
+        b'{"clusterId":"","leaderId":1,"leaderEpoch":4,"votedId":-1,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
+    )
+    assert decode_election(data) == ElectionState(leader_epoch=LeaderEpoch(4), leader_id=BrokerId(1))
+    assert decode_configured_voters(data) == (1, 2)
+    assert decode_configured_voters(NEVER_ELECTED.encode()) == ()
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"data_version":0}', b"\xff", b'{"data_version":1}'])

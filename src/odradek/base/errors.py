@@ -158,3 +158,7 @@ class KafkaError(Exception):
         super().__init__(message or code.name)
         self.code = code
         self.message = message[: limits.error_message_chars_max]
+
+
+class UnusableDirectory(Exception):
+    """Why the node does not start on this data directory. Nothing in it was changed."""

@@ -19,7 +19,7 @@ from odradek.cli.cluster import key_value
 @click.option("-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A broker config by Kafka's name.")
 def command(data: Path | None, memory: bool, host: str, port: int, settings: tuple[str, ...]) -> None:
     """Run a broker until Ctrl-C or SIGTERM."""
-    from odradek.base.errors import KafkaError
+    from odradek.base.errors import KafkaError, UnusableDirectory
     from odradek.node.process import NodeFailed, run_in_foreground
 
     if memory and data is not None:
@@ -28,5 +28,5 @@ def command(data: Path | None, memory: bool, host: str, port: int, settings: tup
     directory = None if memory else (data or Path(".odradek"))
     try:
         run_in_foreground(directory, host, port, overrides, announce=click.echo)
-    except (KafkaError, NodeFailed, OSError) as refused:
+    except (KafkaError, NodeFailed, UnusableDirectory, OSError) as refused:
         raise click.ClickException(str(refused)) from refused

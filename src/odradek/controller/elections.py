@@ -13,6 +13,9 @@ from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.protocol.messages.p43_elect_leaders import PartitionResult, ReplicaElectionResult, TopicPartitions
 from odradek.protocol.metadata_records import PartitionChangeRecord
 
+# Elected although records may be missing.
+RECOVERING = 1
+
 
 class ElectionType(IntEnum):
     PREFERRED = 0
@@ -87,7 +90,7 @@ def _elect_unclean(
         topic_id=topic.topic_id,
         leader=alive[0],
         isr=[alive[0]],
-        leader_recovery_state=1,
+        leader_recovery_state=RECOVERING,
     )
     return record, f"elected {alive[0]} for {name}, uncleanly: no replica in sync is alive, records may be lost"
 
@@ -112,14 +115,28 @@ def without_broker(image: ClusterImage, broker_id: BrokerId) -> list[PartitionCh
 
 
 def with_broker(image: ClusterImage, broker_id: BrokerId) -> list[PartitionChangeRecord]:
-    """The broker may lead again: it takes the partitions that have no leader and whose ISR it is in."""
+    """The broker may lead again: it takes the partitions that have no leader and of which nobody knows more."""
     invariant(broker_id in image.brokers, f"broker {broker_id} is not registered")
     return [
-        PartitionChangeRecord(partition_id=partition.index, topic_id=topic.topic_id, leader=broker_id)
+        record
         for topic in image.topics.values()
         for partition in topic.partitions
-        if partition.leader == NO_BROKER and broker_id in partition.isr
+        if partition.leader == NO_BROKER and (record := _led_again_by(broker_id, topic, partition))
     ]
+
+
+def _led_again_by(broker_id: BrokerId, topic: TopicImage, partition: PartitionImage) -> PartitionChangeRecord | None:
+    record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic.topic_id, leader=broker_id)
+    if broker_id in partition.isr:
+        return record
+    # Kafka, with eligible leaders (KIP-966), empties the ISR when its last member stops.
+    record.isr, record.eligible_leader_replicas, record.last_known_elr = [broker_id], [], []
+    if broker_id in partition.elr:
+        return record
+    if not partition.isr and not partition.elr and partition.last_known_elr == (broker_id,):
+        record.leader_recovery_state = RECOVERING
+        return record
+    return None
 
 
 def _may_lead(image: ClusterImage, partition: PartitionImage, broker_id: BrokerId) -> bool:

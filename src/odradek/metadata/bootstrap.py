@@ -5,6 +5,7 @@ Two checkpoints in the format of metadata snapshots, as Kafka's storage tool wri
 
 from __future__ import annotations
 
+from odradek.base.errors import UnusableDirectory
 from odradek.metadata.batches import control_batch, metadata_batch, read_batches
 from odradek.protocol.control_records import (
     KRaftVersionRecord,
@@ -21,7 +22,7 @@ VOTERS_CHECKPOINT = f"{METADATA_LOG_DIRECTORY}/00000000000000000000-0000000000.c
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
 
-class BrokenCheckpoint(Exception):
+class BrokenCheckpoint(UnusableDirectory):
     """A checkpoint does not hold what a formatted directory needs."""
 
 

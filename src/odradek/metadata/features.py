@@ -1,7 +1,7 @@
 """The features of the cluster and the levels this version of Odradek speaks.
 
-`metadata.version` 25 is Kafka's 4.0-IV3: every Kafka 4 tool reads what we write. A feature that is not here
-(consumer groups of KIP-848, transactions, share groups) is not finalised until it exists, since clients act on it.
+A new cluster gets `metadata.version` 25, Kafka's 4.0-IV3: every Kafka 4 reads what we write. A directory that Kafka
+wrote may be at any level up to 30, its 4.3-IV0: the records are the same, with fields added that say nothing here.
 """
 
 from __future__ import annotations
@@ -21,12 +21,23 @@ from odradek.protocol.schema import Message
 METADATA_VERSION = "metadata.version"
 METADATA_VERSION_LEVEL = 25
 
-SUPPORTED_FEATURES: Mapping[str, FeatureRange] = {
-    METADATA_VERSION: FeatureRange(METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
+# What clients are told, since they act on it.
+OFFERED_FEATURES: Mapping[str, FeatureRange] = {
+    METADATA_VERSION: FeatureRange(METADATA_VERSION_LEVEL, 30),
     "kraft.version": FeatureRange(1, 1),
 }
+# Kafka finalises all of these in a new directory. What they stand for is not offered (eligible leaders are honoured
+# where they are recorded), but nothing that is written depends on them, so such a directory can be opened.
+SUPPORTED_FEATURES: Mapping[str, FeatureRange] = {
+    **OFFERED_FEATURES,
+    "eligible.leader.replicas.version": FeatureRange(0, 1),
+    "group.version": FeatureRange(0, 1),
+    "share.version": FeatureRange(0, 1),
+    "streams.version": FeatureRange(0, 1),
+    "transaction.version": FeatureRange(0, 2),
+}
 
-# The version of each record at this metadata.version; those not here are at version 0.
+# The version of each record at the lowest metadata.version; those not here are at version 0.
 _RECORD_VERSIONS: Mapping[type[Message], int] = {
     RegisterBrokerRecord: 3,
     BrokerRegistrationChangeRecord: 2,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek.base.ids import Offset, TopicId, TopicPartition
+from odradek.base.errors import UnusableDirectory
+from odradek.base.ids import ZERO_UUID, DirectoryId, Offset, TopicId, TopicPartition
 from odradek.base.invariants import InvariantBroken
 from odradek.base.limits import metadata_batch_bytes_max
 from odradek.base.ports import Disk
@@ -18,15 +19,25 @@ from odradek.metadata.bootstrap import (
     BOOTSTRAP_CHECKPOINT,
     METADATA_LOG_DIRECTORY,
     VOTERS_CHECKPOINT,
+    BrokenCheckpoint,
     decode_bootstrap,
     decode_voters,
 )
-from odradek.metadata.image import ClusterImage
+from odradek.metadata.features import SUPPORTED_FEATURES
+from odradek.metadata.image import ClusterImage, FeatureRange
 from odradek.protocol.control_records import VotersRecord
+from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
-from odradek.quorum.election import NEVER_ELECTED, QUORUM_STATE_FILE, ElectionState, decode_election
-from odradek.quorum.voters import VoterSet, voters_from_record
+from odradek.quorum.election import (
+    NEVER_ELECTED,
+    QUORUM_STATE_FILE,
+    ElectionState,
+    decode_configured_voters,
+    decode_election,
+)
+from odradek.quorum.voters import Voter, VoterKey, VoterSet, voters_from_record
 
+TRANSACTION_TOPIC = "__transaction_state"
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
 _READ_BYTES = 1 << 20
@@ -40,8 +51,12 @@ METADATA_LOG_CONFIG = LogConfig(
 )
 
 
-class MissingBeginning(Exception):
+class MissingBeginning(UnusableDirectory):
     """The log does not begin at offset 0, and this version of Odradek cannot start from a metadata snapshot."""
+
+
+class UnknownPast(UnusableDirectory):
+    """Kafka did something in this directory that this version of Odradek does not understand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +71,16 @@ class LoadedMetadata:
     bootstrap: tuple[Message, ...]
 
 
-def load_metadata(disk: Disk, empty: ClusterImage, wall_ms: int) -> LoadedMetadata:
+def load_metadata(disk: Disk, empty: ClusterImage, own: Voter, wall_ms: int) -> LoadedMetadata:
     """Slow. Opens and recovers the log of a formatted directory and replays all of it on `empty`."""
     log = _open(disk, wall_ms)
     image, voters = _replay(log, empty)
-    first_voters = decode_voters(disk.read(VOTERS_CHECKPOINT))
+    _check_understood(image)
     return LoadedMetadata(
         log=log,
         image=image,
         election=_read_election(disk),
-        voters=voters or first_voters,
+        voters=voters or _first_voters(disk, own),
         voters_in_log=voters is not None,
         bootstrap=decode_bootstrap(disk.read(BOOTSTRAP_CHECKPOINT)),
     )
@@ -89,6 +104,18 @@ def _read_election(disk: Disk) -> ElectionState:
     return decode_election(disk.read(path)) if disk.exists(path) else NEVER_ELECTED
 
 
+def _first_voters(disk: Disk, own: Voter) -> VoterSet:
+    if disk.exists(VOTERS_CHECKPOINT):
+        return decode_voters(disk.read(VOTERS_CHECKPOINT))
+    # Kafka's voters may be named in its configuration alone. If that is this node, its name comes into the log now.
+    path = f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}"
+    named = decode_configured_voters(disk.read(path)) if disk.exists(path) else ()
+    if not named:
+        raise BrokenCheckpoint("nothing says who votes: format the directory again")
+    nowhere = DirectoryId(ZERO_UUID)
+    return VoterSet(tuple(own if own.key.voter_id == n else Voter(key=VoterKey(n, nowhere)) for n in named))
+
+
 def _replay(log: Log, image: ClusterImage) -> tuple[ClusterImage, VoterSet | None]:
     if log.log_start_offset > 0:
         raise MissingBeginning(f"the metadata log begins at offset {log.log_start_offset}")
@@ -96,7 +123,11 @@ def _replay(log: Log, image: ClusterImage) -> tuple[ClusterImage, VoterSet | Non
     while image.offset + 1 < log.log_end_offset:
         data = _read(log, Offset(image.offset + 1))
         records: list[Message] = []
-        for batch in read_batches(data):
+        try:
+            batches = list(read_batches(data))
+        except MalformedMessage as unknown:
+            raise UnknownPast(f"the metadata log is not understood after offset {image.offset}: {unknown}") from unknown
+        for batch in batches:
             records += batch.records
             for control in batch.control:
                 if isinstance(control, VotersRecord):
@@ -104,6 +135,20 @@ def _replay(log: Log, image: ClusterImage) -> tuple[ClusterImage, VoterSet | Non
         # One replay for the whole stretch: replaying batch by batch would copy a shard for each.
         image, _ = image.replay(records, batch.last_offset, batch.leader_epoch)
     return image, voters
+
+
+def _check_understood(image: ClusterImage) -> None:
+    """Before anything is written."""
+    for name, level in image.features.items():
+        supported = SUPPORTED_FEATURES.get(name, FeatureRange(0, 0))
+        if not supported.min_level <= level <= supported.max_level:
+            raise UnknownPast(
+                f"{name} is at level {level}; this node knows {supported.min_level} to {supported.max_level}"
+            )
+    if TRANSACTION_TOPIC in image.topics:
+        raise UnknownPast(
+            f"there is a topic {TRANSACTION_TOPIC}: records of aborted transactions would be shown as committed"
+        )
 
 
 def _read(log: Log, offset: Offset) -> bytes:

@@ -198,6 +198,15 @@ class _Commit:
             recovery=was.recovery if record.leader_recovery_state < 0 else record.leader_recovery_state,
         )
 
+    def clear_elr(self, record: kinds.ClearElrRecord) -> None:
+        """Of one topic, or of all when it names none."""
+        names = [record.topic_name] if record.topic_name else [*self._image.topics, *self._names]
+        for topic_id in dict.fromkeys(map(self._topic_id_of, names)):
+            if topic_id is not None:
+                for partition in list(self._draft(topic_id).partitions.values()):
+                    if partition.elr or partition.last_known_elr:
+                        self.partition_change(_without_elr(topic_id, partition.index))
+
     def remove_topic(self, record: kinds.RemoveTopicRecord) -> None:
         draft = self._draft(record.topic_id)
         del self._drafts[record.topic_id]
@@ -293,6 +302,12 @@ class _Commit:
     def no_op(self, _: Message) -> None: ...
 
 
+def _without_elr(topic_id: TopicId, index: int) -> kinds.PartitionChangeRecord:
+    return kinds.PartitionChangeRecord(
+        topic_id=topic_id, partition_id=index, eligible_leader_replicas=[], last_known_elr=[]
+    )
+
+
 def _brokers(ids: Sequence[int]) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, ids))
 
@@ -318,6 +333,7 @@ _APPLY: dict[type[Message], Callable[[_Commit, Any], None]] = {
     kinds.PartitionRecord: _Commit.partition,
     kinds.PartitionChangeRecord: _Commit.partition_change,
     kinds.RemoveTopicRecord: _Commit.remove_topic,
+    kinds.ClearElrRecord: _Commit.clear_elr,
     kinds.ConfigRecord: _Commit.config,
     kinds.FeatureLevelRecord: _Commit.feature_level,
     kinds.ProducerIdsRecord: _Commit.producer_ids,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odradek.base.errors import UnusableDirectory
 from odradek.base.ids import BrokerId, DirectoryId, random_uuid, uuid_from_text, uuid_text
 from odradek.base.ports import Clock, Disk, Rng
 from odradek.metadata.bootstrap import (
@@ -22,10 +23,6 @@ from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet
 
 META_PROPERTIES = "meta.properties"
 _VERSION = "1"
-
-
-class UnusableDirectory(Exception):
-    """The directory belongs to another node or cluster, or holds data without saying whose. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
+from odradek.base.errors import UnusableDirectory
 from odradek.base.ids import NO_BROKER, ZERO_UUID, BrokerId, DirectoryId, LeaderEpoch, uuid_from_text, uuid_text
 from odradek.quorum.voters import VoterKey
 
 DATA_VERSION = 1
+# As Kafka writes it while the voters are named in the configuration.
+CONFIGURED_VOTERS_VERSION = 0
 QUORUM_STATE_FILE = "quorum-state"
 
 
-class BrokenQuorumState(Exception):
+class BrokenQuorumState(UnusableDirectory):
     """`quorum-state` cannot be read. Guessing an epoch could make two leaders, so the node does not start."""
 
 
@@ -45,17 +49,38 @@ NEVER_ELECTED = ElectionState(leader_epoch=LeaderEpoch(0))
 
 
 def decode_election(data: bytes) -> ElectionState:
+    fields = _fields(data)
     try:
-        fields = json.loads(data)
-        version = fields["data_version"]
-        if version != DATA_VERSION:
-            raise BrokenQuorumState(f"quorum-state has data_version {version}; {DATA_VERSION} is the one understood")
         voted_id = BrokerId(fields["votedId"])
-        directory_id = DirectoryId(uuid_from_text(fields["votedDirectoryId"]))
+        directory = fields["votedDirectoryId"] if fields["data_version"] == DATA_VERSION else uuid_text(ZERO_UUID)
         return ElectionState(
             leader_epoch=LeaderEpoch(fields["leaderEpoch"]),
             leader_id=BrokerId(fields["leaderId"]),
-            voted=None if voted_id == NO_BROKER else VoterKey(voted_id, directory_id),
+            voted=None if voted_id == NO_BROKER else VoterKey(voted_id, DirectoryId(uuid_from_text(directory))),
         )
     except (ValueError, KeyError, TypeError) as broken:
-        raise BrokenQuorumState(f"quorum-state is not what Odradek or Kafka writes: {data[:200]!r}") from broken
+        raise _broken(data) from broken
+
+
+def decode_configured_voters(data: bytes) -> tuple[BrokerId, ...]:
+    """Of a quorum whose voters are named in its configuration (kraft.version 0): nothing else on disk names them."""
+    fields = _fields(data)
+    try:
+        return tuple(BrokerId(voter["voterId"]) for voter in fields.get("currentVoters", ()))
+    except (KeyError, TypeError) as broken:
+        raise _broken(data) from broken
+
+
+def _fields(data: bytes) -> dict[str, Any]:
+    try:
+        fields: dict[str, Any] = json.loads(data)
+        version = fields["data_version"]
+    except (ValueError, KeyError, TypeError) as broken:
+        raise _broken(data) from broken
+    if version not in (CONFIGURED_VOTERS_VERSION, DATA_VERSION):
+        raise BrokenQuorumState(f"quorum-state has data_version {version}; {DATA_VERSION} is the newest understood")
+    return fields
+
+
+def _broken(data: bytes) -> BrokenQuorumState:
+    return BrokenQuorumState(f"quorum-state is not what Odradek or Kafka writes: {data[:200]!r}")

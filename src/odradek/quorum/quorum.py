@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from odradek.base.errors import UnusableDirectory
 from odradek.base.ids import LeaderEpoch, Offset
 from odradek.base.invariants import invariant
 from odradek.protocol.control_records import (
@@ -17,7 +18,7 @@ from odradek.quorum.election import ElectionState
 from odradek.quorum.voters import KRAFT_VERSION, Voter, VoterKey, VoterSet
 
 
-class QuorumOfSeveral(Exception):
+class QuorumOfSeveral(UnusableDirectory):
     """The voter set names other nodes. Votes over the wire do not exist yet, so no leader could be elected."""
 
 

@@ -59,6 +59,7 @@ class ActiveController:
         self._disk = disk
         self._clock = clock
         self._spawner = spawner
+        self._voter = voter
         self._quorum = Quorum(voter)
         self._log: Log
         # What is committed. Empty until `start` returns.
@@ -80,7 +81,7 @@ class ActiveController:
 
     async def start(self) -> None:
         """Load the log, lead the next epoch, write what a new leader owes the log; returns once that is committed."""
-        loaded = await self._spawner.blocking(load_metadata, self._disk, self.image, self._clock.wall_ms())
+        loaded = await self._spawner.blocking(load_metadata, self._disk, self.image, self._voter, self._clock.wall_ms())
         self._log = loaded.log
         self._speculative = loaded.image
         started = Started(

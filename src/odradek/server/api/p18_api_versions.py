@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 
 from odradek.base.errors import ErrorCode
+from odradek.metadata.features import OFFERED_FEATURES
 from odradek.protocol.messages.p18_api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -40,7 +41,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in sorted(image.features.items())
-            if level > 0
+            if name in OFFERED_FEATURES and level > 0
         ],
     )
 
@@ -79,7 +80,7 @@ def _supported_features(broker: Broker, *, from_level_0: bool) -> list[Supported
     return [
         SupportedFeatureKey(name=name, min_version=levels.min_level, max_version=levels.max_level)
         for name, levels in sorted(registration.features.items())
-        if from_level_0 or levels.min_level > 0
+        if name in OFFERED_FEATURES and (from_level_0 or levels.min_level > 0)
     ]
 
 
