@@ -13,6 +13,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, cast
 
+from odradek.base.limits import KIB
 from odradek.base.ports import Link, Region
 from odradek.server.frames import PartialFrame
 from odradek.server.request import Parts
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 _length_at = Struct(">i").unpack_from
 
+# Replies of one read leave together, unless they are large.
+FLUSH_BYTES = 64 * KIB
 # Why a connection reads nothing more for now, as bits.
 PARKED, UNSENT, ENDING, EARLY = 1, 2, 4, 8
 
@@ -54,6 +57,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_listener",
         "_lost",
         "_out",
+        "_out_file_bytes",
         "_prefix",
         "_reading",
         "_replies",
@@ -80,6 +84,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         # The parked request behind which nothing may be read.
         self._blocker: Slot | None = None
         self._out: Parts = []
+        self._out_file_bytes = 0
         self._in_turn = False
         self._stopped = 0 if listener.serving else EARLY
         self._reading = True
@@ -235,13 +240,16 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         self._out += parts
         if len(parts) > 1:
-            # A fetch with data: let the limit on unsent bytes see it before the next request is handled.
-            self._flush()
+            self._out_file_bytes += sum(map(_file_bytes, parts))
+            if self._out_file_bytes >= FLUSH_BYTES:
+                # Let the limit on unsent bytes see it before the next request is handled.
+                self._flush()
 
     # Replies
 
     def _flush(self) -> None:
         out, self._out = self._out, []
+        self._out_file_bytes = 0
         if self._lost:
             _release(out)
             return
@@ -280,6 +288,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         elif not self._reading and not self._stopped:
             self._reading = True
             self._transport.resume_reading()
+
+
+def _file_bytes(part: bytes | bytearray | Region) -> int:
+    return part.length if isinstance(part, Region) else 0
 
 
 def _release(parts: Parts) -> None:
