@@ -8,22 +8,11 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import subprocess
 from pathlib import Path
 
-from native import OUT
+from kafka_jars import jars
 from servers import DELETE_SOON, Server, free_port
-
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>bench</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-  </dependencies>
-</project>
-"""
-NEWEST = "[4.0,5.0)"
 
 PROPERTIES = """
 process.roles=broker,controller
@@ -62,24 +51,6 @@ JVM = (
     "-XX:MaxInlineLevel=15",
     "-Djava.awt.headless=true",
 )
-
-
-def jars() -> Path:
-    """Downloaded once, into bench/out."""
-    libraries = OUT / "kafka" / "libs"
-    if not any(libraries.glob("kafka_2.13-*.jar")):
-        libraries.mkdir(parents=True, exist_ok=True)
-        pom = OUT / "kafka" / "pom.xml"
-        pom.write_text(POM.format(version=os.environ.get("KAFKA_VERSION", NEWEST)))
-        print("fetching Apache Kafka with Maven (once)", flush=True)
-        copy = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
-        subprocess.run(copy, check=True, timeout=900)
-    return libraries
-
-
-def version() -> str:
-    found = re.search(r"kafka_2\.13-(.+)\.jar", next(jars().glob("kafka_2.13-*.jar")).name)
-    return found[1] if found else "unknown"
 
 
 class ApacheKafka(Server):

@@ -10,7 +10,7 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-import apache_kafka
+import kafka_jars
 
 
 def conditions() -> dict[str, str]:
@@ -22,7 +22,7 @@ def conditions() -> dict[str, str]:
         "machine": f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, "
         f"{int(memory[1]) / 1e6 if memory else 0:.0f} GB, Linux {platform.release()}",
         "python": platform.python_version() + (" with uvloop" if importlib.util.find_spec("uvloop") else ""),
-        "kafka": apache_kafka.version(),
+        "kafka": kafka_jars.version(),
         "java": java_version(),
     }
 

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import report
-from apache_kafka import ApacheKafka, jars
+from apache_kafka import ApacheKafka
 from conditions import conditions
+from kafka_jars import jars
 from measure import QuietMoments, Report, RowRun, start_to_first_acknowledged_s, warm_up
 from native import OUT, compiled
 from rows import ROWS, Row
