@@ -44,13 +44,13 @@ class Found:
 
 
 class Fetch:
-    __slots__ = ("_committed_only", "_max_bytes", "_min_bytes", "_plan", "ctx")
+    __slots__ = ("_committed_only", "_max_bytes", "_plan", "ctx", "min_bytes")
 
     def __init__(self, ctx: RequestContext, request: FetchRequest, plan: FetchPlan) -> None:
         self.ctx = ctx
         self._plan = plan
         self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
-        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed_only = request.isolation_level == READ_COMMITTED
 
     def read(self) -> Found:
@@ -72,10 +72,7 @@ class Fetch:
         return found
 
     def enough(self, found: Found) -> bool:
-        return found.failed or found.bytes >= self._min_bytes
-
-    def enough_bytes(self, readable_bytes: int) -> bool:
-        return readable_bytes >= self._min_bytes
+        return found.failed or found.bytes >= self.min_bytes
 
     def readable_bytes(self, wanted: Wanted) -> int | None:
         """How much one partition alone could give; None when it has an error to report."""
@@ -155,22 +152,33 @@ class ParkedFetch:
 
     def answer(self) -> None:
         """With whatever there is."""
-        self._stop_waiting()
-        self._slot.fill(self._fetch.reply(self._fetch.read()))
+        self._answer_with(self._fetch.read())
 
     def _look(self) -> None:
         self._look_due = False
-        if not self._wanted:
+        if not self._wanted or not self._may_be_enough():
             return
+        found = self._fetch.read()
+        if self._fetch.enough(found):
+            self._answer_with(found)
+        else:
+            found.release()
+
+    def _may_be_enough(self) -> bool:
+        """Reads only the partitions that moved, where reading all would mean many."""
         moved, self._moved = self._moved, {}
+        if len(self._wanted) == 1 or self._fetch.min_bytes <= 1:
+            return True
         for partition in moved:
             size = self._fetch.readable_bytes(self._wanted[partition])
             if size is None:
-                self.answer()
-                return
+                return True
             self._sizes[partition] = size
-        if self._fetch.enough_bytes(sum(self._sizes.values())):
-            self.answer()
+        return sum(self._sizes.values()) >= self._fetch.min_bytes
+
+    def _answer_with(self, found: Found) -> None:
+        self._stop_waiting()
+        self._slot.fill(self._fetch.reply(found))
 
     def _stop_waiting(self) -> None:
         self._deadline.cancel()
