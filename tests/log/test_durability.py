@@ -65,7 +65,9 @@ class WatchedFile:
 
 @pytest.fixture
 def watched(make_partition):
-    return make_partition(WatchedDisk())
+    partition = make_partition(WatchedDisk())
+    partition.disk.synced.clear()
+    return partition
 
 
 def synced(partition):
@@ -80,9 +82,9 @@ def test_the_first_sync_covers_the_names_too(watched):
     assert synced(watched) == [
         "0000.log",
         "orders-0/partition.metadata",
-        "orders-0/leader-epoch-checkpoint",
         "orders-0/",
         "/",
+        "orders-0/leader-epoch-checkpoint",
     ]
     assert watched.log.recovery_point == 1
     watched.append(b"b")

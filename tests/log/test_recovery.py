@@ -130,6 +130,26 @@ def test_a_lost_segment_file(many_segments):
     assert not partition.disk.exists("orders-0/00000000000000000006.index")
 
 
+def test_a_lost_beginning_of_a_log_that_was_never_synced(many_segments):
+    partition = many_segments
+    partition.disk.remove("orders-0/00000000000000000000.log")
+    partition.crash()
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 0)
+    assert partition.append(b"x").base_offset == 0
+
+
+def test_a_lost_checkpoint_does_not_make_retention_look_like_a_lost_beginning(many_segments):
+    partition = many_segments
+    partition.configure(retention_bytes=2000)
+    partition.log.sync()
+    deleted = partition.log.delete_expired(partition.wall_ms, 12)
+    partition.logs.retire(deleted)
+    partition.disk.remove("log-start-offset-checkpoint")
+    partition.crash()
+    assert partition.log.log_start_offset == 2 * len(deleted) > 0
+    assert partition.log.log_end_offset == 12
+
+
 def test_only_what_was_not_synced_is_read(many_segments, monkeypatch):
     partition = many_segments
     work = partition.log.begin_sync_of_rolled()

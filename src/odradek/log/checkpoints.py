@@ -28,7 +28,8 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
-    return dict(_decode(content, _offset_line))
+    """Kafka creates these files empty."""
+    return dict(_decode(content, _offset_line)) if content else {}
 
 
 def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:

@@ -6,6 +6,7 @@ say at that moment.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +62,8 @@ class LogDirectory:
         if marker is not None:
             self.stopped_cleanly, self.previous_broker_epoch = True, marker
             safeguards.forgets_clean_stop_before_loading(self._disk, CLEAN_SHUTDOWN)
+        # A killed process may have left names in memory only: first they last, then this one acts on what they say.
+        safeguards.sync_names(self._disk, "")
         recovery_points = read_checkpoint(self._disk, RECOVERY_POINTS, decode_offsets) or {}
         log_starts = read_checkpoint(self._disk, LOG_STARTS, decode_offsets) or {}
         self.high_watermarks = read_checkpoint(self._disk, HIGH_WATERMARKS, decode_offsets) or {}
@@ -141,6 +144,9 @@ class LogDirectory:
     def retire(self, deleted: Sequence[DeletedSegment]) -> None:
         """Slow. The first of the two steps in which expired segments leave the disk; then `DeletedSegment.remove`."""
         if deleted:
+            for directory in dict.fromkeys(segment.folder.path for segment in deleted):
+                with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
+                    safeguards.sync_names(self._disk, directory)  # what stays is the beginning now
             self._write_log_starts()
             for segment in deleted:
                 segment.rename()

@@ -49,10 +49,11 @@ class SyncWork:
         try:
             for file in self._files:
                 safeguards.sync_file(file)
-            if self._epochs is not None:
-                safeguards.sync_leader_epochs(self._folder.disk, self._folder.at(LEADER_EPOCHS), self._epochs)
             for directory in self._directories:
                 safeguards.sync_names(self._folder.disk, directory)
+            # Last: where there are epochs, recovery takes the names of the segments for durable.
+            if self._epochs is not None:
+                safeguards.sync_leader_epochs(self._folder.disk, self._folder.at(LEADER_EPOCHS), self._epochs)
         except OSError as broken:
             self.error = broken
         finally:
@@ -120,7 +121,8 @@ class Durability:
                 if not segment.grows:
                     work.add(*segment.index_files())
         for name in self._unsynced_names:
-            work.add_name(name)
+            if self._folder.exists(name):  # a snapshot that proved broken is gone
+                work.add_name(name)
         self._unsynced_names = []
         if epochs.changed:
             work.add_epochs(epochs)

@@ -161,7 +161,9 @@ class _Loader:
         segments = [self._open(base) for base in bases]
         # Retention makes the log start durable before it takes files away: this may have been half done.
         below = sum(1 for base in bases[1:] if base <= self.log_start)
-        self._drop(segments[:below])
+        if below:
+            safeguards.sync_names(self.folder.disk, self.folder.path)  # what stays is the beginning now
+            self._drop(segments[:below])
         return segments[below:]
 
     def _open(self, base: int) -> Segment:
@@ -220,6 +222,10 @@ class _Loader:
 
     def _recover(self, segments: list[Segment], epochs: LeaderEpochs) -> tuple[list[Segment], int]:
         """What is left of the segments, and the offset where they end."""
+        if segments and self._lacks_its_beginning(segments[0]) and safeguards.drops_what_follows_a_hole():
+            story.warning("%s: nothing before %d, dropping the rest", self.folder.path, segments[0].base_offset)
+            self._drop(segments)
+            return [], self.log_start
         after = [index for index, segment in enumerate(segments) if segment.base_offset > self.opening.recovery_point]
         first = max(0, (after[0] if after else len(segments)) - 1)
         end_offset = segments[first].base_offset if segments else self.log_start
@@ -239,6 +245,14 @@ class _Loader:
                 segments[index - 1].seal()
             end_offset = self._recover_segment(segment, epochs)
         return segments, end_offset
+
+    def _lacks_its_beginning(self, first: Segment) -> bool:
+        """Nothing was ever synced, and a power cut took the name of the first segment but not those of later ones.
+
+        A sync leaves epochs and, in time, a recovery point; retention leaves a log start.
+        """
+        never_synced = self.opening.recovery_point == 0 and LEADER_EPOCHS not in self.names
+        return never_synced and first.base_offset > self.log_start
 
     def _recover_segment(self, segment: Segment, epochs: LeaderEpochs) -> int:
         indexes = ActiveIndexes(segment.base_offset, self.config.index_interval_bytes)
