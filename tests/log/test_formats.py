@@ -44,9 +44,11 @@ def test_clean_shutdown_marker():
     assert decode_clean_shutdown(b"") == -1
 
 
-@pytest.mark.parametrize(
-    "broken", [b"", b"0", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na b c\n", b"\xff\xfe"]
-)
+def test_an_empty_offset_checkpoint_is_one_without_entries():
+    assert decode_offsets(b"") == {}
+
+
+@pytest.mark.parametrize("broken", [b"0", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na b c\n", b"\xff\xfe"])
 def test_a_broken_checkpoint_counts_as_none(partition, broken):
     partition.disk.replace("checkpoint", broken)
     assert read_checkpoint(partition.disk, "checkpoint", decode_offsets) is None
