@@ -254,6 +254,10 @@ class GroupCoordination:
                 if led.engine.is_closed():
                     return
             offset = led.engine.written_up_to
+        # Before that, what groups committed before a crash would not show: to them as if it had never been.
+        await _until_committed(led.partition, end - 1)
+        if led.engine.is_closed():
+            return
         self._perform(led, led.engine.finish_loading(self._now()))
         log.info("coordinates %d groups of %s", len(led.engine.state.groups), led.partition)
 
@@ -324,3 +328,11 @@ def positive_java_hash(text: str) -> int:
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & 0xFFFFFFFF
     return code if code < 2**31 else (2**32 - code) % 2**31
+
+
+async def _until_committed(partition: Partition, offset: int) -> None:
+    outcome: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    partition.when_committed(offset, lambda error: None if outcome.done() else outcome.set_result(error))
+    error = await outcome
+    if error:
+        raise KafkaError(error)
