@@ -114,38 +114,44 @@ def test_records_round_trip():
     assert batch.records() == [(40, b""), (41, b"x" * 300)]
 
 
-def _recover(before, synced, after, *, power_cut):
+def _recover(before, synced_to, after, *, power_cut):
     watch = RecoveryWatch()
-    watch.stopping({_log_name(0): before}, {_log_name(0): synced}, power_cut=power_cut)
+    watch.stopping({_log_name(0): before}, {"orders-0": synced_to}, power_cut=power_cut)
     watch.serving({_log_name(0): after}, {})
 
 
 def test_a_power_cut_may_take_only_what_was_not_synced():
-    _recover(ONE + TWO, ONE, ONE, power_cut=True)
-    _recover(ONE + TWO, ONE, ONE + TWO, power_cut=True)
+    _recover(ONE + TWO, 1, ONE, power_cut=True)
+    _recover(ONE + TWO, 1, ONE + TWO, power_cut=True)
     with pytest.raises(Violation, match=r"^L2 .* was safe"):
-        _recover(ONE + TWO, ONE + TWO, ONE, power_cut=True)
+        _recover(ONE + TWO, 3, ONE, power_cut=True)
+    with pytest.raises(Violation, match=r"^L2 .* was safe"):
+        _recover(ONE + TWO, 1, b"", power_cut=True)
 
 
 def test_a_kill_may_take_nothing():
     with pytest.raises(Violation, match=r"^L2 .* was safe"):
-        _recover(ONE + TWO, ONE, ONE, power_cut=False)
+        _recover(ONE + TWO, 1, ONE, power_cut=False)
 
 
 def test_recovery_invents_nothing():
     with pytest.raises(Violation, match=r"^L2 .* ever written"):
-        _recover(ONE, ONE, ONE + TWO, power_cut=True)
+        _recover(ONE, 1, ONE + TWO, power_cut=True)
     with pytest.raises(Violation, match=r"^L2 .* another batch"):
-        _recover(ONE + TWO, ONE, ONE + _batch(1, b"x", b"y"), power_cut=True)
+        _recover(ONE + TWO, 1, ONE + _batch(1, b"x", b"y"), power_cut=True)
+    watch = RecoveryWatch()
+    watch.stopping({_log_name(0): ONE, _log_name(1): TWO}, {}, power_cut=True)
+    with pytest.raises(Violation, match=r"^L2 .* hole"):
+        watch.serving({_log_name(1): TWO}, {})
 
 
 def test_a_second_stop_during_recovery_counts_as_well():
     watch = RecoveryWatch()
-    watch.stopping({_log_name(0): ONE + TWO}, {_log_name(0): ONE}, power_cut=False)
-    watch.stopping({_log_name(0): ONE + TWO}, {_log_name(0): ONE + TWO}, power_cut=True)
+    watch.stopping({_log_name(0): ONE + TWO}, {"orders-0": 1}, power_cut=False)
+    watch.stopping({_log_name(0): ONE + TWO}, {}, power_cut=True)
     watch.serving({_log_name(0): ONE}, {})
-    watch.stopping({_log_name(0): ONE + TWO}, {_log_name(0): ONE + TWO}, power_cut=True)
-    watch.stopping({_log_name(0): b""}, {_log_name(0): b""}, power_cut=False)
+    watch.stopping({_log_name(0): ONE + TWO}, None, power_cut=True)
+    watch.stopping({_log_name(0): b""}, {}, power_cut=False)
     with pytest.raises(Violation, match=r"^L2"):
         watch.serving({_log_name(0): ONE}, {})
 

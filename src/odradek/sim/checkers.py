@@ -24,18 +24,19 @@ class RecoveryWatch:
     """
 
     before: dict[str, StoredLog] = field(default_factory=dict)
+    # What was promised to survive a power cut.
     synced: dict[str, StoredLog] = field(default_factory=dict)
     power_was_cut: bool = False
     served: bool = True
 
-    def stopping(self, files: dict[str, bytes], synced_files: dict[str, bytes], *, power_cut: bool) -> None:
+    def stopping(self, files: dict[str, bytes], synced_to: Mapping[str, int] | None, *, power_cut: bool) -> None:
+        """`synced_to` by directory, None for all of everything."""
         if self.served:
             self.before = stored_logs(files)
-            self.synced = stored_logs(synced_files)
+            self.synced = self.before if synced_to is None else _up_to(self.before, synced_to)
             self.power_was_cut = power_cut
             self.served = False
         else:
-            # What is durable by now may be so by luck, without anybody having asked for it.
             self.power_was_cut |= power_cut
 
     def serving(self, files: dict[str, bytes], forgiven: Mapping[str, bool]) -> dict[str, StoredLog]:
@@ -76,6 +77,14 @@ class RecoveryWatch:
         for batch in after.batches:
             if written.get(batch.base_offset, batch.crc) != batch.crc:
                 raise Violation(f"L2 {directory} has another batch at {batch.base_offset} after a {stop}")
+
+
+def _up_to(logs: Mapping[str, StoredLog], ends: Mapping[str, int]) -> dict[str, StoredLog]:
+    cut: dict[str, StoredLog] = {}
+    for directory, log in logs.items():
+        end = min(log.end, ends.get(directory, log.start))
+        cut[directory] = StoredLog(log.start, end, [batch for batch in log.batches if batch.last_offset < end])
+    return cut
 
 
 def check_sightings(history: History, place: Place, final: dict[int, bytes], *, safe: bool) -> None:

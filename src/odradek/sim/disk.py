@@ -110,21 +110,6 @@ class SimDisk:
     def files(self) -> dict[str, bytes]:
         return {path: bytes(inode.content) for path, inode in self._walk(self.root, "")}
 
-    def synced_files(self) -> dict[str, bytes]:
-        """What every power cut at this moment would leave, of what is still there for the process."""
-        found: dict[str, bytes] = {}
-        directories: list[tuple[str, Directory]] = [("", self.root)]
-        while directories:
-            path, directory = directories.pop()
-            for name, node in directory.durable.items():
-                if directory.names.get(name) is not node:
-                    continue
-                if isinstance(node, Directory):
-                    directories.append((f"{path}{name}/", node))
-                elif isinstance(node, Inode):
-                    found[path + name] = bytes(node.durable)
-        return found
-
     def change_names(self, changes: list[tuple[Directory, str, Node | None]]) -> None:
         for directory, name, node in changes:
             replaced = directory.names.pop(name, None)

@@ -92,7 +92,7 @@ class Machine:
 
     def lose_power(self) -> None:
         self._loop.note("power is cut")
-        self.recovery.stopping(self.disk.files(), self.disk.synced_files(), power_cut=True)
+        self.recovery.stopping(self.disk.files(), self._promised(), power_cut=True)
         host = self._gone()
         self.disk.power_cut()
         self._net.host_lost_power(host)
@@ -103,7 +103,7 @@ class Machine:
             self.lose_power()
             return
         self._loop.note("node is killed")
-        self.recovery.stopping(self.disk.files(), self.disk.synced_files(), power_cut=False)
+        self.recovery.stopping(self.disk.files(), self._promised(), power_cut=False)
         host = self._gone()
         self.disk.kill()
         self._net.host_killed(host)
@@ -123,9 +123,8 @@ class Machine:
             self._failed("stop", problem)
             return
         power_cut = then_lose_power or self.disk.sync_failed
-        files = self.disk.files()
-        synced = self.disk.synced_files() if self.disk.disturbed else files
-        self.recovery.stopping(files, synced, power_cut=power_cut)
+        promised = self._promised() if self.disk.disturbed else None
+        self.recovery.stopping(self.disk.files(), promised, power_cut=power_cut)
         self._loop.note("node stopped cleanly")
         self._gone()
         if power_cut:
@@ -133,6 +132,13 @@ class Machine:
         else:
             self.disk.kill()
         self._net.host_killed(host)
+
+    def _promised(self) -> dict[str, int]:
+        """By directory: up to where each log believes that it is durable."""
+        if self.node is None or not self.started:
+            return {}
+        logs = [*self.node._logs.logs.values(), self.node._controller._log]
+        return {log.directory: log.recovery_point for log in logs}
 
     def cut_at_operation(self, count: int, go_down: Callable[[], None]) -> None:
         """Go down in the middle of things: before the `count`th operation from now that changes the disk."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from odradek.sim.checkers import check_duplicates, check_jumps, check_retention, check_sightings
 from odradek.sim.client import ClientHost
@@ -178,7 +178,7 @@ class World:
 
     async def _final_check(self) -> None:
         places = tuple(place for topic in self.knobs.topics for place in topic.places)
-        reader = FinalReader("last", self._errand("last"), places)
+        reader = FinalReader("last", replace(self._errand("last"), request_timeout_s=SETTLING_S), places)
         await self._finish([self._start(reader)], "the last reader found no end")
         logs = stored_logs(self.machine.disk.files())
         for topic in self.knobs.topics:

@@ -23,6 +23,8 @@ from odradek.sim.history import Place, Violation
 from odradek.sim.workloads.reading import EARLIEST, LATEST, list_offset
 from odradek.sim.workloads.worker import AskAgain, Errand, Worker, refuse
 
+# How much rarer than other requests these are.
+ADMIN_PAUSES = 4.0
 _CREATE_VERSION = 7
 _DELETE_VERSION = 5
 _METADATA_VERSION = 12
@@ -81,7 +83,7 @@ class TopicChurn(Worker):
     async def work(self, connection: BrokerConnection) -> None:
         while not self.finished():
             await self.rng.choice((self._create, self._create, self._delete, self.compare))(connection)
-            await self.errand.pause()
+            await self.errand.pause(ADMIN_PAUSES)
 
     async def _create(self, connection: BrokerConnection) -> None:
         self._made += 1
@@ -132,7 +134,7 @@ class RecordDeleter(Worker):
                 raise Violation(f"L5 {place} begins at {earliest} and ends at {latest}")
             if latest > earliest:
                 await self._delete_below(connection, place, self.rng.randrange(earliest, latest + 1))
-            await self.errand.pause()
+            await self.errand.pause(ADMIN_PAUSES)
 
     async def _delete_below(self, connection: BrokerConnection, place: Place, offset: int) -> None:
         name, partition = place
@@ -167,4 +169,4 @@ class IdCollector(Worker):
             )
             refuse(self.name, answer.error_code, "a producer id")
             self.history.given_producer_id(answer.producer_id, self.name)
-            await self.errand.pause()
+            await self.errand.pause(ADMIN_PAUSES)

@@ -30,6 +30,9 @@ RETRIABLE = frozenset(
 )
 
 
+RECONNECT_S = 0.05
+
+
 class AskAgain(Exception):
     """The broker's answer was a retriable error: start over on a new connection."""
 
@@ -49,8 +52,8 @@ class Errand:
     request_timeout_s: float
     pause_mean_s: float
 
-    async def pause(self) -> None:
-        await asyncio.sleep(self.rng.expovariate(1.0) * self.pause_mean_s)
+    async def pause(self, times: float = 1.0) -> None:
+        await asyncio.sleep(self.rng.expovariate(1.0) * self.pause_mean_s * times)
 
 
 class Worker:
@@ -66,7 +69,7 @@ class Worker:
             try:
                 connection = await self.errand.client.connect()
             except ConnectionError:
-                await self.errand.pause()
+                await asyncio.sleep(RECONNECT_S)
                 continue
             try:
                 await self.work(connection)
