@@ -24,7 +24,7 @@ def test_offset_checkpoint():
     offsets = {TopicPartition("orders", 0): 12, TopicPartition("a-b.c", 11): 0}
     assert encode_offsets(offsets) == b"0\n2\norders 0 12\na-b.c 11 0\n"
     assert decode_offsets(encode_offsets(offsets)) == offsets
-    assert decode_offsets(b"0\n0\n") == {}
+    assert decode_offsets(b"0\n0\n") == decode_offsets(b"") == {}
 
 
 def test_leader_epoch_checkpoint():
