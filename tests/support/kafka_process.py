@@ -1,0 +1,126 @@
+"""Apache Kafka on a data directory and a port of our choice, and its tool that prints what is in files."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from support.broker_process import free_port
+
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+from kafka_jars import jars, tools
+
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+{voters}
+log.dirs={data}
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.index.size.max.bytes=1200
+"""
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+JAVA = ("java", "-Xmx512m", "-cp")
+START_WITHIN_S = 90.0
+
+
+class KafkaProcess:
+    """A combined broker and controller. With `configured_voters` its quorum is of the kind before KIP-853."""
+
+    def __init__(self, data: Path, port: int | None = None, *, configured_voters: bool = False) -> None:
+        self.data = data
+        self.port = port or free_port()
+        self._output = data.with_suffix(".kafka.out")
+        self._properties = data.with_suffix(".properties")
+        self._configured_voters = configured_voters
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        self._write_properties()
+        if not (self.data / "meta.properties").exists():
+            self._format()
+        with self._output.open("ab") as output:
+            command = [*JAVA, f"{jars()}/*", "kafka.Kafka", str(self._properties)]
+            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+        self._await_ready()
+        return self
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.stop()
+
+    def _end(self, by: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(by)
+        self._process.wait(60)
+        self._process = None
+
+    def _write_properties(self) -> None:
+        controller_port = free_port()
+        voters = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
+        if self._configured_voters:
+            voters = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
+        self._properties.write_text(
+            PROPERTIES.format(port=self.port, controller_port=controller_port, voters=voters, data=self.data)
+        )
+
+    def _format(self) -> None:
+        command = [*JAVA, f"{jars()}/*", "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
+        command += ["-c", str(self._properties)]
+        if not self._configured_voters:
+            command += ["--standalone"]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+    def _await_ready(self) -> None:
+        """Ready is who leads every partition: an older incarnation keeps its place until its session ends."""
+        assert self._process is not None
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100})
+        deadline = time.monotonic() + START_WITHIN_S
+        while not _has_leaders(admin):
+            assert self._process.poll() is None, f"Kafka did not start:\n{self._output.read_text()}"
+            assert time.monotonic() < deadline, f"Kafka is not ready:\n{self._output.read_text()}"
+
+
+def _has_leaders(admin: AdminClient) -> bool:
+    try:
+        cluster = admin.list_topics(timeout=1)
+    except KafkaException:
+        return False
+    partitions = [partition for topic in cluster.topics.values() for partition in topic.partitions.values()]
+    return bool(cluster.brokers) and all(partition.leader == 1 for partition in partitions)
+
+
+def dump(*options: str, files: list[Path]) -> str:
+    """What `kafka-dump-log` says, complaints included."""
+    command = [*JAVA, f"{jars()}/*:{tools()}/*", "org.apache.kafka.tools.DumpLogSegments", *options]
+    command += ["--files", ",".join(map(str, files))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    noise = [line for line in done.stderr.splitlines() if not line.startswith("SLF4J")]
+    assert done.returncode == 0, noise
+    return "\n".join([done.stdout, *noise])
