@@ -11,6 +11,7 @@ from odradek.node.config import NodeConfig
 from odradek.sim.checkers import RecoveryWatch
 from odradek.sim.disk import SimDisk
 from odradek.sim.history import Violation
+from odradek.sim.inside import logs_of
 from odradek.sim.knobs import Knobs
 from odradek.sim.loop import SECOND_NS, Host, SimLoop, SimulationFailed
 from odradek.sim.net import SimNet
@@ -137,8 +138,7 @@ class Machine:
         """By directory: up to where each log believes that it is durable."""
         if self.node is None or not self.started:
             return {}
-        logs = [*self.node._logs.logs.values(), self.node._controller._log]
-        return {log.directory: log.recovery_point for log in logs}
+        return {log.directory: log.recovery_point for log in logs_of(self.node)}
 
     def cut_at_operation(self, count: int, go_down: Callable[[], None]) -> None:
         """Go down in the middle of things: before the `count`th operation from now that changes the disk."""

@@ -30,7 +30,12 @@ class SeenBatch:
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    leader_epoch: int
     data: bytes
+
+    @property
+    def last_sequence(self) -> int:
+        return self.base_sequence + self.last_offset - self.base_offset
 
     def records(self) -> list[tuple[int, bytes]]:
         return [(self.base_offset + delta, value) for delta, value in _records(self.data)]
@@ -55,7 +60,7 @@ def whole_batches(data: bytes) -> Iterator[SeenBatch]:
 
 def batch_at(data: bytes, position: int) -> SeenBatch | None:
     try:
-        base_offset, length, _, magic, crc = _FRONT.unpack_from(data, position)
+        base_offset, length, leader_epoch, magic, crc = _FRONT.unpack_from(data, position)
         _, last_delta, _, max_timestamp, producer_id, producer_epoch, sequence, _ = _BACK.unpack_from(
             data, position + _CRC_FROM
         )
@@ -74,6 +79,7 @@ def batch_at(data: bytes, position: int) -> SeenBatch | None:
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=sequence,
+        leader_epoch=leader_epoch,
         data=data[position:end],
     )
 

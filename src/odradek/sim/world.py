@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from odradek.sim.checkers import check_duplicates, check_jumps, check_retention, check_sightings
 from odradek.sim.client import ClientHost
 from odradek.sim.history import History, Place, Violation
+from odradek.sim.inside import WatermarkWatch, check_epochs, check_indexes, check_producers, logs_of
 from odradek.sim.knobs import Knobs, TopicPlan, draw
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.machine import ADDRESS, Machine
@@ -22,10 +23,12 @@ from odradek.sim.workloads.admin import IdCollector, RecordDeleter, TopicChurn, 
 from odradek.sim.workloads.consumer import Consumer, FinalReader
 from odradek.sim.workloads.group_member import GroupMember, GroupPlan
 from odradek.sim.workloads.producer import Producer, ProducerPlan
+from odradek.sim.workloads.vandal import Vandal
 from odradek.sim.workloads.worker import Errand, Worker
 
 # Once the faults are over: how long everything begun may take to come to an end.
 SETTLING_S = 120.0
+WATCH_S = 0.05
 
 Story = Callable[[int, str, str], None]
 
@@ -93,11 +96,21 @@ class World:
         )
         await self._finish([self._start(setter)], "the topics were not created")
         workers = [self._start(worker) for worker in self._workers()]
+        self.loop.create_task(self._watch(), name="watch").add_done_callback(self._complain)
         await self.nemesis.run()
         self._closing.set()
         self.loop.note("the faults are over")
         await self._finish(workers, "a client did not come to an end")
         await self._final_check()
+
+    async def _watch(self) -> None:
+        incarnation, watch = 0, WatermarkWatch()
+        while True:
+            if self.machine.incarnation != incarnation:
+                incarnation, watch = self.machine.incarnation, WatermarkWatch()
+            if self.machine.node is not None and self.machine.started:
+                watch.look(self.machine.node)
+            await asyncio.sleep(WATCH_S)
 
     def _workers(self) -> list[Worker]:
         knobs = self.knobs
@@ -120,6 +133,8 @@ class World:
                 workers.append(GroupMember(name, self._errand(name), group))
         trimmed = tuple(place for topic in knobs.topics if topic.deleted_from for place in topic.places)
         workers.append(RecordDeleter("deleter", self._errand("deleter"), trimmed))
+        firm = tuple(place for topic in knobs.topics if topic.safe and not topic.shrinks for place in topic.places)
+        workers.append(Vandal("vandal", self._errand("vandal"), firm))
         workers.append(TopicChurn("churn", self._errand("churn")))
         workers.append(IdCollector("ids", self._errand("ids")))
         return workers
@@ -188,6 +203,20 @@ class World:
                     # Retention may have counted on records that a power cut took afterwards.
                     check_retention(topic.retention_bytes, place, reader.starts[place], logs[f"{place[0]}-{place[1]}"])
         check_jumps(self.history, {topic.name: topic for topic in self.knobs.topics})
+        await self._inspect()
+
+    async def _inspect(self) -> None:
+        """The node's own memory against its files, then the files that a clean stop leaves."""
+        node = self.machine.node
+        if node is None:
+            raise Violation("V2 the faults are over and the node is down")
+        logs = stored_logs(self.machine.disk.files())
+        for log in logs_of(node):
+            if log.directory in logs:
+                check_producers(log, logs[log.directory], self.machine.clock.wall_ms())
+                check_epochs(log, logs[log.directory])
+        await self.machine.stop_cleanly(then_lose_power=False)
+        check_indexes(self.machine.disk.files())
 
     def _check_partition(self, topic: TopicPlan, place: Place, start: int, content: dict[int, bytes]) -> None:
         asked = self.history.deleted_below.get(place, 0)

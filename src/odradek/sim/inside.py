@@ -1,0 +1,95 @@
+"""Checks that look into the running node: what no client can see, and what must agree with the files on disk."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from odradek.log.log import Log
+from odradek.node.build import Node
+from odradek.sim.history import Violation
+from odradek.sim.on_disk import StoredLog
+from odradek.sim.records import batch_at, whole_batches
+
+_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
+
+
+class WatermarkWatch:
+    """L5, of one incarnation: log start <= last stable offset <= high watermark <= log end, and none falls."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int, int]] = {}
+
+    def look(self, node: Node) -> None:
+        for partition in node._broker.partitions.all():
+            name, log = str(partition), partition.log
+            start, high, end = log.log_start_offset, partition.high_watermark, log.log_end_offset
+            if not start <= partition.last_stable_offset <= high <= end:
+                raise Violation(f"L5 {name}: start {start}, high watermark {high}, end {end}")
+            before = self._seen.get(name + str(partition.topic_id), (0, 0, 0))
+            if any(now < then for now, then in zip((start, high, end), before, strict=True)):
+                raise Violation(f"L5 {name} went back from {before} to {(start, high, end)}")
+            self._seen[name + str(partition.topic_id)] = (start, high, end)
+
+
+def logs_of(node: Node) -> list[Log]:
+    return [*node._logs.logs.values(), node._controller._log]
+
+
+def check_producers(log: Log, stored: StoredLog, wall_ms: int) -> None:
+    """L4: what the log remembers of a producer is what its batches say."""
+    last: dict[int, tuple[int, int, int]] = {}
+    for batch in stored.batches:
+        if batch.producer_id >= 0:
+            last[batch.producer_id] = (batch.producer_epoch, batch.last_sequence, batch.last_offset)
+    for producer_id, producer in log.known_producers(wall_ms).by_id.items():
+        if producer_id in last and producer.batches:
+            newest = producer.batches[-1]
+            known = (producer.epoch, newest.last_sequence, newest.last_offset)
+            if known != last[producer_id]:
+                raise Violation(f"L4 {log.name} remembers {known} of producer {producer_id}, not {last[producer_id]}")
+
+
+def check_epochs(log: Log, stored: StoredLog) -> None:
+    """L4: the leader epoch of each batch is the one that the log would name for its offset."""
+    entries = [(entry[0], entry[1]) for entry in log.leader_epochs.entries()]
+    for batch in stored.batches:
+        if batch.base_offset < log.log_start_offset:
+            continue
+        known = [epoch for epoch, start in entries if start <= batch.base_offset]
+        if not known or known[-1] != batch.leader_epoch:
+            raise Violation(
+                f"L4 {log.name}: {batch.base_offset} was written in epoch {batch.leader_epoch}, the log says {entries}"
+            )
+
+
+def check_indexes(files: dict[str, bytes]) -> None:
+    """L4, after a clean stop: every index entry points at the batch that it names."""
+    for path, index in files.items():
+        directory, _, name = path.rpartition("/")
+        if "." in directory:
+            continue
+        stem, _, kind = name.rpartition(".")
+        if kind == "index":
+            _check_offset_index(path, index, int(stem), files[f"{directory}/{stem}.log"])
+        elif kind == "timeindex":
+            _check_time_index(path, index, int(stem), files[f"{directory}/{stem}.log"])
+
+
+def _check_offset_index(path: str, index: bytes, base: int, log: bytes) -> None:
+    last_position = -1
+    for relative, position in _OFFSET_ENTRY.iter_unpack(index):
+        batch = batch_at(log, position)
+        if batch is None or batch.last_offset != base + relative or position <= last_position:
+            raise Violation(f"L4 {path} says that {base + relative} ends a batch at {position}")
+        last_position = position
+
+
+def _check_time_index(path: str, index: bytes, base: int, log: bytes) -> None:
+    times = {batch.last_offset: batch.max_timestamp for batch in whole_batches(log)}
+    latest = -1
+    for timestamp, relative in _TIME_ENTRY.iter_unpack(index):
+        covering = [time for last_offset, time in times.items() if last_offset >= base + relative]
+        if timestamp < latest or not covering or timestamp not in times.values():
+            raise Violation(f"L4 {path} says that {base + relative} has time {timestamp}")
+        latest = timestamp
