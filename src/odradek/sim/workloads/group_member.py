@@ -47,6 +47,8 @@ class GroupPlan:
     owners: dict[tuple[int, int, Place], str] = field(default_factory=dict)
     committed: dict[Place, int] = field(default_factory=dict)
     attempted: dict[Place, int] = field(default_factory=dict)
+    # Sent and never answered: on a connection given up they may arrive any time, after later ones even.
+    in_doubt: dict[Place, list[int]] = field(default_factory=dict)
 
     def owns(self, incarnation: int, generation: int, place: Place, member: str) -> None:
         # A group that lost its memory in a power cut may count its generations anew.
@@ -57,6 +59,8 @@ class GroupPlan:
 
     def found_commit(self, place: Place, offset: int, at_least: int) -> None:
         """`at_least`: what was acknowledged before the question was asked."""
+        if offset in self.in_doubt.get(place, ()):
+            return
         if self.safe and not at_least <= offset <= self.attempted.get(place, -1):
             raise Violation(
                 f"G4 {self.group} committed {at_least} of {place} and is told {offset}, "
@@ -199,6 +203,7 @@ class GroupMember(Worker):
         offsets = {reader.place: reader.position for reader in readers}
         for place, offset in offsets.items():
             self.plan.attempted[place] = max(offset, self.plan.attempted.get(place, -1))
+            self.plan.in_doubt.setdefault(place, []).append(offset)
         answer = await connection.ask(
             OffsetCommitRequest(
                 group_id=self.plan.group,
@@ -220,6 +225,7 @@ class GroupMember(Worker):
             for partition in topic.partitions:
                 self._heed(partition.error_code, "a commit")
                 place = (topic.name, partition.partition_index)
+                self.plan.in_doubt[place].remove(offsets[place])
                 self.plan.committed[place] = max(offsets[place], self.plan.committed.get(place, -1))
 
     async def _heartbeat(self, connection: BrokerConnection) -> None:
