@@ -62,8 +62,9 @@ class LogDirectory:
         if marker is not None:
             self.stopped_cleanly, self.previous_broker_epoch = True, marker
             safeguards.forgets_clean_stop_before_loading(self._disk, CLEAN_SHUTDOWN)
-        # A killed process may have left names in memory only: first they last, then this one acts on what they say.
-        safeguards.sync_names(self._disk, "")
+        if not self.stopped_cleanly:
+            # A killed process left much in memory only: first it lasts, then this one acts on what it reads.
+            safeguards.sync_everything(self._disk)
         recovery_points = read_checkpoint(self._disk, RECOVERY_POINTS, decode_offsets) or {}
         log_starts = read_checkpoint(self._disk, LOG_STARTS, decode_offsets) or {}
         self.high_watermarks = read_checkpoint(self._disk, HIGH_WATERMARKS, decode_offsets) or {}
@@ -84,6 +85,7 @@ class LogDirectory:
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=log_starts.get(topic_partition, 0),
                 stopped_cleanly=self.stopped_cleanly and topic_partition in recovery_points,
+                disk_synced=True,
                 jitter=self._rng.below,
                 persist_checkpoints=self.write_checkpoints,
             )

@@ -2,7 +2,8 @@
 
 Recovery keeps the longest run of whole batches from the recovery point's segment on: it cuts the file after the last
 one, and drops every later segment that does not begin where the one before it now ends. Whatever it removes is
-durably gone before the log takes appends: or else, after one more crash, it would come back among newer data.
+durably gone, and what it keeps durably there, before the log takes appends: or else, after one more crash, old data
+would come back among newer.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class LogOpening:
     recovery_point: int = 0
     log_start_offset: int = 0
     stopped_cleanly: bool = False
+    disk_synced: bool = False  # since the process that had it last: what can be read would survive a power cut
     jitter: Callable[[int], int] = field(default=no_jitter)
     persist_checkpoints: Callable[[], None] = field(default=nothing_to_persist)
 
@@ -102,7 +104,7 @@ class _Loader:
         epochs.truncate_from_end(end_offset)
         epochs.truncate_from_start(self.log_start)
         snapshots = self._snapshots(segments, end_offset)
-        if self.removed:
+        if self.removed or not (clean or self.opening.disk_synced):
             safeguards.sync_names(self.folder.disk, self.folder.path)
         return self._log(segments, end_offset, epochs, snapshots, clean=clean)
 
@@ -272,6 +274,7 @@ class _Loader:
             story.warning("%s: cut %d torn bytes behind offset %d", segment.file.path, torn, end_offset)
             segment.size = end_position
             segment.trim()
+        if torn or not self.opening.disk_synced:
             safeguards.sync_file(segment.file)
         return end_offset
 

@@ -75,7 +75,7 @@ def sync_leader_epochs(disk: Disk, path: str, content: bytes) -> None:
 
 
 def sync_everything(disk: Disk) -> None:
-    """At a clean stop, before the marker that says so."""
+    """At a clean stop, before the marker that says so; after any other stop, before acting on what is read."""
     disk.sync_all()
 
 
