@@ -1,0 +1,181 @@
+"""Apache Kafka and its tools on directories that we wrote, and the other way round.
+
+`make interop` fetches Kafka with Maven and needs Java 17.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support import small_world
+from support.broker_process import BrokerProcess
+from support.kafka_process import KafkaProcess, dump
+from support.log_audit import audit_partition
+
+ENDINGS = ["stopped", "killed"]
+ADDED = ("edges", 0)
+# What kafka-dump-log says, with status 0, when something is wrong.
+COMPLAINTS = re.compile(
+    r"isvalid: false|[Mm]ismatch|rror|xception|out of order|not found|[Ff]ailed|invalid bytes|corrupt"
+)
+
+
+def filled(data: Path, ending: str) -> BrokerProcess:
+    """A world of ours, and nobody running on it. The port is free for whoever comes next."""
+    broker = BrokerProcess(data).start()
+    member = small_world.fill(broker.bootstrap)
+    end(broker, ending, member)
+    return broker
+
+
+def end(broker: BrokerProcess | KafkaProcess, ending: str, member: small_world.Consumer | None = None) -> None:
+    if ending == "killed":
+        broker.kill()
+        return
+    if member is not None:
+        member.close()
+    broker.stop()
+
+
+@pytest.fixture(scope="module", params=ENDINGS)
+def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp(request.param) / "data", request.param).data
+
+
+def test_kafka_reads_our_records(ours):
+    text = dump("--deep-iteration", "--print-data-log", files=sorted(ours.glob("[a-z]*-?/*.log")))
+    # A segment that does not begin at 0 is always "non-consecutive" to this tool.
+    text = re.sub(r"Non-consecutive offsets in \S+\n\s+-1 is followed by \d+", "", text)
+    assert not COMPLAINTS.search(text)
+    assert "onsecutive" not in text
+    assert text.count("| offset: ") == sum(map(len, small_world.expected().values())) + small_world.TRIMMED_TO
+    for codec in small_world.CODECS:
+        assert len(re.findall(rf"compresscodec: {codec} .* isvalid: true", text)) >= 1
+    assert re.search(r"offset: 4 .* headerKeys: \[a,a,ü\] key: schlüssel payload: größe", text)
+    assert re.search(r"offset: 2 CreateTime: \d+ keySize: -1 valueSize: -1 sequence: 2 headerKeys: \[\]", text)
+    assert len(re.findall(r"LogAppendTime: \d+ size", text)) == 1
+
+
+def test_kafka_finds_our_indexes_true(ours):
+    """kafka-dump-log compares each entry with the log beside it."""
+    indexes = sorted(path for path in ours.glob("*-?/*.index") if path.stat().st_size)
+    times = sorted(path for path in ours.glob("*-?/*.timeindex") if path.stat().st_size)
+    assert len(indexes) >= 2
+    assert len(times) >= 2
+    for option in ("--verify-index-only", "--index-sanity-check"):
+        assert not COMPLAINTS.search(dump(option, files=indexes + times))
+    printed = dump(files=indexes + times)
+    assert not COMPLAINTS.search(printed)
+    assert "offset: 19 position: 241" in printed
+
+
+def test_kafka_reads_our_producer_snapshots(ours):
+    text = dump(files=sorted(ours.glob("*-?/*.snapshot")))
+    assert not COMPLAINTS.search(text)
+    assert re.search(
+        r"producerId: \d+ producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty "
+        rf"lastTimestamp: {small_world.FIRST_MS + 69} firstSequence: 60 lastSequence: 69 lastOffset: 69 offsetDelta: 9",
+        text,
+    )
+
+
+def test_kafka_reads_our_groups(ours):
+    text = dump("--offsets-decoder", files=sorted(ours.glob("__consumer_offsets-?/*.log")))
+    assert not COMPLAINTS.search(text)
+    assert '"group":"bookkeeper","topic":"codecs","partition":0}} payload: {"version":"4","data":{"offset":7' in text
+    assert '"group":"readers","topic":"rolled","partition":1}} payload: {"version":"4","data":{"offset":120' in text
+    assert re.search(r'"protocolType":"consumer","generation":1,"protocol":"range".*"topics":\["rolled"\]', text)
+
+
+def test_kafka_reads_our_metadata(ours):
+    files = [
+        ours / "bootstrap.checkpoint",
+        *sorted((ours / "__cluster_metadata-0").glob("*.checkpoint")),
+        *sorted((ours / "__cluster_metadata-0").glob("*.log")),
+    ]
+    text = dump("--cluster-metadata-decoder", files=files)
+    assert not COMPLAINTS.search(text)
+    for word in ("SnapshotHeader", "SnapshotFooter", "KRaftVoters", "LeaderChange", "KRaftVersion"):
+        assert word in text
+    assert '"type":"TOPIC_RECORD","version":0,"data":{"name":"rolled"' in text
+    assert '"resourceName":"rolled","name":"internal.segment.bytes","value":"2000"' in text
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("00000000000000000000.log", ["--deep-iteration"]),
+        ("00000000000000000000.index", ["--verify-index-only"]),
+        ("00000000000000000000.timeindex", ["--verify-index-only"]),
+        ("00000000000000000070.snapshot", []),
+    ],
+)
+def test_kafka_would_have_said_so(tmp_path, ours, name, options):
+    """The check of the checks above: one wrong bit is enough for a complaint."""
+    shutil.copytree(ours / "rolled-0", tmp_path / "rolled-0")
+    broken = tmp_path / "rolled-0" / name
+    content = bytearray(broken.read_bytes())
+    content[-1] ^= 1
+    broken.write_bytes(content)
+    assert COMPLAINTS.search(dump(*options, files=[broken]))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_kafka_goes_on_with_our_directory_and_we_with_it_again(tmp_path, ending):
+    broker = BrokerProcess(tmp_path / "data").start()
+    member = small_world.fill(broker.bootstrap)
+    producer = small_world.IdempotentProducer(broker.bootstrap)
+    assert producer.send(*ADDED, [b"ours 1", b"ours 2"]) == [5, 6]
+    end(broker, ending, member)
+
+    kafka = KafkaProcess(broker.data, broker.port).start()
+    added = [b"ours 1", b"ours 2"]
+    check(kafka, ending, added)
+    # The sequence goes on: Kafka knows the producer from our snapshot, or from our log.
+    assert producer.send(*ADDED, [b"kafkas 1", b"kafkas 2"]) == [7, 8]
+    added += [b"kafkas 1", b"kafkas 2"]
+    check(kafka, ending, added)
+    end(kafka, ending)
+
+    broker.start()
+    check(broker, ending, added)
+    assert producer.send(*ADDED, [b"ours 3"]) == [9]
+    check(broker, ending, [*added, b"ours 3"])
+    member.close()
+    broker.stop()
+    assert audit_partition(broker.data / "edges-0") == 10
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("configured_voters", [False, True], ids=["standalone", "configured voters"])
+def test_we_go_on_with_kafkas_directory_and_kafka_again(tmp_path, ending, configured_voters):
+    kafka = KafkaProcess(tmp_path / "data", configured_voters=configured_voters).start()
+    member = small_world.fill(kafka.bootstrap)
+    producer = small_world.IdempotentProducer(kafka.bootstrap)
+    assert producer.send(*ADDED, [b"kafkas 1", b"kafkas 2"]) == [5, 6]
+    end(kafka, ending, member)
+
+    broker = BrokerProcess(kafka.data)
+    broker.port = kafka.port
+    broker.start()
+    added = [b"kafkas 1", b"kafkas 2"]
+    check(broker, ending, added)
+    assert producer.send(*ADDED, [b"ours 1", b"ours 2"]) == [7, 8]
+    added += [b"ours 1", b"ours 2"]
+    check(broker, ending, added)
+    end(broker, ending)
+
+    kafka.start()
+    check(kafka, ending, added)
+    assert producer.send(*ADDED, [b"kafkas 3"]) == [9]
+    check(kafka, ending, [*added, b"kafkas 3"])
+    member.close()
+    kafka.stop()
+
+
+def check(broker: BrokerProcess | KafkaProcess, ending: str, added: list[bytes]) -> None:
+    small_world.check(broker.bootstrap, after_kill=ending == "killed", added={ADDED: added})
