@@ -182,6 +182,18 @@ def test_a_reader_that_wants_nothing_pending_waits_for_what_was_written_before(e
     assert heard == ["at once", "written", "read"]
 
 
+def test_a_write_that_nobody_waits_for_any_more_is_still_pending(engine, partition):
+    partition.replicates_at_once = False
+    engine.write(append_of((b"k1", b"a")), NOW, lambda _: None)
+    later = Now(NOW.monotonic_ms + 5000, 0)
+    engine.give_up_waiting(later)
+    heard: list[ErrorCode] = []
+    engine.when_all_committed(later, heard.append)
+    assert heard == []
+    partition.replicate(1)
+    assert heard == [ErrorCode.NONE]
+
+
 def test_whoever_waits_when_leadership_is_lost_hears_it_once(engine, partition):
     partition.replicates_at_once = False
     heard: list[ErrorCode] = []

@@ -159,10 +159,10 @@ class Engine(Generic[S]):
 
     def when_all_committed(self, now: Now, settled: Settled) -> None:
         """For a reader that wants nothing pending: waits for all that is in the log at this moment."""
-        if self._parked:
-            self._park(now, settled)
-        else:
+        if self.written_up_to == 0 or self._writer.is_committed(Offset(self.written_up_to - 1)):
             settled(ErrorCode.NONE)
+        else:
+            self._park(now, settled)
 
     def next_deadline(self) -> int | None:
         return self._parked[0][1] if self._parked else None
