@@ -228,6 +228,18 @@ def test_a_large_expiry_is_written_in_bounded_batches():
     assert story.shard.groups == {}
 
 
+def test_the_expiry_of_one_large_group_is_bounded_too():
+    story = expiring_story()
+    for number in range(2 * REMOVED_PER_TURN):
+        story.commit_offset(1, topic=f"t{number}")
+    before = len(story.log)
+    story.pass_time(RETENTION_MS)
+    assert len(story.log) - before == REMOVED_PER_TURN
+    assert GROUP in story.shard.groups
+    story.pass_time(10 * CHECK_MS)
+    assert story.shard.groups == {}
+
+
 # Deletion.
 
 
