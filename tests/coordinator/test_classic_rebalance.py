@@ -501,6 +501,12 @@ def test_metadata_of_a_member_is_bounded():
     assert too_much.error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_the_names_of_a_members_protocols_count_too():
+    story = Story()
+    too_much = story.join("alice", protocols={f"{number:01024}": b"" for number in range(1025)})
+    assert too_much.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
 # The table itself.
 
 

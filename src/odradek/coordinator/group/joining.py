@@ -58,7 +58,7 @@ def join(turn: Turn, group: ClassicGroup, joining: Joining) -> None:
         return _refuse(turn, joining, ErrorCode.GROUP_MAX_SIZE_REACHED, member_id="")
     if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
         return _refuse(turn, joining, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if sum(len(protocol.metadata) for protocol in request.protocols) > limits.member_metadata_bytes_max:
+    if sum(len(p.name) + len(p.metadata) for p in request.protocols) > limits.member_metadata_bytes_max:
         return _refuse(turn, joining, ErrorCode.MESSAGE_TOO_LARGE)
     if request.member_id:
         return _join_known(turn, group, joining)
