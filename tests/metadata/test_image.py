@@ -101,6 +101,18 @@ def test_a_topic_deleted_and_created_again_in_one_commit_is_in_both_lists():
     assert image.colliding_names["a_b"] == "a.b"
 
 
+def test_names_that_collide_and_follow_each_other_in_one_commit_leave_the_last_one():
+    image, _ = after(EMPTY, *topic("a.b", ORDERS))
+    image, _ = after(
+        image,
+        RemoveTopicRecord(topic_id=ORDERS),
+        *topic("a_b", INVOICES),
+        RemoveTopicRecord(topic_id=INVOICES),
+        *topic("a.b", b"n" * 16),
+    )
+    assert dict(image.colliding_names) == {"a_b": "a.b"}
+
+
 def test_a_topic_created_and_deleted_in_one_commit_never_was():
     image, delta = after(EMPTY, *topic("orders", ORDERS), RemoveTopicRecord(topic_id=ORDERS))
     assert len(image.topics) == len(image.topics_by_id) == 0

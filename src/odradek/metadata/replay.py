@@ -6,7 +6,7 @@ this node and the log disagree about the past: it stops the node rather than be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
@@ -118,13 +118,7 @@ class _Commit:
             controllers=self._controllers,
             topics=image.topics.changed(by_name),
             topics_by_id=image.topics_by_id.changed(by_id),
-            colliding_names=image.colliding_names.changed(
-                {
-                    collision_key(name): None if topic is None else name
-                    for name, topic in by_name.items()
-                    if "." in name or "_" in name
-                }
-            ),
+            colliding_names=image.colliding_names.changed(_colliding(by_name)),
             configs=image.configs.changed({resource: values or None for resource, values in self._configs.items()}),
             features=self._features,
             next_producer_id=self._next_producer_id,
@@ -300,6 +294,13 @@ class _Commit:
         )
 
     def no_op(self, _: Message) -> None: ...
+
+
+def _colliding(by_name: Mapping[str, TopicImage | None]) -> dict[str, str | None]:
+    """What is there wins over what is gone: both may have the same key."""
+    names = [name for name in by_name if "." in name or "_" in name]
+    gone: dict[str, str | None] = {collision_key(name): None for name in names}
+    return gone | {collision_key(name): name for name in names if by_name[name] is not None}
 
 
 def _without_elr(topic_id: TopicId, index: int) -> kinds.PartitionChangeRecord:
