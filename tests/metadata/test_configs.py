@@ -184,6 +184,10 @@ def test_the_cluster_wide_resource_shows_only_what_was_set():
     )
 
 
+def test_a_key_that_kafka_set_for_all_brokers_and_this_one_does_not_know_is_not_shown():
+    assert describe_cluster_defaults({"log.cleaner.threads": "2"}) == []
+
+
 def test_only_the_strongest_synonym_of_a_topic_key_can_change_at_run_time():
     assert validate_dynamic_broker_config("log.retention.ms", "1000") == 1000
     for name, value in (
