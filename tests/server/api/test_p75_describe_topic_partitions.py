@@ -4,7 +4,9 @@ from odradek.protocol.messages.p75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from support.admin_broker import AdminBroker, Denying
+from odradek.server.api.p75_describe_topic_partitions import API
+from odradek.server.request import RequestContext
+from support.admin_broker import AdminBroker, Denying, OneConnection
 
 
 def asking(*names, limit=2000, cursor=None):
@@ -82,3 +84,22 @@ def test_a_topic_that_may_not_be_described_is_named_only_if_asked_for():
         ("open", 0),
         ("secret", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ]
+
+
+class Name(str):
+    """Counts how often names are compared."""
+
+    compared = 0
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_many_names_are_not_compared_each_with_each():
+    request = asking(*(Name(number) for number in range(1000)))
+    ctx = RequestContext(AdminBroker().broker, OneConnection(), 0, 7, "test")
+    assert len(API.handle(ctx, request).topics) == 1000
+    assert Name.compared < 20_000

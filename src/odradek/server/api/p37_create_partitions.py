@@ -16,7 +16,7 @@ from odradek.server.request import Api, RequestContext
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     broker = ctx.broker
     names = list(dict.fromkeys(topic.name for topic in request.topics))
-    denied = [name for name in names if not ctx.authorize(Operation.ALTER, ResourceType.TOPIC, name)]
+    denied = dict.fromkeys(name for name in names if not ctx.authorize(Operation.ALTER, ResourceType.TOPIC, name))
     allowed = [topic for topic in request.topics if topic.name not in denied]
     try:
         results = await broker.controller.submit(

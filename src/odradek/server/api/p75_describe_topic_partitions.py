@@ -32,16 +32,15 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
         return _refused(asked)
     start = cursor.topic_name if cursor is not None else ""
     names = sorted(name for name in asked or ctx.broker.image.topics if name >= start)
-    allowed = [name for name in names if ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)]
+    denied = dict.fromkeys(name for name in names if not ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name))
     limit = max(1, min(request.response_partition_limit, ctx.broker.config.max_request_partition_size_limit))
-    response = _page(ctx.broker.image, allowed, cursor, limit)
+    response = _page(ctx.broker.image, [name for name in names if name not in denied], cursor, limit)
     for topic in response.topics:
         topic.topic_authorized_operations = authorized_operations(ctx.authorize, ResourceType.TOPIC, topic.name or "")
     if asked:
         response.topics += [
             DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
-            for name in names
-            if name not in allowed
+            for name in denied
         ]
     return response
 
