@@ -48,7 +48,7 @@ def table(head: list[str], lines: list[list[str]]) -> str:
 
 def limit_table(rows: dict[str, Any]) -> str:
     head = ["row", "limit (C)", "Odradek", "of the limit", "prototype", "of the prototype"]
-    head += ["CPU per request", "prototype's", "CPU per GB", "prototype's", "others, cores"]
+    head += ["CPU per request", "prototype's", "of the prototype", "CPU per GB", "others, cores"]
     lines = [limit_line(BY_KEY[key], rows[key]["median"]) for key in rows if BY_KEY[key].prototype]
     return table(head, [line for line in lines if line])
 
@@ -61,9 +61,6 @@ def limit_line(row: Row, medians: Medians) -> list[str]:
     share_of_limit = f"{speed / throughput(row, limit):.2f}" if limit else ""
     if limit and past.throughput and past.limit_then:
         share_of_limit += f" (then {past.throughput / past.limit_then:.2f})"
-    of_prototype = (
-        speed / past.throughput if past.throughput else (past.cpu_us_per_request or 0) / ours["cpu_us_per_request"]
-    )
     past_us = past.cpu_us_per_request or (past.cpu_s_per_gb or 0) * ours["batch_bytes"] / 1000
     return [
         row.title,
@@ -71,11 +68,11 @@ def limit_line(row: Row, medians: Medians) -> list[str]:
         f"{speed:,.0f} {row.unit}",
         share_of_limit,
         f"{past.throughput:,.0f} {row.unit}" if past.throughput else "",
-        f"{100 * of_prototype:.0f} %" + ("" if past.throughput else " (by CPU)"),
+        f"{100 * speed / past.throughput:.0f} %" if past.throughput else "",
         f"{ours['cpu_us_per_request']:.1f} µs",
         f"{past_us:.1f} µs",
+        f"{100 * past_us / ours['cpu_us_per_request']:.0f} %",
         f"{ours['cpu_s_per_gb']:.2f} s" if row.batch_bytes else "",
-        f"{past_us / ours['batch_bytes'] * 1000:.2f} s" if row.batch_bytes else "",
         f"{ours['foreign_cores']:.2f}",
     ]
 
