@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from pathlib import Path
 from typing import Any
 
+from native import OUT
 from rows import ROWS, Row
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -148,10 +150,23 @@ def svg(results: dict[str, Any]) -> str:
     return "\n".join(out) + "\n"
 
 
+def scale() -> str:
+    """What `bench/scale.py` last found, if it ran."""
+    found = OUT / "scale.json"
+    if not found.exists():
+        return ""
+    told: dict[str, dict[str, float]] = json.loads(found.read_text())
+    lines = [
+        [f"{name}: {key.replace('_', ' ')}", f"{value:,g}"] for name, one in told.items() for key, value in one.items()
+    ]
+    return "### Scale\n\n" + table(["measure", "figure"], lines) + "\n"
+
+
 def write_docs(results: dict[str, Any]) -> None:
     """Replaces what stands between the two marks of docs/performance.md."""
     page = DOCS / "performance.md"
     text = page.read_text()
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    page.write_text(f"{before}\n\n{markdown(results)}\n![ratios to Apache Kafka](performance.svg)\n\n{after}")
+    plot = "![ratios to Apache Kafka](performance.svg)"
+    page.write_text(f"{before}\n\n{markdown(results)}\n{plot}\n\n{scale()}\n{after}")
     (DOCS / "performance.svg").write_text(svg(results))
