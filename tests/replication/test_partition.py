@@ -152,6 +152,22 @@ def test_a_sync_of_older_segments_does_not_release_what_waits():
     assert (life.partition.high_watermark, life.partition.is_synced(0), life.partition.is_synced(1)) == (1, True, False)
 
 
+def test_what_is_appended_while_others_hear_of_their_fsync_waits_for_the_next():
+    life = Life(LogConfig(flush_messages=1)).lead()
+    told = []
+
+    def another_from_the_backlog(_):
+        later = life.append("b")
+        life.partition.when_synced(later.last_offset, lambda _: told.append("b"))
+        told.append("a")
+
+    life.partition.when_synced(life.append("a").last_offset, another_from_the_backlog)
+    life.sync()
+    assert told == ["a"]
+    life.sync()
+    assert told == ["a", "b"]
+
+
 def test_what_a_crash_left_unsynced_is_hidden_until_it_is_synced():
     config = LogConfig(flush_messages=1)
     before = Life(config).lead()
@@ -201,6 +217,29 @@ def test_who_forgot_is_not_called():
     life.partition.forget(forgotten)
     life.sync()
     assert told == ["kept"]
+
+
+def test_one_who_hears_may_let_another_forget():
+    life = Life(LogConfig(flush_messages=1)).lead()
+    told = []
+
+    def second(_):
+        told.append("second")
+
+    def third(_):
+        told.append("third")
+
+    def first(_):
+        told.append("first")
+        life.partition.forget(third)
+
+    appended = life.append("x")
+    for callback in (first, second, third):
+        life.partition.when_committed(appended.last_offset, callback)
+    life.sync()
+    life.append("y")
+    life.sync()
+    assert told == ["first", "second"]
 
 
 def test_epochs_never_go_back():

@@ -156,7 +156,8 @@ class Partition:
         """All below `end_offset` is durable. `again`: another sync was asked for since this one began."""
         self._held_at = max(self._held_at, Offset(end_offset)) if again else ALL_SYNCED
         if self._syncing:
-            self._syncing.passed(self._held_at)
+            # Whoever hears of it may append at once (a backlog goes on): that is not synced yet.
+            self._syncing.passed(min(self._held_at, self.log.log_end_offset))
         self._advance()
 
     def sync_failed(self) -> None:

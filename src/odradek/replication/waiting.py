@@ -43,10 +43,10 @@ class OffsetWaits:
             heappop(heap)[2](ErrorCode.NONE)
 
     def forget(self, callback: Callback) -> None:
-        self._heap = [wait for wait in self._heap if wait[2] is not callback]
+        # In place: this may be called by one of those whom `passed` calls.
+        self._heap[:] = [wait for wait in self._heap if wait[2] is not callback]
         heapify(self._heap)
 
     def fail(self, code: ErrorCode) -> None:
-        heap, self._heap = self._heap, []
-        for _, _, callback in sorted(heap, key=lambda wait: wait[:2]):
-            callback(code)
+        while self._heap:
+            heappop(self._heap)[2](code)
