@@ -224,6 +224,33 @@ def test_parked_requests_are_bounded(run):
     run(scenario())
 
 
+def test_replies_that_wait_behind_a_parked_request_are_bounded_too(run):
+    async def scenario():
+        async with served(parked_requests_max=3) as (desk, listener, reader, writer):
+            writer.write(request(0, b"park") + b"".join(request(tag, b"now") for tag in range(1, 10)))
+            await desk.handled_count(3)
+            await others_are_served(listener)
+            assert [tag for tag, _ in desk.handled] == [0, 1, 2, 77]
+            desk.fill(0)
+            await expect(reader, reply(0, b"later"), *(reply(tag, b"now") for tag in range(1, 10)))
+
+    run(scenario())
+
+
+def test_small_requests_for_large_replies_in_one_read_are_bounded(run):
+    async def scenario():
+        async with served(unsent_bytes_max=MIB) as (desk, listener, reader, writer):
+            reader._transport.pause_reading()
+            writer.write(b"".join(request(tag, b"big%d" % MIB) for tag in range(100)))
+            connection = await only_connection(listener)
+            await until(lambda: connection._stopped)
+            assert len(desk.handled) < 50
+            reader._transport.resume_reading()
+            await expect(reader, *(reply(tag, bytes(MIB)) for tag in range(100)))
+
+    run(scenario())
+
+
 def test_a_client_that_takes_no_replies_is_read_no_further(run):
     async def scenario():
         async with served(unsent_bytes_max=MIB) as (desk, listener, reader, writer):

@@ -57,7 +57,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_listener",
         "_lost",
         "_out",
-        "_out_file_bytes",
+        "_out_bytes",
         "_prefix",
         "_reading",
         "_replies",
@@ -84,7 +84,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         # The parked request behind which nothing may be read.
         self._blocker: Slot | None = None
         self._out: Parts = []
-        self._out_file_bytes = 0
+        self._out_bytes = 0
         self._in_turn = False
         self._stopped = 0 if listener.serving else EARLY
         self._reading = True
@@ -234,22 +234,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not parts:
             return
         if self._replies:
-            slot = Slot(self, None)
-            slot.parts = parts
-            self._replies.append(slot)
+            self.park(stop_reading=False).parts = parts
             return
         self._out += parts
-        if len(parts) > 1:
-            self._out_file_bytes += sum(map(_file_bytes, parts))
-            if self._out_file_bytes >= FLUSH_BYTES:
-                # Let the limit on unsent bytes see it before the next request is handled.
-                self._flush()
+        self._out_bytes += len(parts[0]) if len(parts) == 1 else sum(map(_bytes, parts))
+        if self._out_bytes >= FLUSH_BYTES:
+            # Let the limit on unsent bytes see it before the next request is handled.
+            self._flush()
 
     # Replies
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        self._out_file_bytes = 0
+        self._out_bytes = 0
         if self._lost:
             _release(out)
             return
@@ -290,8 +287,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
 
-def _file_bytes(part: bytes | bytearray | Region) -> int:
-    return part.length if isinstance(part, Region) else 0
+def _bytes(part: bytes | bytearray | Region) -> int:
+    return part.length if isinstance(part, Region) else len(part)
 
 
 def _release(parts: Parts) -> None:
