@@ -138,14 +138,15 @@ def main() -> int:
         "partitions": lambda: partitions(place, options.count),
         "connections": lambda: connections(place, options.count),
     }
-    results = {}
+    kept = OUT / "scale.json"
+    results = json.loads(kept.read_text()) if kept.exists() else {}
     try:
         for name in options.what or measures:
             results[name] = {key: round(value, 3) for key, value in measures[name]().items()}
             print(f"{name}: " + ", ".join(f"{key} {value:g}" for key, value in results[name].items()), flush=True)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    (OUT / "scale.json").write_text(json.dumps(results, indent=1) + "\n")
+    kept.write_text(json.dumps(results, indent=1) + "\n")
     return 0
 
 
