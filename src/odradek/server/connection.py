@@ -237,7 +237,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.park(stop_reading=False).parts = parts
             return
         self._out += parts
-        self._out_bytes += len(parts[0]) if len(parts) == 1 else sum(map(_bytes, parts))
+        self._out_bytes += _bytes(parts[0]) if len(parts) == 1 else sum(map(_bytes, parts))
         if self._out_bytes >= FLUSH_BYTES:
             # Let the limit on unsent bytes see it before the next request is handled.
             self._flush()
