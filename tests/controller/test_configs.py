@@ -111,6 +111,8 @@ def test_a_whole_set_removes_what_it_does_not_name(orders):
 
 def test_validate_only_and_unchanged_values_write_nothing(orders):
     change = single(("retention.ms", Operation.SET, "5"))
-    assert incremental_alter_configs(orders.image, [change], validate_only=True).records == ()
+    validated = incremental_alter_configs(orders.image, [change], validate_only=True)
+    assert validated.records == ()
+    assert validated.sentence.startswith("only validated: ")
     incremental(orders, change)
     assert incremental_alter_configs(orders.image, [change]).records == ()

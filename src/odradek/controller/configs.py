@@ -41,32 +41,20 @@ class _Request(NamedTuple):
     changes: Callable[[Mapping[str, str]], Changes]
 
 
-class _Outcome(NamedTuple):
+class Outcome(NamedTuple):
+    """How a resource fared: the same fields in the answers of both APIs."""
+
     resource: ConfigResource
-    code: ErrorCode
-    message: str | None
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
 
 
 def alter_configs(
     image: ClusterImage, wanted: Sequence[p33_alter_configs.AlterConfigsResource], *, validate_only: bool = False
-) -> Decision[list[p33_alter_configs.AlterConfigsResourceResponse]]:
+) -> Decision[list[Outcome]]:
     """Each resource gets exactly the keys named: the others fall back to their defaults."""
-    requests = [
-        _Request(
-            ConfigResource(r.resource_type, r.resource_name),
-            [config.name for config in r.configs],
-            partial(_whole_set, r),
-        )
-        for r in wanted
-    ]
-    records, outcomes, sentence = _alter(image, requests)
-    response = [
-        p33_alter_configs.AlterConfigsResourceResponse(
-            error_code=code, error_message=message, resource_type=resource.type, resource_name=resource.name
-        )
-        for resource, code, message in outcomes
-    ]
-    return Decision(records=() if validate_only else records, response=response, sentence=sentence)
+    requests = [_request(resource, partial(_whole_set, resource)) for resource in wanted]
+    return _alter(image, requests, validate_only)
 
 
 def incremental_alter_configs(
@@ -74,41 +62,38 @@ def incremental_alter_configs(
     wanted: Sequence[p44_incremental_alter_configs.AlterConfigsResource],
     *,
     validate_only: bool = False,
-) -> Decision[list[p44_incremental_alter_configs.AlterConfigsResourceResponse]]:
-    requests = [
-        _Request(
-            ConfigResource(r.resource_type, r.resource_name),
-            [config.name for config in r.configs],
-            partial(_single_keys, r),
-        )
-        for r in wanted
-    ]
-    records, outcomes, sentence = _alter(image, requests)
-    response = [
-        p44_incremental_alter_configs.AlterConfigsResourceResponse(
-            error_code=code, error_message=message, resource_type=resource.type, resource_name=resource.name
-        )
-        for resource, code, message in outcomes
-    ]
-    return Decision(records=() if validate_only else records, response=response, sentence=sentence)
+) -> Decision[list[Outcome]]:
+    requests = [_request(resource, partial(_single_keys, resource)) for resource in wanted]
+    return _alter(image, requests, validate_only)
 
 
-def _alter(image: ClusterImage, requests: Sequence[_Request]) -> tuple[tuple[ConfigRecord, ...], list[_Outcome], str]:
+def _request(
+    wanted: p33_alter_configs.AlterConfigsResource | p44_incremental_alter_configs.AlterConfigsResource,
+    changes: Callable[[Mapping[str, str]], Changes],
+) -> _Request:
+    resource = ConfigResource(wanted.resource_type, wanted.resource_name)
+    return _Request(resource, [config.name for config in wanted.configs], changes)
+
+
+def _alter(image: ClusterImage, requests: Sequence[_Request], validate_only: bool) -> Decision[list[Outcome]]:
     times = Counter(request.resource for request in requests)
     records: list[ConfigRecord] = []
-    outcomes: list[_Outcome] = []
+    outcomes: list[Outcome] = []
     told: list[str] = []
     for request in requests:
         resource = request.resource
         try:
             changed = _records(image, request, times[resource])
         except KafkaError as refused:
-            outcomes.append(_Outcome(resource, refused.code, refused.message or None))
+            outcomes.append(Outcome(resource, refused.code, refused.message or None))
             continue
         records += changed
-        outcomes.append(_Outcome(resource, ErrorCode.NONE, None))
+        outcomes.append(Outcome(resource))
         told += [f"{_called(resource)}: {record.name} is now {record.value or 'its default'}" for record in changed]
-    return tuple(records), outcomes, "; ".join(told)
+    sentence = "; ".join(told)
+    if validate_only:
+        return Decision(response=outcomes, sentence=sentence and f"only validated: {sentence}")
+    return Decision(records=tuple(records), response=outcomes, sentence=sentence)
 
 
 def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigRecord]:

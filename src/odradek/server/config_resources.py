@@ -1,11 +1,19 @@
-"""What the configuration APIs (32, 33, 44) ask before they look at a resource."""
+"""What the configuration APIs (32, 33, 44) ask before they look at a resource, and how two of them change it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from odradek.controller.configs import Outcome
+from odradek.controller.decision import Decision
+from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource
+from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.request import RequestContext
+
+R = TypeVar("R", p33_alter_configs.AlterConfigsResource, p44_incremental_alter_configs.AlterConfigsResource)
 
 
 def check_resource(ctx: RequestContext, operation: Operation, resource_type: int, name: str) -> None:
@@ -22,3 +30,30 @@ def check_resource(ctx: RequestContext, operation: Operation, resource_type: int
             )
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource_type}")
+
+
+async def alter(
+    ctx: RequestContext, wanted: Sequence[R], decide: Callable[[ClusterImage, Sequence[R]], Decision[list[Outcome]]]
+) -> list[Outcome]:
+    """The resources that may be changed are decided about together; what is refused before comes first."""
+    allowed: list[R] = []
+    outcomes: list[Outcome] = []
+    for resource in wanted:
+        try:
+            check_resource(ctx, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
+            allowed.append(resource)
+        except KafkaError as refused:
+            outcomes.append(_refused(resource, refused))
+    try:
+        decided = await ctx.broker.controller.submit(lambda image: decide(image, allowed))
+        outcomes += decided
+    except KafkaError as refused:
+        outcomes += [_refused(resource, refused) for resource in allowed]
+    return outcomes
+
+
+def _refused(
+    wanted: p33_alter_configs.AlterConfigsResource | p44_incremental_alter_configs.AlterConfigsResource,
+    refused: KafkaError,
+) -> Outcome:
+    return Outcome(ConfigResource(wanted.resource_type, wanted.resource_name), refused.code, refused.message or None)

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from odradek.base.errors import KafkaError
+from functools import partial
+
 from odradek.controller.configs import alter_configs
 from odradek.protocol.messages.p33_alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from odradek.security.authorizer import Operation
-from odradek.server.config_resources import check_resource
+from odradek.server.config_resources import alter
 from odradek.server.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    allowed: list[AlterConfigsResource] = []
-    responses: list[AlterConfigsResourceResponse] = []
-    for resource in request.resources:
-        try:
-            check_resource(ctx, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
-            allowed.append(resource)
-        except KafkaError as refused:
-            responses.append(_refused(resource, refused))
-    try:
-        decided = await ctx.broker.controller.submit(
-            lambda image: alter_configs(image, allowed, validate_only=request.validate_only)
-        )
-        responses += decided
-    except KafkaError as refused:
-        responses += [_refused(resource, refused) for resource in allowed]
-    return AlterConfigsResponse(responses=responses)
-
-
-def _refused(resource: AlterConfigsResource, refused: KafkaError) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=refused.code,
-        error_message=refused.message or None,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+    decide = partial(alter_configs, validate_only=request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error_code,
+                error_message=error_message,
+                resource_type=resource.type,
+                resource_name=resource.name,
+            )
+            for resource, error_code, error_message in await alter(ctx, request.resources, decide)
+        ]
     )
 
 
