@@ -9,6 +9,7 @@ from crc32c import crc32c
 from kafka.record.default_records import DefaultRecordBatch
 
 from odradek.protocol.batch import Codec
+from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.p21_delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -18,7 +19,7 @@ from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest
 from traps.wire import Wire, batch, now_ms, records_of
 
 CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_PRODUCER_EPOCH = 2, 10, 32, 45, 47
-UNSUPPORTED_COMPRESSION, INVALID_RECORD = 76, 87
+INVALID_TOPIC, UNSUPPORTED_COMPRESSION, INVALID_RECORD = 17, 76, 87
 
 MAX_MESSAGE_BYTES = 1_048_588
 CONTROL, TRANSACTIONAL, LOG_APPEND_TIME = 0x20, 0x10, 0x08
@@ -69,6 +70,13 @@ def test_exactly_one_well_formed_batch_per_partition(wire, topic, why):
     assert (answer.error_code, answer.base_offset) == (error, -1)
     assert stored(wire, topic) == b""
     assert wire.produce(topic, ONE).base_offset == 0
+
+
+def test_the_topics_of_the_broker_itself_take_nothing_from_clients(wire):
+    """As in Kafka: a record there is believed, and may move or delete anybody's offsets."""
+    wire.ask(FindCoordinatorRequest(key="any"), 0)
+    for version in (9, 13):
+        assert wire.produce("__consumer_offsets", batch(b"v", key=b"k"), version=version).error_code == INVALID_TOPIC
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from odradek.replication.partition_table import HostedTopic
 from odradek.security.authorizer import Operation
 from odradek.server.request import FrameApi, Parts, ReplySlot, RequestContext
 from odradek.server.topic_lookup import find_topic, missing_partition
+from odradek.server.visible_cluster import is_internal
 
 ACKS_NONE, ACKS_LEADER = 0, 1
 ACKS = (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
@@ -55,7 +56,7 @@ def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> P
     waits: list[Wait] = []
     answers: Answers = []
     for topic, batches in request.topics:
-        hosted = refusal or find_topic(ctx, topic, WRITE)
+        hosted = refusal or _writable_topic(ctx, topic)
         if isinstance(hosted, HostedTopic):
             outcomes = [_append(ctx, hosted, index, batch, acks, wall_ms, waits) for index, batch in batches]
         else:
@@ -73,6 +74,13 @@ def _refusal(request: ProduceRequest) -> KafkaError:
     if request.transactional_id is not None:
         return KafkaError(ErrorCode.INVALID_REQUEST, NO_TRANSACTIONS)
     return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, not -1, 0 or 1")
+
+
+def _writable_topic(ctx: RequestContext, topic: str | bytes) -> HostedTopic | KafkaError:
+    hosted = find_topic(ctx, topic, WRITE)
+    if isinstance(hosted, HostedTopic) and is_internal(hosted.name):
+        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{hosted.name} is written by the broker alone")
+    return hosted
 
 
 def _failed(index: int, refusal: KafkaError) -> ProduceOutcome:
