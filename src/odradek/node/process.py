@@ -70,15 +70,19 @@ async def serve(
 
     with locked(directory):
         spawner = MachineSpawner(failed)
-        node = Node(config, machine_ports(directory, spawner))
-        await node.start()
-        started(node)
-        stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
-        await asyncio.wait({stop_wanted, failure}, return_when=asyncio.FIRST_COMPLETED)
-        if failure.done():
-            await failure
-        await node.stop()
-        await spawner.close()
+        try:
+            node = Node(config, machine_ports(directory, spawner))
+            await node.start()
+            started(node)
+            stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
+            await asyncio.wait({stop_wanted, failure}, return_when=asyncio.FIRST_COMPLETED)
+            if not failure.done():
+                await node.stop()
+        finally:
+            # The lock outlives every thread that may still write to the directory.
+            await spawner.close()
+    if failure.done():
+        await failure
 
 
 async def _wait(event: asyncio.Event) -> None:
