@@ -51,6 +51,11 @@ def list_offsets(broker, timestamp, version=11, *, topic="orders", replica_id=-1
     return answer
 
 
+class NoSearch:
+    async def blocking(self, call, *_):
+        raise AssertionError(f"{call} is slow")
+
+
 def found(answer):
     assert answer.error_code == 0
     return answer.offset, answer.timestamp
@@ -164,6 +169,16 @@ def test_a_follower_answers_debuggers_only():
     broker.host("orders")
     assert list_offsets(broker, EARLIEST).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert found(list_offsets(broker, EARLIEST, replica_id=-2)) == (0, -1)
+
+
+def test_a_partition_asked_for_many_times_is_not_searched_many_times():
+    broker, partition = hosting()
+    append(partition, 100)
+    broker.broker.spawner = NoSearch()
+    often = [ListOffsetsPartition(partition_index=0, timestamp=100) for _ in range(5)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=often)])
+    (answer,) = broker.ask(2, request, 11).topics[0].partitions
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_a_partition_asked_for_twice_is_a_mistake():

@@ -56,13 +56,14 @@ Searched = Mapping[TopicPartition, Found | KafkaError]
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """The answer is made after the searches, so that it tells of the leader as it is then."""
+    times = Counter(TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions)
     searched: dict[TopicPartition, Found | KafkaError] = {}
     for topic in request.topics:
         for asked in topic.partitions:
-            if _needs_search(asked):
-                name = TopicPartition(topic.name, asked.partition_index)
+            name = TopicPartition(topic.name, asked.partition_index)
+            if _needs_search(asked) and times[name] == 1:
                 searched[name] = await _search(ctx, request, topic.name, asked)
-    return _response(ctx, request, searched)
+    return _response(ctx, request, times, searched)
 
 
 def _needs_search(partition: ListOffsetsPartition) -> bool:
@@ -90,8 +91,9 @@ async def _search(
     return Found(found.offset, found.timestamp, found.leader_epoch)
 
 
-def _response(ctx: RequestContext, request: ListOffsetsRequest, searched: Searched) -> ListOffsetsResponse:
-    times = Counter(TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions)
+def _response(
+    ctx: RequestContext, request: ListOffsetsRequest, times: Mapping[TopicPartition, int], searched: Searched
+) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
