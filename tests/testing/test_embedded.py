@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from odradek.base.errors import UnusableDirectory
 from odradek.testing import Embedded
 
 
@@ -48,6 +49,16 @@ def test_it_can_be_started_again() -> None:
         broker.start()
         produce(broker, "t", "hello")
         broker.stop()
+
+
+def test_it_can_be_started_again_after_a_start_that_failed(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("nonsense")
+    broker = Embedded(data=tmp_path)
+    with pytest.raises(UnusableDirectory):
+        broker.start()
+    (tmp_path / "meta.properties").unlink()
+    with broker:
+        produce(broker, "t", "hello")
 
 
 def test_a_wrong_config_is_refused_by_name() -> None:

@@ -52,6 +52,7 @@ class Embedded:
 
     def start(self) -> None:
         self._started.clear()
+        self._problem = None
         self._thread = threading.Thread(target=self._run, name="odradek-embedded", daemon=True)
         self._thread.start()
         if not self._started.wait(START_TIMEOUT_S):
