@@ -47,6 +47,7 @@ def test_lines_become_records_and_come_back(odradek: Embedded) -> None:
     assert succeed(odradek, "consume", "lines", "-o", "-1", "-e") == "c\n"
     assert succeed(odradek, "consume", "lines", "-o", "1", "-n", "1") == "2\n"
     assert succeed(odradek, "consume", "lines", "-o", "@2020-01-01", "-n", "1") == "1\n"
+    assert succeed(odradek, "consume", "lines", "-o", "-1", "-e", "-f", "→ ü %v\\t\\n") == "→ ü c\t\n"
 
 
 def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: Embedded) -> None:
@@ -70,6 +71,9 @@ def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: E
         (["topic", "create", "x", "-c", "no.such.key=1"], 1, "no.such.key"),
         (["topic", "create", "x", "-c", "nonsense"], 2, "KEY=VALUE"),
         (["consume", "x", "-o", "soon"], 3, "there is no topic"),
+        (["consume", "x", "-g", "workers", "-p", "0"], 2, "a group shares all partitions"),
+        (["consume", "x", "-g", "workers", "-o", "5"], 2, "a group goes on where it left off"),
+        (["produce", "x", "-H", "nonsense"], 2, "NAME=VALUE"),
         (["up", "--memory", "--data", "x"], 2, "exclude each other"),
         (["up", "--memory", "-c", "retention.mss=1"], 1, "retention.mss"),
     ],

@@ -103,8 +103,8 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
     raise SystemExit(code)
 
 
-def key_value(text: str) -> tuple[str, str]:
+def key_value(text: str, form: str = "KEY=VALUE", option: str = "--config") -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--config")
+        raise click.BadParameter(f"{text!r} is not {form}", param_hint=option)
     return key, value

@@ -52,6 +52,13 @@ def command(
     """Print the records of TOPICS."""
     from confluent_kafka import Consumer
 
+    if group is not None and partitions:
+        raise click.UsageError("--partition and --group exclude each other: a group shares all partitions")
+    if group is not None and offset not in ("beginning", "end"):
+        raise click.UsageError(
+            "with --group, --offset is where to begin for the first time, beginning or end: "
+            "afterwards a group goes on where it left off"
+        )
     consumer = Consumer(
         client_config(
             bootstrap,
@@ -132,7 +139,8 @@ def _milliseconds(text: str) -> int:
 def _print_records(consumer: Consumer, form: str, count: int | None, partitions: int | None) -> None:
     from confluent_kafka import KafkaError, KafkaException
 
-    pattern = form.encode().decode("unicode_escape")
+    # Latin-1 is what unicode_escape reads; anything else becomes an escape first.
+    pattern = form.encode("latin-1", "backslashreplace").decode("unicode_escape")
     printed = 0
     ended: set[tuple[str, int]] = set()
     while count is None or printed < count:

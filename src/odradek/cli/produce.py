@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.cluster import bootstrap_option, client_config, fail, refusals_told
+from odradek.cli.cluster import bootstrap_option, client_config, fail, key_value, refusals_told
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -37,6 +37,7 @@ def command(
     """Write each line of standard input to TOPIC as one record."""
     from confluent_kafka import KafkaException, Producer
 
+    pairs = [key_value(header, "NAME=VALUE", "--header") for header in headers]
     failures: list[KafkaException] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -55,7 +56,6 @@ def command(
             },
         )
     )
-    pairs = [tuple(header.split("=", 1)) for header in headers]
     with refusals_told(bootstrap):
         for line in sys.stdin.buffer:
             record_key, value = _split(line.rstrip(b"\n"), key, key_separator)
