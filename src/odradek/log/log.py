@@ -289,6 +289,9 @@ class Log:
         """The producers' state at the start of a segment lets a later recovery begin there."""
         self._snapshot_producers()
         self._segments.active.seal()
+        for name in self._segments.active.index_names():
+            # Even when all its batches are durable by now: its indexes were in memory until this moment.
+            self._durability.also_sync(name)
         self._segments.add(Segment.create(self._folder, self.log_end_offset, self._config, wall_ms))
         self._jitter_ms = self._draw_jitter()
         self._segments.active.arm(self._config, self._jitter_ms)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk
@@ -119,7 +120,7 @@ class _Loader:
         recovery_point = end_offset if clean else min(opening.recovery_point, end_offset)
         durability = Durability(self.folder, recovery_point, is_new=not clean and recovery_point == 0)
         if not clean:
-            self._distrust(durability, epochs, snapshots)
+            self._distrust(durability, epochs, snapshots, segments)
         return Log(
             self.folder,
             opening.topic_partition,
@@ -136,13 +137,20 @@ class _Loader:
             persist_checkpoints=opening.persist_checkpoints,
         )
 
-    def _distrust(self, durability: Durability, epochs: LeaderEpochs, snapshots: list[int]) -> None:
+    def _distrust(
+        self, durability: Durability, epochs: LeaderEpochs, snapshots: list[int], segments: list[Segment]
+    ) -> None:
         """What the stopped process wrote may be in memory only: the next sync takes it along."""
         epochs.changed = True
         self.folder.names_changed = True
         for offset in snapshots:
-            if offset > durability.recovery_point:
+            if offset >= durability.recovery_point:
                 durability.also_sync(offset_name(offset, SNAPSHOT))
+        for segment, following in pairwise(segments):
+            if following.base_offset == durability.recovery_point:
+                # Its batches were synced while it grew, its indexes perhaps not since.
+                for name in segment.index_names():
+                    durability.also_sync(name)
         if durability.is_new and PARTITION_METADATA in self.names:
             durability.also_sync(PARTITION_METADATA)
 

@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import ByteSource, File
 from odradek.log.config import INT64_MAX, LogConfig
-from odradek.log.folder import LOG, SEGMENT_SUFFIXES, Folder, offset_name
+from odradek.log.folder import LOG, OFFSET_INDEX, SEGMENT_SUFFIXES, TIME_INDEX, Folder, offset_name
 from odradek.log.indexes import ActiveIndexes, IndexBroken, IndexedBatch, IndexedTime, SealedIndexes
 from odradek.log.scan import BatchSeen, batch_at, end_within, headers
 from odradek.protocol.batch import NO_TIMESTAMP
@@ -204,6 +204,9 @@ class Segment:
     def index_files(self) -> tuple[File, File]:
         """Of a sealed segment."""
         return self._trusting(self._on_disk).files()
+
+    def index_names(self) -> tuple[str, str]:
+        return offset_name(self.base_offset, OFFSET_INDEX), offset_name(self.base_offset, TIME_INDEX)
 
     def file_names(self) -> list[str]:
         names = (offset_name(self.base_offset, suffix) for suffix in SEGMENT_SUFFIXES)
