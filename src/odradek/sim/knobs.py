@@ -73,7 +73,7 @@ def draw(rng: Random) -> Knobs:
         net=_draw_net(rng),
         disk=disk,
         step_cost_ns=rng.choice((0, 1_000, 20_000)),
-        slow_call_mean_us=rng.choice((10, 1_000, 30_000)),
+        slow_call_mean_us=rng.choice((10, 10, 1_000, 1_000, 30_000, 30_000, 200_000)),
         faults=faults,
         loses_power=loses_power,
         fault_gap_mean_s=rng.choice((0.3, 1.0, 3.0)),
