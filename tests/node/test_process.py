@@ -1,62 +1,56 @@
-"""A node on this machine, as `serve` runs it."""
+"""A node as a process runs it: what is left behind when it cannot start, and when it fails."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 
 import pytest
 
-from odradek.node.build import Node
 from odradek.node.config import NodeConfig
-from odradek.node.machine import DirectoryInUse, locked
 from odradek.node.process import NodeFailed, serve
 
-CONFIG = NodeConfig.parse({"listeners": "PLAINTEXT://127.0.0.1:0"})
 
-
-async def fail() -> None:
-    raise OSError("the disk is gone")
-
-
-def test_a_failure_while_the_node_stops_is_not_a_clean_stop(monkeypatch):
-    stop = Node.stop
-
-    async def stop_and_fail(node: Node) -> None:
-        node._ports.spawner.spawn("last work", fail())
-        await stop(node)
-
-    monkeypatch.setattr(Node, "stop", stop_and_fail)
-
-    async def run() -> None:
-        stopping = asyncio.Event()
-        await serve(CONFIG, None, lambda _: stopping.set(), stopping)
-
-    with pytest.raises(NodeFailed, match="last work: the disk is gone"):
-        asyncio.run(run())
-
-
-def test_a_failed_node_keeps_its_directory_until_nothing_writes_to_it_any_more(monkeypatch, tmp_path):
-    free_for_others: list[bool] = []
-
-    def write() -> None:
+def open_files(directory):
+    """Of this process, under `directory`."""
+    targets = []
+    for fd in os.listdir("/proc/self/fd"):
         try:
-            with locked(tmp_path):
-                free_for_others.append(True)
-        except DirectoryInUse:
-            free_for_others.append(False)
+            targets.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except FileNotFoundError:
+            continue
+    return [target for target in targets if target.startswith(str(directory))]
 
-    async def write_at_last(node: Node) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await node._ports.spawner.blocking(write)
 
-    async def start_and_fail(node: Node) -> None:
-        node._ports.spawner.spawn("last work", write_at_last(node))
-        await asyncio.sleep(0)
-        await fail()
+def config(port=0):
+    return NodeConfig.parse({"listeners": f"PLAINTEXT://127.0.0.1:{port}"})
 
-    monkeypatch.setattr(Node, "start", start_and_fail)
-    with pytest.raises(OSError, match="the disk is gone"):
-        asyncio.run(serve(CONFIG, tmp_path, lambda _: None, asyncio.Event()))
-    assert free_for_others == [False]
+
+def test_a_start_that_fails_leaves_no_file_open(tmp_path):
+    async def scenario(port):
+        await serve(config(port), tmp_path, lambda _: None, asyncio.Event())
+
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        asyncio.run(scenario(taken.getsockname()[1]))
+    assert open_files(tmp_path) == []
+
+
+def test_a_node_that_fails_closes_its_connections_and_files(tmp_path):
+    async def fail():
+        raise RuntimeError("as if the metadata log had failed")
+
+    async def scenario():
+        started = asyncio.get_running_loop().create_future()
+        serving = asyncio.ensure_future(serve(config(), tmp_path, started.set_result, asyncio.Event()))
+        node = await started
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
+        node._ports.spawner.spawn("metadata log", fail())
+        with pytest.raises(NodeFailed, match="as if"):
+            await serving
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        writer.close()
+
+    asyncio.run(scenario())
+    assert open_files(tmp_path) == []

@@ -313,6 +313,23 @@ def test_stop_answers_parked_requests_and_closes(run):
     run(scenario())
 
 
+def test_who_was_accepted_just_before_a_stop_is_not_served(run):
+    async def scenario():
+        async with served() as (desk, listener, _, _):
+            # What the loop does with a connection that it had accepted before the listener was closed.
+            late = await asyncio.get_running_loop().create_server(lambda: ClientConnection(listener), "127.0.0.1", 0)
+            await listener.stop()
+            reader, writer = await asyncio.open_connection("127.0.0.1", late.sockets[0].getsockname()[1])
+            writer.write(request(1, b"late"))
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            assert desk.handled == []
+            late.close()
+            writer.close()
+
+    run(scenario())
+
+
 def test_idle_connections_are_closed(run):
     async def scenario():
         async with served(idle_ms_max=40) as (_, listener, reader, _):

@@ -250,6 +250,11 @@ class OsDisk:
         os.rename(aside, self.absolute(path))
         self.sync_dir(path.rpartition("/")[0])
 
+    def close(self) -> None:
+        """Nobody uses this disk any more."""
+        with self._lock:
+            self._tree.close()
+
     def open_descriptors(self) -> int:
         return len(self._open)
 

@@ -87,6 +87,10 @@ class Node:
         await self._controller.stop()
         await self._ports.spawner.blocking(self._logs.close, self._broker_epoch)
 
+    async def abandon(self) -> None:
+        """After a failure, be it of `start`: nobody is served any more, and the disk stays as a crash leaves it."""
+        await self._clients.abandon()
+
     def _open_directory(self) -> DirectoryIdentity:
         return open_directory(
             self._ports.disk, node_id=self._config.node_id, clock=self._ports.clock, rng=self._ports.rng

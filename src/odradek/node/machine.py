@@ -38,15 +38,15 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def machine_ports(directory: Path | None, spawner: MachineSpawner) -> Ports:
-    """Without a directory everything is kept in memory."""
-    return Ports(
-        clock=SystemClock(),
-        rng=SystemRng(),
-        disk=MemoryDisk() if directory is None else OsDisk(str(directory)),
-        net=TcpNet(),
-        spawner=spawner,
-    )
+@contextmanager
+def machine_ports(directory: Path | None, spawner: MachineSpawner) -> Iterator[Ports]:
+    """Without a directory everything is kept in memory. No file stays open, whatever became of the node."""
+    disk = MemoryDisk() if directory is None else OsDisk(str(directory))
+    try:
+        yield Ports(clock=SystemClock(), rng=SystemRng(), disk=disk, net=TcpNet(), spawner=spawner)
+    finally:
+        if isinstance(disk, OsDisk):
+            disk.close()
 
 
 @contextmanager

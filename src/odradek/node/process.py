@@ -68,10 +68,10 @@ async def serve(
         if not failure.done():
             failure.set_exception(NodeFailed(f"{task}: {problem}").with_traceback(problem.__traceback__))
 
-    with locked(directory):
-        spawner = MachineSpawner(failed)
+    spawner = MachineSpawner(failed)
+    with locked(directory), machine_ports(directory, spawner) as ports:
+        node = Node(config, ports)
         try:
-            node = Node(config, machine_ports(directory, spawner))
             await node.start()
             started(node)
             stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
@@ -79,6 +79,7 @@ async def serve(
             if not failure.done():
                 await node.stop()
         finally:
+            await node.abandon()
             # The lock outlives every thread that may still write to the directory.
             await spawner.close()
     if failure.done():

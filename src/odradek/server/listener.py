@@ -48,6 +48,7 @@ class ClientListener:
         self._idle_ms_max = bounds.idle_ms_max
         self._connections: dict[ClientConnection, None] = {}
         self._listener: Listener | None = None
+        self._closed = False
         self._sweep: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event = asyncio.Event()
 
@@ -74,16 +75,13 @@ class ClientListener:
 
     async def stop_accepting(self) -> None:
         """No more connections and no more requests; a connection closes once it has answered those it has."""
-        if self._listener is not None:
-            await self._listener.close()
+        await self._close()
         for connection in list(self._connections):
             connection.end("")
 
     async def stop(self) -> None:
         """Wait for the last answers, then close what is left."""
         await self.stop_accepting()
-        if self._sweep is not None:
-            self._sweep.cancel()
         if self._connections:
             self._all_gone.clear()
             try:
@@ -91,11 +89,26 @@ class ClientListener:
                     await self._all_gone.wait()
             except TimeoutError:
                 logger.info("%d connections were closed with requests unanswered", len(self._connections))
+        await self.abandon()
+
+    async def abandon(self) -> None:
+        """Close everything, whatever is unanswered."""
+        await self._close()
         for connection in list(self._connections):
             connection.abort()
 
+    async def _close(self) -> None:
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._listener is not None:
+            await self._listener.close()
+
     def made(self, connection: ClientConnection) -> None:
         self._connections[connection] = None
+        if self._closed:
+            # Accepted just before the end: nothing of it may be read any more.
+            connection.end("")
 
     def lost(self, connection: ClientConnection) -> None:
         del self._connections[connection]
