@@ -319,6 +319,21 @@ async def test_a_failed_write_stops_the_node_too():
         node.create("late")
 
 
+def test_the_log_tells_briefly_of_what_was_decided_and_not_of_what_failed(caplog):
+    caplog.set_level("INFO", logger="odradek.server.active_controller")
+    too_many = (NoOpRecord(),) * (limits.metadata_records_per_decision_max + 1)
+
+    async def decide() -> None:
+        node = await Node().start()
+        with pytest.raises(KafkaError):
+            node.controller.submit(lambda _: Decision(response=None, records=too_many, sentence="did too much"))
+        await node.controller.submit(lambda _: Decision(response=None, sentence="told " * 100_000))
+
+    asyncio.run(decide())
+    assert "did too much" not in caplog.text
+    assert 3000 < len(caplog.messages[-1]) < 5000
+
+
 def _burn(*_):
     raise OSError("disk on fire")
 

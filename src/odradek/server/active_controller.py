@@ -16,7 +16,11 @@ from typing import Any, TypeVar
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import LeaderEpoch, Offset
 from odradek.base.invariants import invariant
-from odradek.base.limits import metadata_batch_bytes_max, metadata_records_per_decision_max
+from odradek.base.limits import (
+    decision_sentence_chars_max,
+    metadata_batch_bytes_max,
+    metadata_records_per_decision_max,
+)
 from odradek.base.ports import Clock, Disk, Spawner
 from odradek.controller.activation import activate
 from odradek.controller.decision import Decision
@@ -116,10 +120,10 @@ class ActiveController:
             await self._spawner.blocking(self._log.close)
 
     def _propose(self, decision: Decision[R]) -> asyncio.Future[R]:
-        if decision.sentence:
-            _log.info(decision.sentence)
         for records in _batches(decision):
             self._append(records)
+        if decision.sentence:
+            _log.info("%s", decision.sentence[:decision_sentence_chars_max])
         reply: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         if self._uncommitted:
             # A decision without records still rests on the uncommitted ones it saw.
