@@ -8,8 +8,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.invariants import InvariantBroken
 from odradek.coordinator.effects import Append, Effects, Now
 from odradek.coordinator.engine import RECORDS_PER_SLICE, Engine, Phase
-from odradek.protocol.batch import encode_batch, encode_control_batch, iter_batches, iter_records
-from odradek.protocol.control_records import ControlType
+from odradek.protocol.batch import CONTROL, encode_batch, iter_batches, iter_records
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.records import Record
 
@@ -229,7 +228,7 @@ def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partit
 
 def test_what_cannot_be_read_costs_nobody_else(partition):
     partition.append(encode_batch([Record(b"k1", b"a"), Record(b"unreadable", b"x"), Record(b"k2", b"b")]))
-    partition.append(encode_control_batch(ControlType.ABORT, b"\x00\x00\x00\x00\x00\x00", timestamp=0, producer_id=1))
+    partition.append(encode_batch([Record(b"k0", b"abort")], producer_id=1, attributes=CONTROL))
     broken = encode_batch([Record(b"k9", b"z")])
     broken[61] = 0x7E
     partition.append(broken)

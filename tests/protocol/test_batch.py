@@ -18,7 +18,6 @@ from odradek.protocol.batch import (
     HEADER_BYTES,
     Record,
     encode_batch,
-    encode_control_batch,
     has_valid_checksum,
     iter_batches,
     iter_records,
@@ -26,7 +25,6 @@ from odradek.protocol.batch import (
     stamp_append_time,
 )
 from odradek.protocol.compression import Codec, compress, decompress
-from odradek.protocol.control_records import ControlType
 from odradek.protocol.malformed import DecompressedTooLarge, MalformedRecords
 
 records = st.lists(
@@ -111,15 +109,6 @@ def test_a_changed_byte_fails_the_checksum() -> None:
         broken = bytearray(batch)
         broken[position] ^= 1
         assert not has_valid_checksum(broken)
-
-
-def test_control_batches_carry_their_type() -> None:
-    batch = encode_control_batch(ControlType.LEADER_CHANGE, b"value", timestamp=5, leader_epoch=3)
-    assert read_header(batch).is_control
-    assert not read_header(batch).is_transactional
-    assert list(iter_records(batch)) == [Record(b"\0\0\0\2", b"value", (), 5, 0)]
-    marker = encode_control_batch(ControlType.COMMIT, b"value", timestamp=5, producer_id=9, producer_epoch=0)
-    assert read_header(marker).is_transactional
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])

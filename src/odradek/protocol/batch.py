@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from odradek.protocol.checksum import crc32c
 from odradek.protocol.compression import Codec, compress, decompress
-from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.records import Record, decode_records, encode_records
 
@@ -25,7 +24,6 @@ MAGIC = 2
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 LOG_OVERHEAD = 12  # base offset and length: what the length does not count
-MAGIC_POSITION = 16
 CRC_POSITION = 17
 CHECKED_FROM = 21  # the checksum covers everything from here on
 
@@ -33,7 +31,6 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-DELETE_HORIZON = 0x40
 
 NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
@@ -81,10 +78,6 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL)
-
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def uses_append_time(self) -> bool:
@@ -172,28 +165,6 @@ def encode_batch(
     batch[HEADER_BYTES:] = body
     CRC.pack_into(batch, CRC_POSITION, checksum(batch))
     return batch
-
-
-def encode_control_batch(
-    control_type: ControlType,
-    value: bytes,
-    *,
-    timestamp: int,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-) -> bytearray:
-    """A batch of one control record. With a producer id it ends that producer's transaction."""
-    record = Record(key=encode_control_key(control_type), value=value, timestamp=timestamp)
-    return encode_batch(
-        [record],
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        attributes=CONTROL | (TRANSACTIONAL if producer_id >= 0 else 0),
-    )
 
 
 def iter_records(batch: ByteSource) -> Iterator[Record]:

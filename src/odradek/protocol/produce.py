@@ -99,9 +99,8 @@ def decode_produce_request(buffer: memoryview, version: int, position: int, end:
         raise MalformedMessage(f"Produce v{version} has a string that is not UTF-8") from broken
 
 
-# NamedTuples from tuples, without the detour through their Python constructors.
+# A NamedTuple from a tuple, without the detour through its Python constructor.
 _as_topic = partial(tuple.__new__, ProducedTopic)
-_as_request = partial(tuple.__new__, ProduceRequest)
 
 _acks_timeout_count = Struct(">hiB").unpack_from
 _index_and_size = Struct(">iB").unpack_from

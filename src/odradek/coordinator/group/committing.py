@@ -18,7 +18,6 @@ from odradek.protocol.messages.p08_offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-SIMPLE_CONSUMER_GENERATION = -1
 LAST_TIMESTAMP_MS = (1 << 63) - 1
 _SESSION_KEEPING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
