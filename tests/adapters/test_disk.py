@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 
 import pytest
@@ -156,6 +157,52 @@ def test_closing_gives_the_descriptor_back(tmp_path):
     disk.remove_tree("d")
     assert disk.open_descriptors() == 0
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_when_sockets_take_all_descriptors_files_share_what_is_left(tmp_path):
+    disk = OsDisk(str(tmp_path))
+    disk.make_dir("d")
+    files = [write(disk, f"d/f{n}", b"%d" % n) for n in range(8)]
+    files[0].pin()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):  # noqa: PT012
+            while True:
+                taken.append(os.dup(0))
+        new = [write(disk, f"d/new{n}", b"new") for n in range(3)]
+        assert [file.pread(9, 0) for file in files] == [b"%d" % n for n in range(8)]
+        assert [file.pread(9, 0) for file in new] == [b"new"] * 3
+        disk.sync_dir("d")
+        disk.replace("checkpoint", b"whole")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken:
+            os.close(fd)
+    files[0].unpin()
+
+
+def test_a_file_is_not_closed_under_one_who_comes_in_as_the_last_one_leaves(tmp_path):
+    class Door(list):
+        """Nobody is in at the first look, and somebody comes in right after it."""
+
+        looks = 0
+
+        def __bool__(self) -> bool:
+            self.looks += 1
+            if self.looks == 1:
+                self.append(None)
+                return False
+            return len(self) > 0
+
+    disk = OsDisk(str(tmp_path))
+    file = write(disk, "f", b"abc")
+    file.users = Door()
+    file.close()
+    assert os.pread(file.fd, 3, 0) == b"abc"
+    file.unpin()
+    assert disk.open_descriptors() == 0
 
 
 def test_threads_never_see_another_files_descriptor(tmp_path):

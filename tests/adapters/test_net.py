@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 
 import pytest
@@ -143,6 +144,40 @@ def test_a_lost_connection_gives_its_regions_back(run, file):
             assert sender.link.unsent_bytes() >= 0
 
     run(scenario())
+
+
+def test_nothing_follows_a_frame_that_was_given_up(run, tmp_path):
+    file = OsDisk(str(tmp_path)).open("segment", create=True)
+    file.pwrite(b"x" * MIB, 0)
+    counted = PinCount(file)
+
+    async def scenario():
+        async with connected() as (sender, reader):
+            sender.link.send([b"frame", Region(counted, MIB, MIB), b"end"])
+            sender.link.send([Region(counted, 0, MIB)])
+            assert sender.link.unsent_bytes() == 0
+            assert await reader.read() in (b"", b"frame")
+            await sender.gone.wait()
+            assert counted.pins == 0
+
+    run(scenario())
+
+
+def test_without_a_descriptor_to_wait_with_the_connection_ends(run, file, monkeypatch):
+    def no_dup(fd):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def scenario():
+        async with connected() as (sender, reader):
+            reader._transport.pause_reading()
+            monkeypatch.setattr("odradek.adapters.net.os.dup", no_dup)
+            sender.link.send([Region(file, 0, 16 * MIB)])
+            sender.link.send([Region(file, 0, 16 * MIB)])
+            await sender.gone.wait()
+            assert file.pins == 0
+
+    if file.fileno() >= 0:
+        run(scenario())
 
 
 @pytest.mark.parametrize("promised", [1000, MIB])

@@ -8,6 +8,7 @@ it valid, removing a name leaves pinned Files readable.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import shutil
@@ -173,7 +174,7 @@ class OsDisk:
             folder = self._folder(folder_path)
             file = OsFile(self, folder, name)
             if create:
-                self._attach(file, os.open(self.absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+                self._attach(file, self._open_descriptor(self.absolute(path), os.O_RDWR | os.O_CREAT))
             elif not os.path.isfile(self.absolute(path)):
                 raise FileNotFoundError(f"no file {path}")
             folder.files.setdefault(name, []).append(file)
@@ -220,7 +221,11 @@ class OsDisk:
                 gone.close()
 
     def sync_dir(self, path: str) -> None:
-        _sync_path(self.absolute(path))
+        fd = self._open_descriptor(self.absolute(path), os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
     def sync_all(self) -> None:
         """One call into the kernel where it has one for this; a walk over everything elsewhere."""
@@ -243,7 +248,7 @@ class OsDisk:
 
     def replace(self, path: str, data: bytes) -> None:
         aside = self.absolute(path) + ".tmp"
-        with open(aside, "wb") as file:
+        with open(aside, "wb", opener=self._open_descriptor) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -262,12 +267,16 @@ class OsDisk:
         """The file's descriptor, opened if need be. The caller has entered `file.users`."""
         with self._lock:
             if file.fd < 0:
-                self._attach(file, os.open(self.absolute(file.path), os.O_RDWR | os.O_CLOEXEC))
+                self._attach(file, self._open_descriptor(self.absolute(file.path), os.O_RDWR))
             return file.fd
 
     def forget(self, file: OsFile) -> None:
+        """Of a closed file. Someone who came in since its last user left finds the descriptor open, and forgets it."""
         with self._lock:
             fd, file.fd = file.fd, -1
+            if file.users:
+                file.fd = fd
+                return
             if fd >= 0:
                 del self._open[file]
                 os.close(fd)
@@ -277,17 +286,31 @@ class OsDisk:
             if not siblings:
                 file.folder.files.pop(file.name, None)
 
+    def _open_descriptor(self, absolute: str, flags: int) -> int:
+        """When sockets took what was meant for files, another file gives way: a log must not fail for that."""
+        while True:
+            try:
+                return os.open(absolute, flags | os.O_CLOEXEC, 0o644)
+            except OSError as refused:
+                with self._lock:
+                    open_files = len(self._open)
+                    if refused.errno != errno.EMFILE or open_files == 0:
+                        raise
+                    self._evict(open_files - 1)
+                    if len(self._open) == open_files:
+                        raise
+
     def _attach(self, file: OsFile, fd: int) -> None:
         file.fd = fd
         file.recent = False
         self._open[file] = None
         if len(self._open) > self._capacity:
-            self._evict()
+            self._evict(self._capacity)
 
-    def _evict(self) -> None:
+    def _evict(self, capacity: int) -> None:
         """Close the oldest ones that are neither in use nor used since they were last passed over."""
         for _ in range(2 * len(self._open)):
-            if len(self._open) <= self._capacity:
+            if len(self._open) <= capacity:
                 return
             victim, _ = self._open.popitem(last=False)
             if victim.recent:

@@ -84,6 +84,9 @@ class SocketLink:
         self.pump()
 
     def pump(self) -> None:
+        if self._transport.is_closing():
+            # Part of a frame may be missing: nothing may follow it.
+            self.lost()
         if self._writer_fd < 0 and self._queue:
             self._send_queue()
             if self._queue:
@@ -140,7 +143,11 @@ class SocketLink:
 
     def _watch(self) -> None:
         if self._writer_fd < 0:
-            self._writer_fd = os.dup(self._socket_fd)
+            try:
+                self._writer_fd = os.dup(self._socket_fd)
+            except OSError as broken:
+                self._give_up(f"no descriptor to wait with: {broken}")
+                return
             self._loop.add_writer(self._writer_fd, self._writable)
 
     def _stop_watching(self) -> None:
@@ -159,7 +166,6 @@ class SocketLink:
             self._stop_watching()
 
     def _give_up(self, why: str) -> None:
-        # Part of a frame may be out: nothing that follows could be understood.
         logger.info("closing a connection: %s", why)
         self.lost()
         self._transport.abort()
