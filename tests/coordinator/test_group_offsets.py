@@ -248,7 +248,7 @@ def test_offsets_of_deleted_topics_go_but_not_those_of_a_topic_made_anew():
     story.commit_offset(1, topic="old", topic_id=b"a" * 16)
     story.commit_offset(1, topic="new", topic_id=b"c" * 16)
     story.commit_offset(1, topic="legacy")
-    story.perform(story.shard.topics_deleted({"old": b"a" * 16, "new": b"b" * 16, "legacy": b"d" * 16}, story.now))
+    story.perform(story.shard.topics_deleted({b"a" * 16: "old", b"b" * 16: "new", b"d" * 16: "legacy"}, story.now))
     story.pass_time(0)
     assert story.committed("old") is None
     assert story.committed("legacy") is None

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
+from odradek.controller.topics import delete_topics
 from odradek.protocol.batch import iter_batches, iter_records
 from odradek.protocol.group_records import (
     GroupMetadataValue,
@@ -271,6 +272,36 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_gone(broker):
         assert fetched(answer, 8)["orders", 0] == (-1, "", 0)
 
     broker.run(story())
+
+
+def make_anew(broker, topic):
+    decision = delete_topics(broker.broker.image, [DeleteTopicState(name=topic)])
+    broker.commit(decision.records)
+    broker.create_topic(topic, 2)
+
+
+@pytest.mark.parametrize("when", ["before the stop", "while its groups are loaded"])
+def test_an_offset_of_a_topic_that_was_made_anew_is_gone_after_a_restart_too(broker, when):
+    async def before():
+        await ready(broker, "orders", "kept")
+        await broker.send(8, commit_of(42), 8)
+        await broker.send(8, commit_of(43, topic="kept"), 8)
+        if when == "before the stop":
+            make_anew(broker, "orders")
+
+    broker.run(before())
+    restarted = broker.restarted()
+
+    async def after():
+        await restarted.start()
+        if when != "before the stop":
+            make_anew(restarted, "orders")
+        await asyncio.sleep(0.1)
+        offsets = fetched(await restarted.send(9, fetch_of(8, topics=("orders", "kept")), 8), 8)
+        assert offsets["orders", 0] == (-1, "", 0)
+        assert offsets["kept", 0] == (43, "", 0)
+
+    restarted.run(after())
 
 
 def test_the_records_in_the_offsets_topic_are_kafkas(broker):

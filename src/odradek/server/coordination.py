@@ -25,7 +25,7 @@ from odradek.protocol.malformed import MalformedRecords
 
 if TYPE_CHECKING:
     from odradek.metadata.configs.broker import BrokerConfig
-    from odradek.metadata.image import ClusterImage, ImageDelta
+    from odradek.metadata.image import ClusterImage, ImageDelta, TopicImage
     from odradek.replication.partition import Partition
     from odradek.replication.partition_table import PartitionTable
 
@@ -117,6 +117,7 @@ class GroupCoordination:
         self._partitions = partitions
         # Fixed by the topic once it exists; until then what it will be created with.
         self._partition_count = config.offsets_topic_num_partitions
+        self._topics_by_id: Mapping[bytes, TopicImage] = {}
         self._led: dict[int, Led] = {}
         # The first of them is being loaded.
         self._to_load: deque[Led] = deque()
@@ -174,6 +175,7 @@ class GroupCoordination:
 
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Called after the partitions have taken the same commit."""
+        self._topics_by_id = image.topics_by_id
         if any(topic.name == OFFSETS_TOPIC for topic in delta.deleted):
             self._lead_nothing()
         offsets_topic = image.topics.get(OFFSETS_TOPIC)
@@ -182,7 +184,7 @@ class GroupCoordination:
             self._partition_count = len(offsets_topic.partitions)
             for partition in offsets_topic.partitions:
                 self._follow_leadership(partition.index)
-        deleted = {topic.name: topic.topic_id for topic in delta.deleted}
+        deleted: dict[bytes, str] = {topic.topic_id: topic.name for topic in delta.deleted}
         if deleted:
             self._topics_deleted(deleted)
 
@@ -259,12 +261,13 @@ class GroupCoordination:
         if led.engine.is_closed():
             return
         self._perform(led, led.engine.finish_loading(self._now()))
+        self._perform(led, led.engine.state.topics_known(self._topics_by_id, self._now()))
         log.info("coordinates %d groups of %s", len(led.engine.state.groups), led.partition)
 
-    def _topics_deleted(self, topics: Mapping[str, bytes]) -> None:
+    def _topics_deleted(self, names_by_id: Mapping[bytes, str]) -> None:
         for led in self._led.values():
             if led.engine.phase is Phase.ACTIVE:
-                self._perform(led, led.engine.state.topics_deleted(topics, self._now()))
+                self._perform(led, led.engine.state.topics_deleted(names_by_id, self._now()))
 
     # Effects
 

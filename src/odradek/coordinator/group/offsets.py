@@ -67,9 +67,8 @@ class OffsetStore:
                 merged[partition] = change.committed
         return merged
 
-    def of_topics(self, topics: Mapping[str, bytes]) -> Iterator[tuple[str, PartitionKey, CommittedOffset]]:
-        """Every latest offset of one of these topics."""
+    def everything(self) -> Iterator[tuple[str, PartitionKey, CommittedOffset]]:
+        """The latest offsets of all groups."""
         for group_id in list(self._committed | self._latest):
             for partition, committed in self.latest(group_id).items():
-                if partition.topic in topics:
-                    yield group_id, partition, committed
+                yield group_id, partition, committed

@@ -5,7 +5,7 @@ A method that may have to wait takes `to` and answers through the effects it ret
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -50,7 +50,8 @@ class GroupShard:
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetStore()
-        self._gone_topics: dict[str, bytes] = {}
+        # Names by id: several topics may have had one name.
+        self._gone_topics: dict[bytes, str] = {}
 
     # What the engine needs: records, replay, commit.
 
@@ -240,18 +241,28 @@ class GroupShard:
             turn.reply(to, None)
         return errors, turn
 
-    def topics_deleted(self, topics: Mapping[str, bytes], now: Now) -> Effects:
-        """Topics that are gone, by name and id; one made anew under an old name keeps its offsets."""
+    def topics_deleted(self, names_by_id: Mapping[bytes, str], now: Now) -> Effects:
+        """Topics that are gone; one made anew under an old name keeps its offsets."""
         turn = Turn(now, self.config)
-        self._gone_topics.update(topics)
+        self._gone_topics.update(names_by_id)
         turn.set_timer(PURGE_TIMER, 0)
         return turn
 
+    def topics_known(self, ids: Container[bytes], now: Now) -> Effects:
+        """After loading: a topic may have been deleted before its offsets could go, or while they were being read."""
+        gone = {
+            committed.topic_id: partition.topic
+            for _, partition, committed in self.offsets.everything()
+            if committed.topic_id != ZERO_UUID and committed.topic_id not in ids
+        }
+        return self.topics_deleted(gone, now) if gone else Turn(now, self.config)
+
     def _purge(self, turn: Turn) -> None:
+        names = frozenset(self._gone_topics.values())
         of_gone_topics = (
             OffsetStored(group_id, partition, None)
-            for group_id, partition, committed in self.offsets.of_topics(self._gone_topics)
-            if committed.topic_id in (ZERO_UUID, self._gone_topics[partition.topic])
+            for group_id, partition, committed in self.offsets.everything()
+            if committed.topic_id in self._gone_topics or (committed.topic_id == ZERO_UUID and partition.topic in names)
         )
         changes = list(islice(of_gone_topics, REMOVED_PER_TURN))
         if not changes:
