@@ -17,7 +17,7 @@ from support.log_audit import audit_partition
 
 # The groups have been empty for longer than offsets are kept by default.
 CONFIG = {"offsets.retention.minutes": "2147483647"}
-DIRECTORIES = ("stopped", "killed", "configured-voters")
+DIRECTORIES = ("stopped", "killed", "configured-voters", "aged")
 
 
 @pytest.mark.parametrize("name", DIRECTORIES)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -40,8 +41,16 @@ START_WITHIN_S = 90.0
 class KafkaProcess:
     """A combined broker and controller. With `configured_voters` its quorum is of the kind before KIP-853."""
 
-    def __init__(self, data: Path, port: int | None = None, *, configured_voters: bool = False) -> None:
+    def __init__(
+        self,
+        data: Path,
+        port: int | None = None,
+        *,
+        configured_voters: bool = False,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
         self.data = data
+        self._config = config or {}
         self.port = port or free_port()
         self._output = data.with_suffix(".kafka.out")
         self._properties = data.with_suffix(".properties")
@@ -86,9 +95,8 @@ class KafkaProcess:
         voters = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
         if self._configured_voters:
             voters = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
-        self._properties.write_text(
-            PROPERTIES.format(port=self.port, controller_port=controller_port, voters=voters, data=self.data)
-        )
+        text = PROPERTIES.format(port=self.port, controller_port=controller_port, voters=voters, data=self.data)
+        self._properties.write_text(text + "".join(f"{key}={value}\n" for key, value in self._config.items()))
 
     def _format(self) -> None:
         command = [*JAVA, f"{jars()}/*", "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]

@@ -161,4 +161,4 @@ class KafkaError(Exception):
 
 
 class UnusableDirectory(Exception):
-    """Why the node does not start on this data directory. Nothing in it was changed."""
+    """Why the node does not start on this data directory. What it says is as it was."""

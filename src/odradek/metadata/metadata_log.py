@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from odradek.base.errors import UnusableDirectory
@@ -14,7 +15,7 @@ from odradek.log.config import LogConfig
 from odradek.log.folder import PARTITION_METADATA
 from odradek.log.log import Log
 from odradek.log.recovery import LogOpening, open_log
-from odradek.metadata.batches import read_batches
+from odradek.metadata.batches import MetadataBatch, read_batches
 from odradek.metadata.bootstrap import (
     BOOTSTRAP_CHECKPOINT,
     METADATA_LOG_DIRECTORY,
@@ -25,6 +26,7 @@ from odradek.metadata.bootstrap import (
 )
 from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.metadata.image import ClusterImage, FeatureRange
+from odradek.metadata.snapshots import newest_snapshot, read_snapshot
 from odradek.protocol.control_records import VotersRecord
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
@@ -42,7 +44,7 @@ METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
 _READ_BYTES = 1 << 20
 
-# Nothing is ever deleted by time or size: only a snapshot may replace the log's beginning.
+# Nothing is ever deleted by time or size: only a snapshot may replace the log's beginning, and we write none.
 METADATA_LOG_CONFIG = LogConfig(
     max_message_bytes=metadata_batch_bytes_max,
     retention_ms=-1,
@@ -52,7 +54,7 @@ METADATA_LOG_CONFIG = LogConfig(
 
 
 class MissingBeginning(UnusableDirectory):
-    """The log does not begin at offset 0, and this version of Odradek cannot start from a metadata snapshot."""
+    """The log begins after offset 0, and no snapshot says what was true before."""
 
 
 class UnknownPast(UnusableDirectory):
@@ -74,7 +76,10 @@ class LoadedMetadata:
 def load_metadata(disk: Disk, empty: ClusterImage, own: Voter, wall_ms: int) -> LoadedMetadata:
     """Slow. Opens and recovers the log of a formatted directory and replays all of it on `empty`."""
     log = _open(disk, wall_ms)
-    image, voters = _replay(log, empty)
+    try:
+        image, voters = _replay(disk, log, empty)
+    except MalformedMessage as unknown:
+        raise UnknownPast(f"the metadata log holds something unknown: {unknown}") from unknown
     _check_understood(image)
     return LoadedMetadata(
         log=log,
@@ -116,24 +121,34 @@ def _first_voters(disk: Disk, own: Voter) -> VoterSet:
     return VoterSet(tuple(own if own.key.voter_id == n else Voter(key=VoterKey(n, nowhere)) for n in named))
 
 
-def _replay(log: Log, image: ClusterImage) -> tuple[ClusterImage, VoterSet | None]:
-    if log.log_start_offset > 0:
-        raise MissingBeginning(f"the metadata log begins at offset {log.log_start_offset}")
+def _replay(disk: Disk, log: Log, image: ClusterImage) -> tuple[ClusterImage, VoterSet | None]:
     voters: VoterSet | None = None
+    snapshot = newest_snapshot(disk)
+    if snapshot is not None:
+        image, voters = _replay_batches(read_snapshot(disk, snapshot), image, voters)
+        image = image.passed(Offset(snapshot.end_offset - 1), snapshot.epoch)
+    following = image.offset + 1
+    if not log.log_start_offset <= following <= log.log_end_offset:
+        raise MissingBeginning(
+            f"the metadata log goes from offset {log.log_start_offset} to {log.log_end_offset}, "
+            f"and what was true at {following} is not known"
+        )
     while image.offset + 1 < log.log_end_offset:
-        data = _read(log, Offset(image.offset + 1))
-        records: list[Message] = []
-        try:
-            batches = list(read_batches(data))
-        except MalformedMessage as unknown:
-            raise UnknownPast(f"the metadata log is not understood after offset {image.offset}: {unknown}") from unknown
-        for batch in batches:
-            records += batch.records
-            for control in batch.control:
-                if isinstance(control, VotersRecord):
-                    voters = voters_from_record(control)
-        # One replay for the whole stretch: replaying batch by batch would copy a shard for each.
-        image, _ = image.replay(records, batch.last_offset, batch.leader_epoch)
+        image, voters = _replay_batches(read_batches(_read(log, Offset(image.offset + 1))), image, voters)
+    return image, voters
+
+
+def _replay_batches(
+    batches: Iterable[MetadataBatch], image: ClusterImage, voters: VoterSet | None
+) -> tuple[ClusterImage, VoterSet | None]:
+    records: list[Message] = []
+    for batch in batches:
+        records += batch.records
+        for control in batch.control:
+            if isinstance(control, VotersRecord):
+                voters = voters_from_record(control)
+    # One replay for the whole stretch: replaying batch by batch would copy a shard for each.
+    image, _ = image.replay(records, batch.last_offset, batch.leader_epoch)
     return image, voters
 
 

@@ -1,0 +1,133 @@
+"""What Kafka's metadata log and snapshots lead to; what is not understood is refused, and the directory left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.adapters.disk import OsDisk
+from odradek.base.errors import UnusableDirectory
+from odradek.base.ids import BrokerId
+from odradek.log.recovery import LogOpening, open_log
+from odradek.metadata.batches import metadata_batch, read_batches
+from odradek.metadata.bootstrap import BrokenCheckpoint
+from odradek.metadata.image import ClusterImage
+from odradek.metadata.metadata_log import METADATA_LOG_CONFIG, METADATA_PARTITION, MissingBeginning, load_metadata
+from odradek.node.format import decode_identity
+from odradek.protocol.batch import encode_batch
+from odradek.protocol.metadata_records import FeatureLevelRecord, TopicRecord
+from odradek.protocol.records import Record
+from odradek.quorum.voters import Voter, VoterKey
+from odradek.testing import Embedded
+
+NOW_MS = 1_750_000_000_000
+ACCESS_CONTROL_ENTRY = b"\x01\x12\x00"
+
+
+def loaded(data):
+    identity = decode_identity((data / "meta.properties").read_bytes())
+    own = Voter(key=VoterKey(BrokerId(1), identity.directory_id))
+    return load_metadata(OsDisk(str(data)), ClusterImage(cluster_id=identity.cluster_id), own, NOW_MS)
+
+
+def snapshots(data):
+    return sorted((data / "__cluster_metadata-0").glob("*.checkpoint"))
+
+
+def test_our_first_start_writes_what_kafkas_does(golden, tmp_path):
+    with Embedded(data=tmp_path / "ours"):
+        pass
+    first = [begun(tmp_path / "ours"), begun(golden("stopped"))]
+    assert first[0] == first[1] == ["LeaderChangeMessage", "KRaftVersionRecord", "VotersRecord"]
+    assert len(snapshots(tmp_path / "ours")) == len(snapshots(golden("stopped"))) == 1
+
+
+def begun(data):
+    log = data / "__cluster_metadata-0" / "00000000000000000000.log"
+    return [type(record).__name__ for record in next(read_batches(log.read_bytes())).control]
+
+
+def test_the_log_after_an_older_snapshot_leads_to_what_a_newer_one_says(golden):
+    data = golden("aged")
+    newer = loaded(data)
+    snapshots(data)[-1].unlink()
+    older = loaded(data)
+    assert newer.image.offset == older.image.offset == newer.log.log_end_offset - 1
+    for image in (newer.image, older.image):
+        assert sorted(image.topics)[-2:] == ["stamped", "trimmed"]
+    assert dict(newer.image.topics) == dict(older.image.topics)
+    assert dict(newer.image.configs) == dict(older.image.configs)
+    assert newer.image.brokers == older.image.brokers
+    assert newer.image.controllers == older.image.controllers
+    assert newer.image.features == older.image.features
+    assert newer.image.next_producer_id == older.image.next_producer_id == 1000
+    assert newer.voters == older.voters
+
+
+def test_a_log_without_its_beginning_is_refused(golden):
+    data = golden("aged")
+    for snapshot in snapshots(data):
+        snapshot.unlink()
+    with pytest.raises(MissingBeginning, match="from offset 128"):
+        loaded(data)
+
+
+def test_a_log_that_ends_before_its_snapshot_is_refused(golden):
+    data = golden("stopped")
+    newest = snapshots(golden("aged"))[-1]
+    newest.rename(snapshots(data)[0].parent / newest.name)
+    with pytest.raises(MissingBeginning):
+        loaded(data)
+
+
+@pytest.mark.parametrize("cut", [lambda data: data[:-80], lambda data: data[:100] + b"?" + data[101:]])
+def test_a_broken_snapshot_is_not_believed(golden, cut):
+    data = golden("aged")
+    newest = snapshots(data)[-1]
+    newest.chmod(0o600)
+    newest.write_bytes(cut(newest.read_bytes()))
+    with pytest.raises(BrokenCheckpoint, match=newest.name):
+        loaded(data)
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (metadata_batch([FeatureLevelRecord(name="metadata.version", feature_level=31)], NOW_MS), "31"),
+        (metadata_batch([FeatureLevelRecord(name="wonder.version", feature_level=1)], NOW_MS), "wonder"),
+        (metadata_batch([TopicRecord(name="__transaction_state", topic_id=b"t" * 16)], NOW_MS), "aborted"),
+        (encode_batch([Record(value=ACCESS_CONTROL_ENTRY, timestamp=NOW_MS)]), "type 18"),
+    ],
+)
+def test_what_is_not_understood_is_refused_and_nothing_is_written(golden, batch, reason):
+    data = golden("stopped")
+    opening = LogOpening(topic_partition=METADATA_PARTITION, config=METADATA_LOG_CONFIG, wall_ms=NOW_MS)
+    log = open_log(OsDisk(str(data)), opening)
+    log.append_trusted(batch, 1, NOW_MS)
+    log.close()
+    refuses(data, reason)
+
+
+def test_a_quorum_that_was_configured_with_others_is_refused(golden):
+    data = golden("configured-voters")
+    election = data / "__cluster_metadata-0" / "quorum-state"
+    election.write_text(election.read_text().replace('{"voterId":1}', '{"voterId":1},{"voterId":2}'))
+    refuses(data, r"voters are \[1, 2\]")
+
+
+def test_a_formatted_directory_that_never_voted_is_refused(golden):
+    data = golden("configured-voters")
+    (data / "__cluster_metadata-0" / "quorum-state").unlink()
+    refuses(data, "nothing says who votes")
+
+
+def refuses(data, reason):
+    before = contents(data)
+    with pytest.raises(UnusableDirectory, match=reason), Embedded(data=data):
+        pass
+    assert contents(data) == before
+
+
+def contents(data):
+    """Opening a log tidies up producer snapshots that newer ones have replaced."""
+    files = [path for path in data.rglob("*") if path.is_file() and path.suffix != ".snapshot" and path.name != ".lock"]
+    return {path: path.read_bytes() for path in files}
