@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import pytest
 
@@ -16,6 +17,7 @@ from support.data_broker import DataBroker, batch
 
 NOBODY = b"nobody has this!"
 FOREVER_MS = 60_000
+CODEC_LOOK_BYTES = 23
 
 
 def values(records: bytes) -> list[bytes]:
@@ -24,6 +26,28 @@ def values(records: bytes) -> list[bytes]:
 
 def offsets(records: bytes) -> list[int]:
     return [found.header.base_offset for found in iter_batches(records)]
+
+
+class Unreadable:
+    """A file that breaks when the codec of a batch is looked at; counts its pins."""
+
+    def __init__(self, file) -> None:
+        self._file = file
+        self.pins = 0
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def pin(self) -> None:
+        self.pins += 1
+
+    def unpin(self) -> None:
+        self.pins -= 1
+
+    def pread(self, length, position):
+        if length == CODEC_LOOK_BYTES:
+            raise OSError(errno.EIO, "input/output error")
+        return self._file.pread(length, position)
 
 
 async def parked(broker) -> None:
@@ -213,6 +237,21 @@ def test_zstd_only_from_version_10(run, version, error):
             assert (await client.fetch("t", {0: 0}, version=version))[0].error_code == 0
             await client.produce("t", batch("x" * 100, codec=Codec.ZSTD))
             assert (await client.fetch("t", {0: 0}, version=version))[0].error_code == error
+
+    run(scenario())
+
+
+def test_a_batch_whose_codec_cannot_be_seen_is_an_error_of_its_partition(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t")
+            client = await broker.connect()
+            await client.produce("t", batch("x"))
+            segment = broker.partition("t").log._segments.active
+            segment.file = counted = Unreadable(segment.file)
+            answer = await client.fetch("t", {0: 0}, version=9)
+            assert answer[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert counted.pins == 0
 
     run(scenario())
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
 from support.data_broker import DataBroker, batch
@@ -132,5 +134,82 @@ def test_the_chores_run_by_themselves_and_end_with_the_broker(run):
             await until(lambda: disk.exists(HIGH_WATERMARKS) and offsets(disk, HIGH_WATERMARKS) == {T0: 1})
             await until(lambda: broker.partition("t").log.log_start_offset == 1)
         assert offsets(disk, HIGH_WATERMARKS) == {T0: 1}
+
+    run(scenario())
+
+
+class FullDisk(MemoryDisk):
+    """Takes no new bytes while it is full."""
+
+    full = False
+
+    def open(self, path, *, create=False):
+        return FullFile(super().open(path, create=create), self)
+
+    def replace(self, path, data) -> None:
+        self.refuse_if_full()
+        super().replace(path, data)
+
+    def refuse_if_full(self) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class FullFile:
+    def __init__(self, file, disk) -> None:
+        self._file = file
+        self._disk = disk
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def pwrite(self, data, position):
+        self._disk.refuse_if_full()
+        return self._file.pwrite(data, position)
+
+
+def test_a_full_disk_is_an_error_of_the_partitions_written_to_and_the_node_goes_on(run, caplog):
+    """Nothing that was acknowledged is lost; what was refused is not there; a restart takes writes again."""
+    disk = FullDisk()
+    often = {"replica.high.watermark.checkpoint.interval.ms": "5", "log.flush.offset.checkpoint.interval.ms": "5"}
+
+    async def filled_up():
+        async with DataBroker(disk=disk, settings=often) as broker:
+            broker.create_topic("t", partitions=2)
+            client = await broker.connect()
+            await client.produce("t", batch("kept"))
+            disk.full = True
+            (answer,) = await client.produce("t", batch("refused"))
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            await until(lambda: "checkpoints: [Errno 28] No space left on device" in caplog.messages)
+            disk.full = False
+            (offline,) = await client.produce("t", batch("refused"))
+            (other,) = await client.produce("t", (1, batch("another partition")))
+            assert (offline.error_code, other.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+            assert (await client.fetch("t", {0: 0}))[0].high_watermark == 1
+
+    async def restarted():
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", partitions=2)
+            client = await broker.connect()
+            (answer,) = await client.produce("t", batch("after it"))
+            assert (answer.error_code, answer.base_offset) == (0, 1)
+
+    run(filled_up())
+    run(restarted())
+
+
+def test_a_removal_that_fails_is_left_to_the_next_start(run, caplog):
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", file_delete_delay_ms="0")
+
+            def refuse(path):
+                raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+            disk.remove_tree = refuse
+            broker.delete_topic("t")
+            await until(lambda: any("Directory not empty" in message for message in caplog.messages))
 
     run(scenario())

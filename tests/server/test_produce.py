@@ -344,3 +344,25 @@ def test_a_failed_fsync_takes_the_partition_offline(run, caplog):
     with caplog.at_level(logging.ERROR):
         run(scenario())
     assert [line for line in caplog.messages if "t-0 is offline" in line]
+
+
+def test_a_group_commit_that_failed_is_not_waited_for(run):
+    async def scenario():
+        async with DataBroker() as broker:
+
+            def broken(call, *args):
+                raise RuntimeError("a bug")
+
+            broker.commits._spawner = HeldSpawner(broker.spawner)
+            broker.commits._spawner.blocking = broken
+            broker.create_topic("t", flush_messages="1")
+            client = await broker.connect()
+            client.send(client.produce_request("t", batch("x"), acks=1), 9)
+            while not broker.failures:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            async with asyncio.timeout(1):
+                await broker.commits.idle()
+            assert [str(failure) for failure in broker.failures] == ["a bug"]
+            broker.failures.clear()
+
+    run(scenario())

@@ -45,12 +45,14 @@ class GroupCommit:
             self._running = self._spawner.spawn("group commit", self._run())
 
     async def _run(self) -> None:
-        while self._waiting or self._filled_segments:
-            group = self._begin()
-            await self._spawner.blocking(_run_all, [work for _, work in group])
-            for partition, work in group:
-                self._finish(partition, work)
-        self._running = None
+        try:
+            while self._waiting or self._filled_segments:
+                group = self._begin()
+                await self._spawner.blocking(_run_all, [work for _, work in group])
+                for partition, work in group:
+                    self._finish(partition, work)
+        finally:
+            self._running = None
 
     def _begin(self) -> list[tuple[Partition, SyncWork]]:
         waiting, self._waiting = self._waiting, {}

@@ -56,7 +56,7 @@ class Housekeeping:
             ("high watermarks", config.replica_high_watermark_checkpoint_interval_ms, self.write_high_watermarks),
             ("producer expiry", PRODUCER_CHECK_MS, self.forget_producers),
         ):
-            self._chores.append(self._spawner.spawn(name, self._repeat(interval_ms, chore)))
+            self._chores.append(self._spawner.spawn(name, self._repeat(name, interval_ms, chore)))
         self._chores.append(self._spawner.spawn("background flush", self._flush_repeatedly()))
 
     async def stop(self) -> None:
@@ -67,7 +67,7 @@ class Housekeeping:
         if self._chores:
             await asyncio.wait(self._chores)
         await self._commits.idle()
-        await self.write_high_watermarks()
+        await self._try("high watermarks", self.write_high_watermarks)
         # A removal may be under way.
         async with self._directory_turn:
             pass
@@ -119,9 +119,16 @@ class Housekeeping:
 
     # How they run
 
-    async def _repeat(self, interval_ms: int, chore: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, name: str, interval_ms: int, chore: Callable[[], Awaitable[None]]) -> None:
         while not await self._stops_within(max(interval_ms, CHORE_INTERVAL_MS_MIN)):
+            await self._try(name, chore)
+
+    async def _try(self, name: str, chore: Callable[[], Awaitable[None]]) -> None:
+        """A full disk must not end a node that can still be read from. What a chore left undone, a later one does."""
+        try:
             await chore()
+        except OSError as broken:
+            logger.warning("%s: %s", name, broken)
 
     async def _flush_repeatedly(self) -> None:
         interval_ms = FLUSH_CHECK_MS
@@ -155,7 +162,7 @@ class Housekeeping:
     def _later(self, delay_ms: int, what: str, remove: Callable[[], None]) -> None:
         def due() -> None:
             del self._removals[timer]
-            self._spawner.spawn(what, self._remove(remove))
+            self._spawner.spawn(what, self._try(what, partial(self._remove, remove)))
 
         timer = asyncio.get_running_loop().call_later(delay_ms / 1000, due)
         self._removals[timer] = None

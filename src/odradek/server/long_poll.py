@@ -107,9 +107,11 @@ class Fetch:
         )
         if self._committed_only and not read.error_code:
             read.aborted_transactions = ()
-        if self.ctx.version < FIRST_WITH_ZSTD and isinstance(read.records, Region) and _has_zstd(read.records):
-            _release(read)
-            return partition, FetchedPartition(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if self.ctx.version < FIRST_WITH_ZSTD and isinstance(read.records, Region):
+            refusal = _unreadable_without_zstd(read.records)
+            if refusal:
+                _release(read)
+                return partition, FetchedPartition(index, refusal)
         return partition, read
 
 
@@ -188,11 +190,17 @@ class ParkedFetch:
         del self._fetch.ctx.broker.parked_fetches[self]
 
 
-def _has_zstd(region: Region) -> bool:
+def _unreadable_without_zstd(region: Region) -> ErrorCode:
     position, end = region.position, region.position + region.length
     while position < end:
-        _, length, attributes = _batch_start.unpack(region.file.pread(_batch_start.size, position))
+        try:
+            start = region.file.pread(_batch_start.size, position)
+        except OSError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if len(start) < _batch_start.size:
+            return ErrorCode.CORRUPT_MESSAGE
+        _, length, attributes = _batch_start.unpack(start)
         if attributes & CODEC_BITS == ZSTD:
-            return True
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         position += _BATCH_OVERHEAD + length
-    return False
+    return ErrorCode.NONE
