@@ -20,6 +20,7 @@ from odradek.demo.screen import Line, Screen
 from odradek.demo.traffic import PARTITIONS, QUIET, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
 
 START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 20.0
 CATCH_UP_TIMEOUT_S = 20.0
 
 
@@ -63,10 +64,21 @@ def _broker(port: int) -> Iterator[str]:
         _wait_until_listening(process, port, data / "broker.out")
         yield f"127.0.0.1:{port}"
     finally:
-        process.terminate()
-        if process.wait(20) != 0:
+        _stop(process)
+        if process.returncode != 0:
             print(f"the broker ended with {process.returncode}:\n{(data / 'broker.out').read_text()}", file=sys.stderr)
         shutil.rmtree(data)
+    if process.returncode != 0:
+        raise DemoFailed("the broker did not stop cleanly")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _wait_until_listening(process: subprocess.Popen[bytes], port: int, out: Path) -> None:
