@@ -536,6 +536,16 @@ def test_offset_delete(broker):
 # Restart, permission, replication.
 
 
+def test_a_commit_during_the_stop_does_not_begin_a_new_coordination(broker):
+    async def story():
+        broker.broker.groups.stop()
+        await ready(broker)
+        heard = await broker.send(12, HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m"), 4)
+        assert heard.error_code == ErrorCode.NOT_COORDINATOR
+
+    broker.run(story())
+
+
 def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker, monkeypatch):
     monkeypatch.setattr("odradek.server.coordination.LOAD_BYTES", 1000)
 

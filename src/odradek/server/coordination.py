@@ -124,6 +124,7 @@ class GroupCoordination:
         self._timers: Timers[tuple[Led, TimerKey]] = Timers()
         self._wakeup: asyncio.TimerHandle | None = None
         self._wakeup_at_ms = 0
+        self._stopped = False
 
     # For handlers
 
@@ -175,6 +176,8 @@ class GroupCoordination:
 
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Called after the partitions have taken the same commit."""
+        if self._stopped:
+            return
         self._topics_by_id = image.topics_by_id
         if any(topic.name == OFFSETS_TOPIC for topic in delta.deleted):
             self._lead_nothing()
@@ -189,7 +192,8 @@ class GroupCoordination:
             self._topics_deleted(deleted)
 
     def stop(self) -> None:
-        """Whoever waits is told to look for another coordinator."""
+        """Whoever waits is sent to another coordinator; nothing is led any more, whatever is still committed."""
+        self._stopped = True
         self._lead_nothing()
         if self._wakeup is not None:
             self._wakeup.cancel()
