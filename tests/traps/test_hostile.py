@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import struct
+import threading
 
 import pytest
 
@@ -76,6 +77,19 @@ def test_whoever_leaves_in_the_middle_of_a_request_leaves_no_trace(target, caplo
             stranger.send(part)
         ask_api_versions_by_hand(neighbour)
     assert lines_of_strangers(caplog) == []
+
+
+def test_a_crowd_at_the_door_is_let_in_although_the_broker_is_busy(target):
+    """The queue of the listening socket is long: otherwise clients that all come back at once wait for SYN retries."""
+    release = threading.Event()
+    target._loop.call_soon_threadsafe(release.wait, 10)
+    try:
+        crowd = [Wire(target.port) for _ in range(250)]
+    finally:
+        release.set()
+    for wire in crowd:
+        with wire:
+            ask_api_versions_by_hand(wire)
 
 
 def request_class(module):
