@@ -35,13 +35,13 @@ def test_partitions_come_and_go_with_their_topic():
         async with DataBroker(disk=disk) as broker:
             topic = broker.create_topic("t", 2, file_delete_delay_ms="0")
             partition = broker.partition("t", 1)
-            assert broker.partitions.by_id(topic.topic_id, 1) is partition
+            assert broker.partitions.topics_by_id[topic.topic_id].partitions[1] is partition
             assert partition.is_leader
             assert directories(disk) == ["t-0", "t-1"]
             assert [str(each) for each in broker.partitions.all()] == ["t-0", "t-1"]
             broker.delete_topic("t")
             assert broker.partitions.get("t", 1) is None
-            assert broker.partitions.by_id(topic.topic_id, 1) is None
+            assert topic.topic_id not in broker.partitions.topics_by_id
             assert all(name.endswith("-delete") for name in directories(disk))
             assert not partition.is_leader
             await gone(disk, "-delete")

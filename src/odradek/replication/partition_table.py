@@ -77,10 +77,6 @@ class PartitionTable:
         hosted = self.topics.get(topic)
         return None if hosted is None else hosted.partitions.get(index)
 
-    def by_id(self, topic_id: bytes, index: int) -> Partition | None:
-        hosted = self.topics_by_id.get(topic_id)
-        return None if hosted is None else hosted.partitions.get(index)
-
     def all(self) -> Iterator[Partition]:
         for hosted in self.topics.values():
             yield from hosted.partitions.values()

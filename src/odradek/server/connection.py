@@ -196,10 +196,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     def serve(self) -> None:
         self._go(EARLY)
 
-    @property
-    def answered(self) -> bool:
-        return not self._replies
-
     def abort(self) -> None:
         self._transport.abort()
 

@@ -11,6 +11,7 @@ sends twice for one partition in a request is appended twice, in order.
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ from odradek.security.authorizer import Operation
 from odradek.server.request import FrameApi, Parts, ReplySlot, RequestContext
 from odradek.server.topic_lookup import find_topic, missing_partition
 from odradek.server.visible_cluster import is_internal
+
+logger = logging.getLogger(__name__)
 
 ACKS_NONE, ACKS_LEADER = 0, 1
 ACKS = (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
@@ -108,6 +111,9 @@ def _append(
         base_offset, last_offset, append_time_ms, log_start_offset, _, _ = partition.append(batch, acks, wall_ms)
     except KafkaError as refusal:
         return _failed(index, refusal)
+    except OSError as broken:  # what was asked of the log before it wrote anything
+        logger.warning("%s cannot be written to: %s", partition, broken)
+        return ProduceOutcome(index, ErrorCode.KAFKA_STORAGE_ERROR)
     outcome = ProduceOutcome(index, 0, base_offset, append_time_ms, log_start_offset)
     if not (partition.is_synced(last_offset) if acks == ACKS_LEADER else partition.is_committed(last_offset)):
         waits.append(Wait(partition, last_offset, outcome))
