@@ -7,7 +7,8 @@ MIB = 1024 * KIB
 
 request_bytes_max = 100 * MIB
 request_bytes_min = 8  # api key, api version, correlation id
-array_elements_max = 1_000_000
+# Of all arrays of one message together: a request is handled in one go, and a million elements would hold up everyone.
+array_elements_max = 100_000
 tagged_fields_max = 64
 topic_name_chars_max = 249
 client_id_chars_max = 1024
