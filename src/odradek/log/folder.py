@@ -13,6 +13,7 @@ SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 DELETED = ".deleted"
 CLEANED = ".cleaned"
+SWAP = ".swap"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 

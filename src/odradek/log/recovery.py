@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from odradek.base.errors import UnusableDirectory
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk
 from odradek.log import safeguards
@@ -27,6 +28,7 @@ from odradek.log.folder import (
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
+    SWAP,
     Folder,
     offset_name,
     offsets_by_suffix,
@@ -84,6 +86,7 @@ class _Loader:
         self.removed = False
 
     def load(self) -> Log:
+        self._refuse_half_a_swap()
         self._remove_leftovers()
         segments = self._segments()
         end_offset = self._end_after_clean_stop(segments)
@@ -155,6 +158,11 @@ class _Loader:
             durability.also_sync(PARTITION_METADATA)
 
     # --- names
+
+    def _refuse_half_a_swap(self) -> None:
+        """Kafka's cleaner puts compacted segments in place of others: either may be the one that is whole."""
+        if any(name.endswith(SWAP) for name in self.names):
+            raise UnusableDirectory(f"{self.folder.path} was just being compacted: let Kafka start and stop on it once")
 
     def _remove_leftovers(self) -> None:
         for name in list(self.names):
@@ -242,7 +250,7 @@ class _Loader:
         epochs.truncate_from_end(end_offset)  # from here on the batches say it again
         for index in range(first, len(segments)):
             segment = segments[index]
-            if segment.base_offset != end_offset and safeguards.drops_what_follows_a_hole():
+            if not self._follows(segment.base_offset, end_offset) and safeguards.drops_what_follows_a_hole():
                 story.warning(
                     "%s: nothing between %d and %d, dropping the rest",
                     self.folder.path,
