@@ -13,6 +13,9 @@ import zipfile
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from support import small_world
 from support.kafka_process import KafkaProcess
 
@@ -26,12 +29,29 @@ SOON_AGED = {
 }
 
 
+# The cleaner comes as soon as a segment is full.
+SOON_COMPACTED = {
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.dedupe.buffer.size": "2000000",
+    "log.segment.delete.delay.ms": "0",
+}
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": "600",
+    "min.cleanable.dirty.ratio": "0.0001",
+    "segment.ms": "100",
+    # what Odradek does not honour
+    "compression.type": "gzip",
+}
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         make(KafkaProcess(directory / "stopped"))
         make(KafkaProcess(directory / "configured-voters", configured_voters=True))
         make(KafkaProcess(directory / "aged", config=SOON_AGED))
+        make_compacted(KafkaProcess(directory / "compacted", config=SOON_COMPACTED))
         make(KafkaProcess(directory / "killed"))
         # The member of the killed group has nobody left to say goodbye to.
         os._exit(0)
@@ -47,6 +67,37 @@ def make(kafka: KafkaProcess) -> None:
         if kafka.data.name == "aged":
             await_age(kafka.data / "__cluster_metadata-0")
         kafka.stop()
+    pack(kafka.data)
+
+
+def make_compacted(kafka: KafkaProcess) -> None:
+    """Twelve times ten records over few keys; a group of KIP-848 has read them."""
+    kafka.start()
+    config = small_world.client(kafka.bootstrap)
+    admin = AdminClient(config)
+    admin.create_topics([NewTopic("compacted", 1, config=COMPACTED)])["compacted"].result(20)
+    producer = Producer(config | {"enable.idempotence": True, "linger.ms": 50})
+    for number in range(120):
+        key = f"key {number % (3 if number % 20 < 10 else 10)}"
+        producer.produce("compacted", f"value {number}" * 5, key, timestamp=small_world.FIRST_MS + number)
+        if number % 10 == 9:
+            producer.flush(20)
+    once = Producer(config | {"enable.idempotence": True})
+    once.produce("compacted", "from a producer that is not heard of again", "key 0", timestamp=small_world.FIRST_MS)
+    once.flush(20)
+    for number in range(121, 131):
+        producer.produce("compacted", f"value {number}", f"key {number % 10}", timestamp=small_world.FIRST_MS + number)
+    producer.produce("compacted", None, "key 9", timestamp=small_world.FIRST_MS + 131)
+    producer.flush(20)
+    member = Consumer(small_world.client(kafka.bootstrap, "modern") | {"group.protocol": "consumer"})
+    member.subscribe(["compacted"])
+    while member.position([TopicPartition("compacted", 0)])[0].offset < 132:
+        member.poll(1)
+    member.commit(asynchronous=False)
+    member.close()
+    while "compacted 0 121" not in (kafka.data / "cleaner-offset-checkpoint").read_text():
+        time.sleep(1)
+    kafka.stop()
     pack(kafka.data)
 
 

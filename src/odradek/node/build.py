@@ -6,12 +6,14 @@ bound; the broker registers, which ends every leader epoch of its life before; o
 
 from __future__ import annotations
 
+import logging
+
 from odradek.base.ids import random_uuid
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
-from odradek.metadata.configs.in_force import effective_topic_config
+from odradek.metadata.configs.in_force import effective_topic_config, not_honoured
 from odradek.metadata.image import Listener
 from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.format import DirectoryIdentity, open_directory
@@ -29,6 +31,8 @@ from odradek.server.housekeeping import Housekeeping
 from odradek.server.listener import ClientListener, ConnectionLimits
 from odradek.server.producer_ids import ProducerIds
 from odradek.server.registration import join_cluster
+
+logger = logging.getLogger(__name__)
 
 LISTENER_NAME, PLAINTEXT = "PLAINTEXT", 0
 
@@ -66,6 +70,8 @@ class Node:
         identity = await self._ports.spawner.blocking(self._open_directory)
         self._controller = self._new_controller(identity)
         await self._controller.start()
+        for sentence in not_honoured(self._controller.image):
+            logger.warning(sentence)
         await self._ports.spawner.blocking(self._logs.load, self._log_config_of, self._ports.clock.wall_ms())
         await self._clients.bind(self._config.listener.host, self._config.listener.port)
         self._broker_epoch = await join_cluster(self._controller, self._registration(identity))

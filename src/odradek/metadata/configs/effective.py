@@ -7,9 +7,11 @@ Works on plain mappings of what was set; `in_force` has the same questions asked
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from odradek.base.errors import KafkaError
 from odradek.metadata.configs.broker import BROKER_CONFIGS
 from odradek.metadata.configs.definition import ConfigSource, Definition, Value, attributes
 from odradek.metadata.configs.topic import TOPIC_CONFIGS, TopicConfig
@@ -61,15 +63,18 @@ class Described:
 
 
 def topic_value(definition: Definition, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
+    """What Kafka accepted and this broker does not, in a directory of Kafka's, is passed over."""
     if definition.name in overrides:
-        return definition.parse(overrides[definition.name])
+        with suppress(KafkaError):
+            return definition.parse(overrides[definition.name])
     for synonym in definition.synonyms:
         # A synonym set anywhere beats a weaker synonym: log.retention.ms at its default is unset, not a value.
         for setting in layers.settings([synonym.name]):
-            value = BROKER_CONFIGS[synonym.name].parse(setting.written or "")
-            if synonym.factor > 1 and isinstance(value, int):
-                return -1 if value < 0 else value * synonym.factor
-            return value
+            with suppress(KafkaError):
+                value = BROKER_CONFIGS[synonym.name].parse(setting.written or "")
+                if synonym.factor > 1 and isinstance(value, int):
+                    return -1 if value < 0 else value * synonym.factor
+                return value
     return definition.default
 
 

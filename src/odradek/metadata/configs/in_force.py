@@ -6,12 +6,13 @@ nameless broker's does, which stands for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from odradek.base.errors import KafkaError
 from odradek.metadata.configs import effective
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.configs.effective import BrokerLayers, Described
-from odradek.metadata.configs.topic import TopicConfig
+from odradek.metadata.configs.topic import TopicConfig, validate_topic_config
 from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
 
 
@@ -35,6 +36,17 @@ def describe_broker(image: ClusterImage, broker: BrokerConfig) -> list[Described
 
 def describe_cluster_defaults(image: ClusterImage) -> list[Described]:
     return effective.describe_cluster_defaults(image.config(BROKER_RESOURCE, ""))
+
+
+def not_honoured(image: ClusterImage) -> Iterator[str]:
+    """A sentence for each thing that Kafka was told about its topics and that means nothing here."""
+    for resource, values in image.configs.items():
+        if resource.type == TOPIC_RESOURCE:
+            for name, value in values.items():
+                try:
+                    validate_topic_config(name, value)
+                except KafkaError as refused:
+                    yield f"topic {resource.name} goes without {name}={value}: {refused.message}"
 
 
 def _layers(image: ClusterImage, broker: BrokerConfig) -> BrokerLayers:

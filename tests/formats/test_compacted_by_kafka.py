@@ -1,0 +1,106 @@
+"""A topic after Kafka's cleaner: an empty segment, segments that do not touch, batches that lack records.
+
+Of 120 records over ten keys nine are left, then come one of another producer and eleven in the newest segment. The
+group that read them is one of KIP-848.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from odradek.adapters.disk import OsDisk
+from odradek.adapters.rng import SystemRng
+from odradek.base import ids
+from odradek.base.errors import UnusableDirectory
+from odradek.log.config import LogConfig
+from odradek.log.directory import LogDirectory
+from odradek.testing import Embedded
+from support import small_world
+
+CONFIG = {"offsets.retention.minutes": "2147483647"}
+SURVIVORS = [
+    *((n, b"key %d" % (n % 10), b"value %d" % n * 5) for n in range(111, 120)),
+    (120, b"key 0", b"from a producer that is not heard of again"),
+    *((n, b"key %d" % (n % 10), b"value %d" % n) for n in range(121, 131)),
+    (131, b"key 9", None),
+]
+
+
+@pytest.fixture(params=["stopped", "as if killed"])
+def data(golden, request):
+    directory = golden("compacted")
+    if request.param == "as if killed":
+        (directory / ".kafka_cleanshutdown").unlink()
+        (directory / "recovery-point-offset-checkpoint").unlink()
+    return directory
+
+
+def read_from(bootstrap, offset):
+    reader = Consumer(small_world.client(bootstrap, "nobody"))
+    reader.assign([TopicPartition("compacted", 0, offset)])
+    found = []
+    deadline = time.monotonic() + 20
+    while not found or found[-1][0] < 131:
+        assert time.monotonic() < deadline, found
+        found += [(m.offset(), m.key(), m.value()) for m in reader.consume(100, 0.1)]
+    reader.close()
+    return found
+
+
+def test_what_is_left_is_read_from_wherever_one_begins(data):
+    with Embedded(data=data, config=CONFIG) as broker:
+        for offset in (0, 90, 95, 110, 111, 112, 120, 121, 131):
+            assert read_from(broker.bootstrap_servers, offset) == [s for s in SURVIVORS if s[0] >= offset], offset
+    with Embedded(data=data, config=CONFIG) as broker:
+        assert read_from(broker.bootstrap_servers, 0) == SURVIVORS
+
+
+def test_times_and_producers(data):
+    logs = LogDirectory(OsDisk(str(data)), SystemRng())
+    config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    logs.load(lambda _topic: config, small_world.FIRST_MS)
+    log = logs.logs[ids.TopicPartition("compacted", 0)]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 132)
+    for sought, offset in ((0, 111), (111, 111), (118, 118), (120, 121), (125, 125)):
+        assert log.offset_for_timestamp(small_world.FIRST_MS + sought, 132).offset == offset
+    assert log.max_timestamp_offset().offset == 131
+    known = log.known_producers(small_world.FIRST_MS).by_id
+    assert {producer_id: producer.next_sequence for producer_id, producer in known.items()} == {0: 131, 1: 1}
+
+
+def test_the_offsets_of_a_kip_848_group_are_there_for_a_classic_one(data):
+    with Embedded(data=data, config=CONFIG) as broker:
+        committed = small_world.committed(broker.bootstrap_servers, "modern", [("compacted", 0)])
+        assert committed == {("compacted", 0): (132, "")}
+        producer = Producer(small_world.client(broker.bootstrap_servers))
+        producer.produce("compacted", "next", "key 1")
+        assert producer.flush(10) == 0
+        member = Consumer(small_world.client(broker.bootstrap_servers, "modern"))
+        member.subscribe(["compacted"])
+        (message,) = member.consume(1, 30)
+        assert (message.offset(), message.value()) == (132, b"next")
+        member.close()
+
+
+def test_what_is_not_honoured_is_said(data, caplog):
+    with Embedded(data=data, config=CONFIG):
+        pass
+    said = [record.message for record in caplog.records if "goes without" in record.message]
+    assert [sentence.split(":")[0] for sentence in said] == [
+        "topic compacted goes without compression.type=gzip",
+        "topic compacted goes without min.cleanable.dirty.ratio=0.0001",
+    ]
+
+
+def test_half_a_swap_is_left_for_kafka(data):
+    """The cleaner was killed while it put one segment in place of two: one of them is already marked deleted."""
+    partition = data / "compacted-0"
+    for name, ending in (("00000000000000000090.log", ".deleted"), ("00000000000000000000.log", ".swap")):
+        (partition / name).rename(partition / (name + ending))
+    before = sorted(path.name for path in partition.iterdir())
+    with pytest.raises(UnusableDirectory, match="let Kafka start"), Embedded(data=data, config=CONFIG):
+        pass
+    assert sorted(path.name for path in partition.iterdir()) == before
