@@ -6,8 +6,10 @@ import struct
 
 import pytest
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.appended import RecordsRefused
+from odradek.log.validation import require_keys
 from odradek.protocol.batch import checksum, has_valid_checksum, iter_records, read_header
 from odradek.protocol.compression import Codec
 
@@ -124,18 +126,32 @@ def test_append_time_replaces_the_producers_clock(make_partition, make_batch, no
     assert partition.log.max_timestamp_offset() == (now + 5, 0, 0)
 
 
-def test_a_compacted_topic_wants_keys(make_partition, make_batch):
-    partition = make_partition(cleanup_policy=frozenset({"compact", "delete"}))
-    partition.append(b"a", key=b"k")
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_compacted_topic_wants_keys(make_batch, codec):
+    require_keys(make_batch(b"a", key=b"k", codec=codec))
     with pytest.raises(RecordsRefused) as refusal:
-        partition.log.append_as_leader(make_batch(b"a", b"b", key=None, codec=Codec.LZ4), 0, partition.wall_ms)
+        require_keys(make_batch(*[b"a"] * 30, key=None, codec=codec))
     assert refusal.value.code == ErrorCode.INVALID_RECORD
-    assert [index for index, _ in refusal.value.records] == [0, 1]
+    assert [index for index, _ in refusal.value.records] == list(range(limits.record_errors_max))
 
 
-def test_a_compacted_topic_refuses_records_that_cannot_be_read(make_partition, make_batch):
-    partition = make_partition(cleanup_policy=frozenset({"compact"}))
-    assert refused(partition, patched(make_batch(b"abc"), 61, ">B", 0xFF)) == ErrorCode.INVALID_RECORD
+def test_a_compacted_topic_refuses_records_that_cannot_be_read(make_batch):
+    with pytest.raises(KafkaError) as refusal:
+        require_keys(patched(make_batch(b"abc"), 61, ">B", 0xFF))
+    assert refusal.value.code == ErrorCode.INVALID_RECORD
+
+
+def test_a_batch_of_too_many_records_is_not_unpacked_to_look_for_keys(make_batch):
+    many = patched(make_batch(b"abc", key=b"k", codec=Codec.ZSTD), 57, ">i", limits.keyed_batch_records_max + 1)
+    with pytest.raises(KafkaError, match="records per batch"):
+        require_keys(many)
+
+
+def test_a_broken_batch_is_left_to_the_append(make_batch):
+    whole = bytes(make_batch(b"abc", key=None))
+    require_keys(whole[:40])
+    require_keys(whole[:-1])
+    require_keys(whole[:-1] + b"x")
 
 
 def test_our_own_batches_follow_no_clients_rules(partition, make_batch, now):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 
 import pytest
@@ -128,6 +129,24 @@ def test_a_record_without_a_key_in_a_compacted_topic_is_named(run):
     (answer,), _ = produce_once(run, batch("x", "y"), configs={"cleanup_policy": "compact"})
     assert answer.error_code == ErrorCode.INVALID_RECORD
     assert [record.batch_index for record in answer.record_errors] == [0, 1]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_packed_batches_of_a_compacted_topic_are_looked_into_and_stay_in_order(run, acks):
+    keyed = functools.partial(batch, key=b"k")
+    packed = keyed("b", "c", codec=Codec.ZSTD)
+    answers, end = produce_once(
+        run, (0, keyed("a")), (0, packed), (0, keyed("d")), configs={"cleanup_policy": "compact"}, acks=acks
+    )
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 1), (0, 3)]
+    assert end == 4
+
+
+def test_packed_records_without_a_key_are_named_and_nothing_is_appended(run):
+    (answer,), end = produce_once(run, batch("x", codec=Codec.ZSTD), configs={"cleanup_policy": "compact"})
+    assert (answer.error_code, end) == (ErrorCode.INVALID_RECORD, 0)
+    assert [record.batch_index for record in answer.record_errors] == [0]
+    assert "key" in answer.error_message
 
 
 def test_the_same_partition_twice_is_appended_twice_in_order(run):

@@ -245,9 +245,9 @@ class Client:
         return {part.partition_index: part for topic in answer.responses for part in topic.partitions}
 
 
-def batch(*values: str | bytes, timestamp: int | None = None, **fields: Any) -> bytearray:
+def batch(*values: str | bytes, timestamp: int | None = None, key: bytes | None = None, **fields: Any) -> bytearray:
     stamp = SystemClock().wall_ms() if timestamp is None else timestamp
     records = [
-        Record(key=None, value=value.encode() if isinstance(value, str) else value, timestamp=stamp) for value in values
+        Record(key=key, value=value.encode() if isinstance(value, str) else value, timestamp=stamp) for value in values
     ]
     return encode_batch(records, **fields)

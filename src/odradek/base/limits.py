@@ -28,3 +28,8 @@ metadata_batch_bytes_max = 8 * MIB
 decision_sentence_chars_max = 4_000  # in the log; a request may name a million topics
 config_value_chars_max = 32_767
 fetch_session_partitions_max = 500_000  # over all sessions of a broker
+
+# A batch of a compacted topic is looked into, record by record: off the event loop when it is packed or large.
+keyed_batch_records_max = 200_000
+keyed_batch_inline_bytes_max = 16 * KIB
+record_errors_max = 10

@@ -7,6 +7,7 @@ loop leaves this log alone, or, where it says so, while appends go on.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -41,6 +42,8 @@ from odradek.protocol.batch import (
 )
 from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
+
+story = logging.getLogger(__name__)
 
 NOT_FROM_CLIENTS = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 CODEC_MAX = int(max(Codec))
@@ -140,7 +143,10 @@ class Log:
     # --- appending
 
     def append_as_leader(self, batch: memoryview, leader_epoch: int, wall_ms: int) -> Appended:
-        """Exactly one batch as a client sent it, in a writable buffer: base offset and epoch are written in place."""
+        """Exactly one batch as a client sent it, in a writable buffer: base offset and epoch are written in place.
+
+        Its records are not looked into. For a compacted topic the caller asks `validation.require_keys` first.
+        """
         size = len(batch)
         config = self._config
         if size < HEADER_BYTES:
@@ -172,8 +178,6 @@ class Log:
             or wall_ms - max_time > config.message_timestamp_before_max_ms
         ):
             validation.check_timestamps(first_time, max_time, config, wall_ms)
-        if config.compacts:
-            validation.require_keys(batch)
         if pid < 0:
             return self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
         producers = self._producers if self._producers is not None else self.known_producers(wall_ms)
@@ -305,6 +309,7 @@ class Log:
         """Nobody knows what the file holds now, so nothing more goes in; what is behind the last batch goes out."""
         if safeguards.stays_offline_after_failure():
             self._failure = str(broken)
+            story.error("%s takes no more records until a restart: %s", self.name, broken)
         with contextlib.suppress(OSError):
             self._segments.active.trim()
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name}: {broken}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from struct import error
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import ByteSource
 from odradek.log.appended import RecordsRefused
 from odradek.log.config import LogConfig
 from odradek.protocol.batch import (
+    ATTRIBUTES_POSITION,
     CODEC_MASK,
     CONTROL,
     HEADER,
@@ -17,7 +20,9 @@ from odradek.protocol.batch import (
     MAGIC,
     NO_TIMESTAMP,
     TRANSACTIONAL,
+    has_valid_checksum,
     iter_records,
+    read_header,
 )
 from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
@@ -78,12 +83,34 @@ def check_timestamps(first: int, latest: int, config: LogConfig, wall_ms: int) -
             )
 
 
-def require_keys(batch: memoryview) -> None:
-    """A compacted topic keeps the last record of each key: a record without one could not be kept or dropped."""
+def require_keys(batch: ByteSource) -> None:
+    """Slow. For a compacted topic, before the append: it keeps the last record of each key, so each needs a key."""
     try:
-        keyless = tuple(index for index, record in enumerate(iter_records(batch)) if record.key is None)
+        header = read_header(batch)
+    except MalformedRecords:
+        return  # the append says it better, as below
+    if header.size_bytes != len(batch) or not has_valid_checksum(batch):
+        return
+    if header.records_count > limits.keyed_batch_records_max:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"a compacted topic takes {limits.keyed_batch_records_max} records per batch, not {header.records_count}",
+        )
+    keyless = []
+    try:
+        for index, record in enumerate(iter_records(batch)):
+            if record.key is None:
+                keyless.append(index)
+                if len(keyless) == limits.record_errors_max:
+                    break
     except MalformedRecords as broken:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the records cannot be read: {broken}") from broken
     if keyless:
         why = "a compacted topic takes no record without a key"
         raise RecordsRefused(ErrorCode.INVALID_RECORD, why, tuple((index, why) for index in keyless))
+
+
+def is_slow_to_look_into(batch: ByteSource) -> bool:
+    """Packed or large: `require_keys` belongs off the event loop."""
+    packed = len(batch) > ATTRIBUTES_POSITION + 1 and batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK
+    return bool(packed) or len(batch) > limits.keyed_batch_inline_bytes_max

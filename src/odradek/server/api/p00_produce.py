@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.appended import RecordsRefused
+from odradek.log.validation import is_slow_to_look_into, require_keys
 from odradek.protocol.produce import (
     ProduceOutcome,
     ProduceRequest,
@@ -25,6 +26,7 @@ from odradek.protocol.produce import (
 )
 from odradek.replication.partition import ACKS_ALL, Partition
 from odradek.replication.partition_table import HostedTopic
+from odradek.replication.waiting import Callback
 from odradek.security.authorizer import Operation
 from odradek.server.request import FrameApi, Parts, ReplySlot, RequestContext
 from odradek.server.topic_lookup import find_topic, missing_partition
@@ -44,10 +46,18 @@ Answers = list[tuple[str | bytes, list[ProduceOutcome]]]
 
 
 class Wait(NamedTuple):
-    """An appended batch that may not be acknowledged yet."""
+    """A batch that may not be acknowledged yet."""
 
     partition: Partition
     last_offset: int
+    outcome: ProduceOutcome
+
+
+class Unread(NamedTuple):
+    """A batch that must be looked into before it is appended, which takes too long for the event loop."""
+
+    partition: Partition
+    batch: bytearray
     outcome: ProduceOutcome
 
 
@@ -56,7 +66,7 @@ def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> P
     acks = request.acks
     refusal = _refusal(request) if request.transactional_id is not None or acks not in ACKS else None
     wall_ms = ctx.broker.clock.wall_ms()
-    waits: list[Wait] = []
+    waits: list[Wait | Unread] = []
     answers: Answers = []
     for topic, batches in request.topics:
         hosted = refusal or _writable_topic(ctx, topic)
@@ -65,11 +75,11 @@ def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> P
         else:
             outcomes = [_failed(index, hosted) for index, _ in batches]
         answers.append((topic, outcomes))
-    if acks == ACKS_NONE:
-        return _unanswered(ctx, answers)
     if waits:
         ParkedProduce(ctx, request, answers, waits)
         return None
+    if acks == ACKS_NONE:
+        return _unanswered(ctx, answers)
     return [encode_produce_response(ctx.version, ctx.correlation_id, answers)]
 
 
@@ -98,7 +108,7 @@ def _append(
     batch: memoryview | None,
     acks: int,
     wall_ms: int,
-    waits: list[Wait],
+    waits: list[Wait | Unread],
 ) -> ProduceOutcome:
     partition = hosted.partitions.get(index)
     if partition is None:
@@ -108,6 +118,12 @@ def _append(
     try:
         if ctx.version < FIRST_WITH_ZSTD:
             _refuse_zstd(batch)
+        if partition.log.config.compacts:
+            if is_slow_to_look_into(batch) or _is_unread(partition, waits):
+                outcome = ProduceOutcome(index)
+                waits.append(Unread(partition, bytearray(batch), outcome))
+                return outcome
+            require_keys(batch)
         base_offset, last_offset, append_time_ms, log_start_offset, _, _ = partition.append(batch, acks, wall_ms)
     except KafkaError as refusal:
         return _failed(index, refusal)
@@ -115,9 +131,18 @@ def _append(
         logger.warning("%s cannot be written to: %s", partition, broken)
         return ProduceOutcome(index, ErrorCode.KAFKA_STORAGE_ERROR)
     outcome = ProduceOutcome(index, 0, base_offset, append_time_ms, log_start_offset)
-    if not (partition.is_synced(last_offset) if acks == ACKS_LEADER else partition.is_committed(last_offset)):
+    if acks and not _is_acknowledged(partition, last_offset, acks):
         waits.append(Wait(partition, last_offset, outcome))
     return outcome
+
+
+def _is_unread(partition: Partition, waits: list[Wait | Unread]) -> bool:
+    """An earlier batch of this request is not appended yet."""
+    return any(isinstance(wait, Unread) and wait.partition is partition for wait in waits)
+
+
+def _is_acknowledged(partition: Partition, last_offset: int, acks: int) -> bool:
+    return partition.is_synced(last_offset) if acks == ACKS_LEADER else partition.is_committed(last_offset)
 
 
 def _refuse_zstd(batch: memoryview) -> None:
@@ -136,45 +161,92 @@ def _unanswered(ctx: RequestContext, answers: Answers) -> Parts | None:
 
 
 class ParkedProduce:
-    """Appended, but not yet as safe as the client asked for."""
+    """Not yet as safe as the client asked for, or not yet looked into."""
 
-    __slots__ = ("_answers", "_correlation_id", "_slot", "_timer", "_version", "_waits")
+    __slots__ = ("_acks", "_answers", "_ctx", "_slot", "_timer", "_waits")
 
-    def __init__(self, ctx: RequestContext, request: ProduceRequest, answers: Answers, waits: list[Wait]) -> None:
-        self._version = ctx.version
-        self._correlation_id = ctx.correlation_id
+    def __init__(
+        self, ctx: RequestContext, request: ProduceRequest, answers: Answers, waits: list[Wait | Unread]
+    ) -> None:
+        self._ctx = ctx
+        self._acks = request.acks
         self._answers = answers
-        self._waits = {id(wait.outcome): (wait, partial(self._settled, wait.outcome)) for wait in waits}
-        self._slot: ReplySlot = ctx.connection.park(stop_reading=False, on_lost=self._stop_waiting)
+        unread = [wait for wait in waits if isinstance(wait, Unread)]
+        # What a client pipelines behind a batch that is not appended yet must not overtake it.
+        self._slot: ReplySlot = ctx.connection.park(stop_reading=bool(unread), on_lost=self._stop_waiting)
+        # By outcome: the partition that will call back, None while its batch is being looked into.
+        self._waits: dict[int, tuple[ProduceOutcome, Partition | None, Callback]] = {}
         timeout_s = max(request.timeout_ms, 0) / 1000
         self._timer = asyncio.get_running_loop().call_later(timeout_s, self._timed_out)
-        for wait, callback in list(self._waits.values()):
-            if request.acks == ACKS_ALL:
-                wait.partition.when_committed(wait.last_offset, callback)
+        for wait in waits:
+            callback = partial(self._settled, wait.outcome)
+            waits_for = None if isinstance(wait, Unread) else wait.partition
+            self._waits[id(wait.outcome)] = (wait.outcome, waits_for, callback)
+        if unread:
+            ctx.broker.spawner.spawn("look into batches", self._append_after_a_look(unread))
+        for wait in waits:
+            if isinstance(wait, Wait):
+                self._wait_for(wait.partition, wait.last_offset, wait.outcome)
+
+    def _wait_for(self, partition: Partition, last_offset: int, outcome: ProduceOutcome) -> None:
+        _, _, callback = self._waits[id(outcome)]
+        if self._acks == ACKS_ALL:
+            partition.when_committed(last_offset, callback)
+        else:
+            partition.when_synced(last_offset, callback)
+
+    async def _append_after_a_look(self, unread: list[Unread]) -> None:
+        """Also when the client is gone or its time is over: the order of what it sent must not have holes."""
+        for partition, batch, outcome in unread:
+            try:
+                await self._ctx.broker.spawner.blocking(require_keys, batch)
+                appended = partition.append(memoryview(batch), self._acks, self._ctx.broker.clock.wall_ms())
+            except KafkaError as refusal:
+                failed = _failed(outcome.partition, refusal)
+                outcome.error_message, outcome.record_errors = failed.error_message, failed.record_errors
+                self._settled(outcome, refusal.code)
+                continue
+            except OSError as broken:
+                logger.warning("%s cannot be written to: %s", partition, broken)
+                self._settled(outcome, ErrorCode.KAFKA_STORAGE_ERROR)
+                continue
+            outcome.base_offset, last_offset, outcome.log_append_time_ms, outcome.log_start_offset, _, _ = appended
+            if id(outcome) not in self._waits:
+                continue
+            if self._acks == ACKS_NONE or _is_acknowledged(partition, last_offset, self._acks):
+                self._settled(outcome, ErrorCode.NONE)
             else:
-                wait.partition.when_synced(wait.last_offset, callback)
+                _, _, callback = self._waits[id(outcome)]
+                self._waits[id(outcome)] = (outcome, partition, callback)
+                self._wait_for(partition, last_offset, outcome)
 
     def _settled(self, outcome: ProduceOutcome, error: ErrorCode) -> None:
-        del self._waits[id(outcome)]
+        if self._waits.pop(id(outcome), None) is None:
+            return
         outcome.error_code = error
         if not self._waits:
             self._timer.cancel()
             self._answer()
 
     def _timed_out(self) -> None:
-        for wait, _ in self._waits.values():
-            wait.outcome.error_code = ErrorCode.REQUEST_TIMED_OUT
+        for outcome, _, _ in self._waits.values():
+            outcome.error_code = ErrorCode.REQUEST_TIMED_OUT
         self._stop_waiting()
         self._answer()
 
     def _stop_waiting(self) -> None:
         self._timer.cancel()
-        for wait, callback in self._waits.values():
-            wait.partition.forget(callback)
+        for _, partition, callback in self._waits.values():
+            if partition is not None:
+                partition.forget(callback)
         self._waits.clear()
 
     def _answer(self) -> None:
-        self._slot.fill([encode_produce_response(self._version, self._correlation_id, self._answers)])
+        if self._acks == ACKS_NONE:
+            self._slot.fill(_unanswered(self._ctx, self._answers) or [])
+        else:
+            version, correlation_id = self._ctx.version, self._ctx.correlation_id
+            self._slot.fill([encode_produce_response(version, correlation_id, self._answers)])
 
 
 API = FrameApi(key=0, versions=(3, 13), advertised=(0, 13), handle=handle)
