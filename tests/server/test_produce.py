@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import logging
 
@@ -402,3 +403,27 @@ def test_producers_that_cannot_be_read_from_disk_are_an_error_of_their_partition
             assert (first.error_code, second.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE)
 
     run(scenario())
+
+
+class FullDisk(MemoryDisk):
+    full = False
+
+    def make_dir(self, path):
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().make_dir(path)
+
+
+def test_a_topic_whose_log_cannot_be_created_costs_only_itself(run):
+    async def scenario():
+        disk = FullDisk()
+        async with DataBroker(disk=disk) as running:
+            running.create_topic("t")
+            disk.full = True
+            running.create_topic("late")
+            client = await running.connect()
+            [late] = await client.produce("late", batch("x"))
+            [early] = await client.produce("t", batch("x"))
+            return late.error_code, early.error_code
+
+    assert run(scenario()) == (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE)

@@ -109,7 +109,13 @@ class PartitionTable:
         for image in here:
             partition = hosted.partitions.get(image.index)
             if partition is None:
-                partition = hosted.partitions[image.index] = self._open(hosted, image.index, settings)
+                try:
+                    partition = self._open(hosted, image.index, settings)
+                except OSError as broken:
+                    # A full disk, say: this partition waits for a restart, the node and its other partitions go on.
+                    logger.error("%s-%d is offline, its log cannot be created: %s", topic.name, image.index, broken)  # noqa: TRY400
+                    continue
+                hosted.partitions[image.index] = partition
             if partition.partition_epoch < image.partition_epoch:
                 partition.apply(image)
 

@@ -22,10 +22,11 @@ def find_topic(ctx: RequestContext, topic: str | bytes, operation: Operation) ->
 
 
 def missing_partition(ctx: RequestContext, hosted: HostedTopic, index: int) -> ErrorCode:
-    """Why this broker has no such partition: another has it, or nobody."""
+    """Why this broker has no such partition: its log could not be created, another has it, or nobody."""
     image = ctx.broker.image.topics_by_id.get(hosted.topic_id)
     if image is not None and 0 <= index < len(image.partitions):
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        here = ctx.broker.node_id in image.partitions[index].replicas
+        return ErrorCode.KAFKA_STORAGE_ERROR if here else ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
