@@ -6,6 +6,7 @@ writes, and one that was deleted is out of sight; its files go later.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 from odradek.base.ids import BrokerId, Offset, TopicId, TopicPartition
@@ -17,6 +18,8 @@ from odradek.metadata.configs.in_force import effective_topic_config
 from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, ConfigResource, ImageDelta, TopicImage
 from odradek.replication.log_config import log_config
 from odradek.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
 
 
 class HostedTopic:
