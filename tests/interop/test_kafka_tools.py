@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from support import small_world
 from support.broker_process import BrokerProcess
@@ -32,7 +34,7 @@ def filled(data: Path, ending: str) -> BrokerProcess:
     return broker
 
 
-def end(broker: BrokerProcess | KafkaProcess, ending: str, member: small_world.Consumer | None = None) -> None:
+def end(broker: BrokerProcess | KafkaProcess, ending: str, member: Consumer | None = None) -> None:
     if ending == "killed":
         broker.kill()
         return
@@ -175,6 +177,47 @@ def test_we_go_on_with_kafkas_directory_and_kafka_again(tmp_path, ending, config
     check(kafka, ending, [*added, b"kafkas 3"])
     member.close()
     kafka.stop()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_kafka_takes_back_a_directory_with_metadata_snapshots(tmp_path, ending):
+    broker = BrokerProcess(unpacked("aged", tmp_path)).start()
+    check(broker, ending, [])
+    assert small_world.IdempotentProducer(broker.bootstrap).send(*ADDED, [b"ours"]) == [5]
+    end(broker, ending)
+    with KafkaProcess(broker.data) as kafka:
+        check(kafka, ending, [b"ours"])
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_kafka_takes_back_a_compacted_topic_and_a_group_of_kip_848(tmp_path, ending):
+    """In between we were a classic group of the same name."""
+    broker = BrokerProcess(unpacked("compacted", tmp_path)).start()
+    assert read_next(broker, b"ours", {}) == 132
+    end(broker, ending)
+    with KafkaProcess(broker.data) as kafka:
+        assert small_world.committed(kafka.bootstrap, "modern", [("compacted", 0)]) == {("compacted", 0): (133, "")}
+        assert read_next(kafka, b"kafkas", {"group.protocol": "consumer"}) == 133
+
+
+def read_next(broker: BrokerProcess | KafkaProcess, value: bytes, group: dict[str, object]) -> int:
+    """The group's next record, written just now, and its commit."""
+    producer = Producer(small_world.client(broker.bootstrap))
+    producer.produce("compacted", value, "key 1")
+    assert producer.flush(20) == 0
+    member = Consumer(small_world.client(broker.bootstrap, "modern") | group)
+    member.subscribe(["compacted"])
+    (message,) = member.consume(1, 60)
+    assert message.value() == value
+    member.commit(asynchronous=False)
+    member.close()
+    return message.offset()
+
+
+def unpacked(name: str, where: Path) -> Path:
+    with zipfile.ZipFile(Path(__file__).parents[1] / "formats" / "golden" / f"{name}.zip") as archive:
+        archive.extractall(where / "data")
+    return where / "data"
 
 
 def check(broker: BrokerProcess | KafkaProcess, ending: str, added: list[bytes]) -> None:
