@@ -14,9 +14,9 @@ from odradek.sim.inode import DiskKnobs
 from odradek.sim.net import NetKnobs
 
 # What the nemesis can do. The first group stops the node.
-POWER_CUTS = ("power cut", "power cut at a write", "power cut after a clean stop")
+POWER_CUTS = ("power cut", "power cut at a write", "power cut after a clean stop", "power cut after a kill")
 STOPS = (*POWER_CUTS, "kill", "kill at a write", "clean stop")
-FAULTS = (*STOPS, "pause", "clog", "reset", "clock jump")
+FAULTS = (*STOPS, "pause", "client pause", "clog", "reset", "clock jump")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ def _draw_topics(rng: Random, *, syncs_all: bool, loses_power: bool) -> tuple[To
         "segment.index.bytes": rng.choice(("48", "1024")),
         "file.delete.delay.ms": rng.choice(("0", "2000")),
     }
-    retention_bytes = rng.choice((4_000, 20_000))
+    retention_bytes = rng.choice((100, 4_000, 20_000))
     return (
         TopicPlan(name="loose", partitions=rng.randrange(1, 3), configs=sizes, safe=syncs_all or not loses_power),
         TopicPlan(name="firm", partitions=1, configs={**sizes, "flush.messages": "1"}, safe=True),

@@ -6,15 +6,18 @@ import asyncio
 from dataclasses import replace
 from random import Random
 
-from odradek.sim.knobs import Knobs
+from odradek.sim.knobs import STOPS, Knobs
 from odradek.sim.loop import SECOND_NS, Host, SimLoop
 from odradek.sim.machine import Machine
 from odradek.sim.net import SimNet
 
 
 class Nemesis:
-    def __init__(self, loop: SimLoop, net: SimNet, machine: Machine, knobs: Knobs, rng: Random) -> None:
+    def __init__(
+        self, loop: SimLoop, net: SimNet, machine: Machine, clients: list[Host], knobs: Knobs, rng: Random
+    ) -> None:
         self._loop = loop
+        self._clients = clients
         self._net = net
         self._machine = machine
         self._knobs = knobs
@@ -43,8 +46,14 @@ class Nemesis:
         self._machine.boot_if_down()
 
     async def _break(self, fault: str, host: Host) -> None:
-        machine = self._machine
         self.fired[fault] = self.fired.get(fault, 0) + 1
+        if fault in STOPS:
+            await self._stop(fault)
+        else:
+            await self._disturb(fault, host)
+
+    async def _stop(self, fault: str) -> None:
+        machine = self._machine
         match fault:
             case "power cut":
                 machine.lose_power()
@@ -54,24 +63,56 @@ class Nemesis:
             case "kill":
                 machine.kill()
                 await self._stay_down()
+            case "power cut after a kill":
+                await self._kill_and_lose_power()
             case "kill at a write":
                 machine.cut_at_operation(self._operations(), machine.kill)
             case "clean stop":
                 await machine.stop_cleanly(then_lose_power=False)
             case "power cut after a clean stop":
                 await machine.stop_cleanly(then_lose_power=True)
+
+    async def _disturb(self, fault: str, host: Host) -> None:
+        match fault:
             case "pause":
                 self._loop.note("node pauses")
                 self._loop.pause(host)
                 await asyncio.sleep(self._rng.expovariate(1.0) * 2)
                 self._loop.resume(host)
                 self._loop.note("node goes on")
+            case "client pause":
+                self._pause_client()
             case "clog":
                 self._net.clog(host, int(self._rng.expovariate(1.0) * SECOND_NS))
             case "reset":
                 self._net.reset_one()
             case "clock jump":
-                machine.clock.wall_offset_ms += self._rng.randrange(-10_000, 10_000)
+                self._machine.clock.wall_offset_ms += self._rng.randrange(-10_000, 10_000)
+
+    def _pause_client(self) -> None:
+        """Long enough for a group to go on without it."""
+        client = self._rng.choice(self._clients)
+        self._loop.note(f"{client.name} pauses")
+        self._loop.pause(client)
+        self._loop.call_at_ns(
+            self._loop.now_ns + int(self._rng.expovariate(1.0) * 4 * SECOND_NS),
+            self._loop.world,
+            self._loop.resume,
+            client,
+        )
+
+    async def _kill_and_lose_power(self) -> None:
+        """What the killed one had not synced is shown by the next one; and then it is gone."""
+        machine = self._machine
+        machine.kill()
+        machine.boot()
+        for _ in range(self._rng.randrange(1, 100)):
+            await asyncio.sleep(0.01)
+            if machine.started:
+                await asyncio.sleep(self._rng.expovariate(1.0) * 0.1)
+                break
+        if machine.host is not None:
+            machine.lose_power()
 
     def _operations(self) -> int:
         return self._rng.choice((1, 3, 10, 50, 200))

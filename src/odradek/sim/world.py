@@ -21,7 +21,7 @@ from odradek.sim.ports import SimClock
 from odradek.sim.randomness import Streams
 from odradek.sim.workloads.admin import IdCollector, RecordDeleter, TopicChurn, TopicSetter
 from odradek.sim.workloads.consumer import Consumer, FinalReader
-from odradek.sim.workloads.group_member import GroupMember, GroupPlan
+from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
 from odradek.sim.workloads.producer import Producer, ProducerPlan
 from odradek.sim.workloads.vandal import Vandal
 from odradek.sim.workloads.worker import Errand, Worker
@@ -59,7 +59,8 @@ class World:
         self.net = SimNet(self.loop, streams.stream("network"), self.knobs.net)
         self.history = History()
         self.machine = Machine(self.loop, self.net, streams, self.knobs, self._serving)
-        self.nemesis = Nemesis(self.loop, self.net, self.machine, self.knobs, streams.stream("nemesis"))
+        self._clients: list[Host] = []
+        self.nemesis = Nemesis(self.loop, self.net, self.machine, self._clients, self.knobs, streams.stream("nemesis"))
         self._closing = asyncio.Event()
         self._groups: list[GroupPlan] = []
 
@@ -131,6 +132,7 @@ class World:
             for index in range(knobs.group_members):
                 name = f"member{index}"
                 workers.append(GroupMember(name, self._errand(name), group))
+            workers.append(CommitAuditor("auditor", self._errand("auditor"), group))
         trimmed = tuple(place for topic in knobs.topics if topic.deleted_from for place in topic.places)
         workers.append(RecordDeleter("deleter", self._errand("deleter"), trimmed))
         firm = tuple(place for topic in knobs.topics if topic.safe and not topic.shrinks for place in topic.places)
@@ -142,7 +144,7 @@ class World:
     def _producer(self, name: str, places: tuple[Place, ...], *, idempotent: bool) -> Producer:
         errand = self._errand(name)
         plan = ProducerPlan(
-            places=places,
+            places=tuple(errand.rng.sample(places, errand.rng.choice((1, len(places))))),
             idempotent=idempotent,
             acks=-1 if idempotent else errand.rng.choice((1, -1)),
             batches=self.knobs.batches_per_producer,
@@ -154,6 +156,7 @@ class World:
 
     def _errand(self, name: str) -> Errand:
         host = Host(name)
+        self._clients.append(host)
         return Errand(
             client=ClientHost(self.net, host, ADDRESS, lambda: self.machine.incarnation),
             rng=self._streams.stream(name),

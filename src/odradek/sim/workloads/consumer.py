@@ -15,7 +15,7 @@ from odradek.sim.workloads.reading import (
     is_out_of_range,
     list_offset,
 )
-from odradek.sim.workloads.worker import Errand, Worker, refuse
+from odradek.sim.workloads.worker import AskAgain, Errand, Worker, refuse
 
 _SESSION_GONE = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
@@ -111,6 +111,8 @@ class FinalReader(Consumer):
                 request = fetch_request([reader], wait_ms=0, partition_bytes=1 << 20)
                 answer = await connection.ask(request, FETCH_VERSION, FetchResponse, self.errand.request_timeout_s)
                 partition = answer.responses[0].partitions[0]
+                if is_out_of_range(partition):
+                    raise AskAgain("retention took what was to be read next")
                 refuse(self.name, partition.error_code, f"the last read of {place}")
                 records = reader.take(connection.incarnation, partition)
                 if not records:

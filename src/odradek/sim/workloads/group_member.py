@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from odradek.base.errors import ErrorCode
@@ -70,6 +71,35 @@ class GroupPlan:
 
 class RejoinNeeded(Exception):
     pass
+
+
+async def fetch_commits(
+    connection: BrokerConnection, group: str, places: Sequence[Place], timeout_s: float
+) -> OffsetFetchResponse:
+    request = OffsetFetchRequest(
+        group_id=group,
+        topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[partition]) for topic, partition in places],
+    )
+    return await connection.ask(request, 5, OffsetFetchResponse, timeout_s)
+
+
+class CommitAuditor(Worker):
+    """No member: asks now and then what the group has committed."""
+
+    def __init__(self, name: str, errand: Errand, plan: GroupPlan) -> None:
+        super().__init__(name, errand)
+        self.plan = plan
+
+    async def work(self, connection: BrokerConnection) -> None:
+        while not self.finished():
+            known = {place: self.plan.committed.get(place, -1) for place in self.plan.places}
+            answer = await fetch_commits(connection, self.plan.group, self.plan.places, self.errand.request_timeout_s)
+            refuse(self.name, answer.error_code, "the group's offsets")
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    place = (topic.name, partition.partition_index)
+                    self.plan.found_commit(place, partition.committed_offset, known[place])
+            await self.errand.pause()
 
 
 class GroupMember(Worker):
@@ -170,6 +200,8 @@ class GroupMember(Worker):
                         self.history.polled(connection.incarnation, reader.place, records)
             if readers and self.rng.random() < 0.7:
                 await self._commit(connection, readers)
+            if readers and self.rng.random() < 0.05:
+                await self._commit_as_of_old(connection, readers[0].place)
             await self._heartbeat(connection)
             await self.errand.pause()
             if self.rng.random() < 0.03:
@@ -178,17 +210,7 @@ class GroupMember(Worker):
 
     async def _resume(self, connection: BrokerConnection, places: list[Place]) -> list[PartitionReader]:
         known = {place: self.plan.committed.get(place, -1) for place in places}
-        answer = await connection.ask(
-            OffsetFetchRequest(
-                group_id=self.plan.group,
-                topics=[
-                    OffsetFetchRequestTopic(name=topic, partition_indexes=[partition]) for topic, partition in places
-                ],
-            ),
-            5,
-            OffsetFetchResponse,
-            self.errand.request_timeout_s,
-        )
+        answer = await fetch_commits(connection, self.plan.group, places, self.errand.request_timeout_s)
         self._heed(answer.error_code, "its offsets")
         readers = []
         for topic in answer.topics:
@@ -199,34 +221,42 @@ class GroupMember(Worker):
                 readers.append(PartitionReader(place, max(partition.committed_offset, 0)))
         return readers
 
+    async def _commit_as_of_old(self, connection: BrokerConnection, place: Place) -> None:
+        """As one who missed the last rebalance would."""
+        answer = await self._send_commit(connection, {place: 0}, self._generation - 1)
+        if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
+            raise Violation(f"G4 {self.plan.group} took a commit of a generation before {self._generation}")
+
     async def _commit(self, connection: BrokerConnection, readers: list[PartitionReader]) -> None:
         offsets = {reader.place: reader.position for reader in readers}
         for place, offset in offsets.items():
             self.plan.attempted[place] = max(offset, self.plan.attempted.get(place, -1))
             self.plan.in_doubt.setdefault(place, []).append(offset)
-        answer = await connection.ask(
-            OffsetCommitRequest(
-                group_id=self.plan.group,
-                generation_id_or_member_epoch=self._generation,
-                member_id=self._member_id,
-                topics=[
-                    OffsetCommitRequestTopic(
-                        name=topic,
-                        partitions=[OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)],
-                    )
-                    for (topic, partition), offset in offsets.items()
-                ],
-            ),
-            7,
-            OffsetCommitResponse,
-            self.errand.request_timeout_s,
-        )
+        answer = await self._send_commit(connection, offsets, self._generation)
         for topic in answer.topics:
             for partition in topic.partitions:
                 self._heed(partition.error_code, "a commit")
                 place = (topic.name, partition.partition_index)
                 self.plan.in_doubt[place].remove(offsets[place])
                 self.plan.committed[place] = max(offsets[place], self.plan.committed.get(place, -1))
+
+    async def _send_commit(
+        self, connection: BrokerConnection, offsets: dict[Place, int], generation: int
+    ) -> OffsetCommitResponse:
+        topics = [
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)],
+            )
+            for (topic, partition), offset in offsets.items()
+        ]
+        request = OffsetCommitRequest(
+            group_id=self.plan.group,
+            generation_id_or_member_epoch=generation,
+            member_id=self._member_id,
+            topics=topics,
+        )
+        return await connection.ask(request, 7, OffsetCommitResponse, self.errand.request_timeout_s)
 
     async def _heartbeat(self, connection: BrokerConnection) -> None:
         request = HeartbeatRequest(group_id=self.plan.group, generation_id=self._generation, member_id=self._member_id)
