@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 from odradek.sim.history import Place
 from odradek.sim.inode import DiskKnobs
 from odradek.sim.net import NetKnobs
+
+T = TypeVar("T")
 
 # What the nemesis can do. The first group stops the node.
 POWER_CUTS = ("power cut", "power cut at a write", "power cut after a clean stop", "power cut after a kill")
@@ -63,9 +66,22 @@ class Knobs:
     batches_per_producer: int
 
 
-def draw(rng: Random) -> Knobs:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Focus:
+    """What is not left to chance, for a test that looks for something rare."""
+
+    faults: tuple[str, ...] | None = None
+    syncs_all: bool | None = None
+    slow_call_mean_us: int | None = None
+    group_members: int | None = None
+    retention_bytes: int | None = None
+
+
+def draw(rng: Random, focus: Focus) -> Knobs:
     faults = tuple(fault for fault in FAULTS if rng.random() < 0.5)
-    syncs_all = rng.random() < 0.5
+    if focus.faults is not None:
+        faults = focus.faults
+    syncs_all = _or(focus.syncs_all, rng.random() < 0.5)
     disk = _draw_disk(rng)
     # After a failed sync only a new boot of the machine helps, and that is a power cut.
     loses_power = disk.sync_error > 0 or any(fault in POWER_CUTS for fault in faults)
@@ -73,21 +89,25 @@ def draw(rng: Random) -> Knobs:
         net=_draw_net(rng),
         disk=disk,
         step_cost_ns=rng.choice((0, 1_000, 20_000)),
-        slow_call_mean_us=rng.choice((10, 10, 1_000, 1_000, 30_000, 30_000, 200_000)),
+        slow_call_mean_us=_or(focus.slow_call_mean_us, rng.choice((10, 10, 1_000, 1_000, 30_000, 30_000, 200_000))),
         faults=faults,
         loses_power=loses_power,
         fault_gap_mean_s=rng.choice((0.3, 1.0, 3.0)),
         duration_s=rng.choice((5.0, 10.0, 20.0)),
         request_timeout_s=rng.choice((0.5, 2.0, 10.0)),
         pause_mean_s=rng.choice((0.01, 0.1, 0.3)),
-        topics=_draw_topics(rng, syncs_all=syncs_all, loses_power=loses_power),
+        topics=_draw_topics(rng, focus, syncs_all=syncs_all, loses_power=loses_power),
         broker=_draw_broker(rng, syncs_all=syncs_all),
         groups_safe=syncs_all or not loses_power,
         idempotent_producers=rng.randrange(1, 3),
         plain_producers=rng.randrange(0, 2),
-        group_members=rng.choice((0, 0, 2, 3)),
+        group_members=_or(focus.group_members, rng.choice((0, 0, 2, 3))),
         batches_per_producer=rng.choice((20, 60, 150)),
     )
+
+
+def _or(wanted: T | None, drawn: T) -> T:
+    return drawn if wanted is None else wanted
 
 
 def _draw_net(rng: Random) -> NetKnobs:
@@ -111,7 +131,7 @@ def _draw_disk(rng: Random) -> DiskKnobs:
     )
 
 
-def _draw_topics(rng: Random, *, syncs_all: bool, loses_power: bool) -> tuple[TopicPlan, ...]:
+def _draw_topics(rng: Random, focus: Focus, *, syncs_all: bool, loses_power: bool) -> tuple[TopicPlan, ...]:
     segment_bytes = rng.choice((3_000, 10_000, 1 << 20))
     sizes = {
         "internal.segment.bytes": str(segment_bytes),
@@ -119,7 +139,7 @@ def _draw_topics(rng: Random, *, syncs_all: bool, loses_power: bool) -> tuple[To
         "segment.index.bytes": rng.choice(("48", "1024")),
         "file.delete.delay.ms": rng.choice(("0", "2000")),
     }
-    retention_bytes = rng.choice((100, 4_000, 20_000))
+    retention_bytes = _or(focus.retention_bytes, rng.choice((100, 4_000, 20_000)))
     return (
         TopicPlan(name="loose", partitions=rng.randrange(1, 3), configs=sizes, safe=syncs_all or not loses_power),
         TopicPlan(name="firm", partitions=1, configs={**sizes, "flush.messages": "1"}, safe=True),

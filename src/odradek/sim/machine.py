@@ -48,6 +48,8 @@ class Machine:
         self._dead: Host | None = None
         self.node: Node | None = None
         self.incarnation = 0
+        # How often it went down without a clean stop.
+        self.crashes = 0
         self.started = False
 
     def boot_if_down(self) -> None:
@@ -93,6 +95,7 @@ class Machine:
 
     def lose_power(self) -> None:
         self._loop.note("power is cut")
+        self.crashes += 1
         self.recovery.stopping(self.disk.files(), self._promised(), power_cut=True)
         host = self._gone()
         self.disk.power_cut()
@@ -104,6 +107,7 @@ class Machine:
             self.lose_power()
             return
         self._loop.note("node is killed")
+        self.crashes += 1
         self.recovery.stopping(self.disk.files(), self._promised(), power_cut=False)
         host = self._gone()
         self.disk.kill()
@@ -124,7 +128,10 @@ class Machine:
             self._failed("stop", problem)
             return
         power_cut = then_lose_power or self.disk.sync_failed
-        promised = self._promised() if self.disk.disturbed else None
+        promised = None
+        if self.disk.disturbed:
+            promised = self._promised()
+            self.crashes += 1
         self.recovery.stopping(self.disk.files(), promised, power_cut=power_cut)
         self._loop.note("node stopped cleanly")
         self._gone()

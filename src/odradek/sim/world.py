@@ -11,7 +11,7 @@ from odradek.sim.checkers import check_duplicates, check_jumps, check_retention,
 from odradek.sim.client import ClientHost
 from odradek.sim.history import History, Place, Violation
 from odradek.sim.inside import WatermarkWatch, check_epochs, check_indexes, check_producers, logs_of
-from odradek.sim.knobs import Knobs, TopicPlan, draw
+from odradek.sim.knobs import Focus, Knobs, TopicPlan, draw
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.machine import ADDRESS, Machine
 from odradek.sim.nemesis import Nemesis
@@ -48,10 +48,10 @@ class Outcome:
 
 
 class World:
-    def __init__(self, seed: int, knobs: Knobs | None = None, story: Story | None = None) -> None:
+    def __init__(self, seed: int, *, focus: Focus | None = None, story: Story | None = None) -> None:
         self.seed = seed
         self._streams = streams = Streams(seed)
-        self.knobs = knobs or draw(streams.stream("knobs"))
+        self.knobs = draw(streams.stream("knobs"), focus or Focus())
         self.loop = SimLoop(  # type: ignore[abstract]  # what is missing must raise
             streams.stream("schedule"), step_cost_ns=self.knobs.step_cost_ns
         )
@@ -162,6 +162,7 @@ class World:
             rng=self._streams.stream(name),
             clock=SimClock(self.loop),
             history=self.history,
+            crashes=lambda: self.machine.crashes,
             note=self.loop.note,
             closing=self._closing,
             request_timeout_s=self.knobs.request_timeout_s,

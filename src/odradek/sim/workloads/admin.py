@@ -123,7 +123,8 @@ class RecordDeleter(Worker):
     def __init__(self, name: str, errand: Errand, places: tuple[Place, ...]) -> None:
         super().__init__(name, errand)
         self._places = places
-        self._low: dict[Place, int] = {}
+        # The beginning we were told of, and how many crashes ago: a crash may undo the last deletions.
+        self._low: dict[Place, tuple[int, int]] = {}
 
     async def work(self, connection: BrokerConnection) -> None:
         while not self.finished():
@@ -132,12 +133,16 @@ class RecordDeleter(Worker):
             latest = await list_offset(connection, place, LATEST, self.errand.request_timeout_s)
             if not earliest <= latest:
                 raise Violation(f"L5 {place} begins at {earliest} and ends at {latest}")
+            low, crashes = self._low.get(place, (0, 0))
+            if earliest < low and crashes == self.errand.crashes():
+                raise Violation(f"L6 {place} begins at {earliest} again, everything below {low} was deleted")
             if latest > earliest:
                 await self._delete_below(connection, place, self.rng.randrange(earliest, latest + 1))
             await self.errand.pause(ADMIN_PAUSES)
 
     async def _delete_below(self, connection: BrokerConnection, place: Place, offset: int) -> None:
         name, partition = place
+        crashes = self.errand.crashes()
         self.history.deletes_below(place, offset)
         asked = DeleteRecordsTopic(
             name=name, partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)]
@@ -154,6 +159,7 @@ class RecordDeleter(Worker):
         refuse(self.name, result.error_code, f"the deletion of {place} below {offset}")
         if result.low_watermark < offset:
             raise Violation(f"L6 {place} begins at {result.low_watermark} after a deletion below {offset}")
+        self._low[place] = (result.low_watermark, crashes)
 
 
 class IdCollector(Worker):

@@ -45,6 +45,8 @@ class Errand:
     rng: Random
     clock: SimClock
     history: History
+    # How often the node went down uncleanly so far.
+    crashes: Callable[[], int]
     # One line for the run's story.
     note: Callable[[str], None]
     # Set when no new work is to be begun; what was begun is brought to an end.
