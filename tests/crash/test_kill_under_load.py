@@ -85,7 +85,8 @@ def read_all(bootstrap: str, topic: str, partition: int, end: int) -> list[int]:
     return numbers
 
 
-def test_nothing_acknowledged_is_lost_doubled_or_reordered(tmp_path: Path) -> None:
+@pytest.mark.timeout(120 + 5 * ROUNDS)
+def test_nothing_acknowledged_is_lost_doubled_or_reordered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = random.Random(SEED)
     print(f"SEED={SEED} ROUNDS={ROUNDS}")
     broker = BrokerProcess(tmp_path / "data", log_retention_check_interval_ms="500").start()
@@ -109,3 +110,6 @@ def test_nothing_acknowledged_is_lost_doubled_or_reordered(tmp_path: Path) -> No
     assert broker.stop() == 0
     for partition in range(PARTITIONS):
         audit_partition(broker.data / f"load-{partition}")
+    with capsys.disabled():
+        acknowledged = sum(map(len, load.acknowledged))
+        print(f"\n{ROUNDS} kills, {acknowledged:,} records acknowledged: each there once, in order; indexes as rebuilt")
