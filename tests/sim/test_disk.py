@@ -88,8 +88,26 @@ def test_an_unsynced_rename_is_whole_or_undone():
     assert outcomes == {(("new", b"new"), ("old", b"old")), (("old", b"new"),)}
 
 
-def test_sync_dir_brings_what_it_builds_on():
-    disk = _disk(survival=0.0)
+def test_a_name_does_not_survive_what_it_builds_on():
+    outcomes = set()
+    for seed in range(100):
+        disk = _disk(seed)
+        mounted = disk.mount()
+        _create_synced(mounted, "a", b"old a")
+        _create_synced(mounted, "b", b"old b")
+        mounted.rename("b", "a")
+        file = mounted.open("b", create=True)
+        file.pwrite(b"new b", 0)
+        file.sync()
+        disk.power_cut()
+        files = disk.files()
+        outcomes.add((files["a"], files.get("b")))
+    assert outcomes == {(b"old a", b"old b"), (b"old b", None), (b"old b", b"new b")}
+
+
+@pytest.mark.parametrize("survival", [0.0, 1.0])
+def test_sync_dir_brings_what_it_builds_on(survival):
+    disk = _disk(survival=survival)
     mounted = disk.mount()
     mounted.make_dir("a")
     mounted.make_dir("b")

@@ -103,9 +103,16 @@ def test_closing_delivers_everything_first():
 def test_a_reset_reaches_both_ends_and_may_cut_a_frame():
     wire = Wire(piece_bytes_max=10, delay_mean_us=1000)
     wire.client.transport.write(bytes(1000))
-    wire.loop.call_later(0.002, wire.net.reset_one)
+    received = []
+
+    def reset():
+        received.append(len(wire.server.received))
+        wire.net.reset_one()
+
+    wire.loop.call_later(0.002, reset)
     wire.run()
-    assert 0 < len(wire.server.received) < 1000
+    assert 0 < received[0] < 1000
+    assert len(wire.server.received) == received[0]
     assert isinstance(wire.server.reason, ConnectionResetError)
     assert isinstance(wire.client.reason, ConnectionResetError)
 

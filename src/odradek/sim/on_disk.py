@@ -9,7 +9,7 @@ from odradek.sim.records import SeenBatch, whole_batches
 
 @dataclass(slots=True)
 class StoredLog:
-    """The batches of one partition up to the first tear or hole."""
+    """The batches of one partition up to the first offset that is missing."""
 
     start: int
     end: int
@@ -22,24 +22,17 @@ class StoredLog:
 def stored_logs(files: dict[str, bytes]) -> dict[str, StoredLog]:
     """By directory name, `orders-0`. Deleted, moved and foreign directories are left out."""
     logs: dict[str, StoredLog] = {}
-    torn: dict[str, bool] = {}
     for path in sorted(files):
         directory, _, name = path.rpartition("/")
         if not name.endswith(".log") or "/" in directory or "." in directory:
             continue
         first = int(name.removesuffix(".log"))
         log = logs.setdefault(directory, StoredLog(first, first))
-        if first != log.end or torn.get(directory):
-            torn[directory] = True
-            continue
-        length = 0
         for batch in whole_batches(files[path]):
             if batch.base_offset != log.end:
                 break
             log.batches.append(batch)
             log.end = batch.last_offset + 1
-            length += len(batch.data)
-        torn[directory] = length != len(files[path])
     return logs
 
 
