@@ -90,7 +90,6 @@ def _check_time_index(path: str, index: bytes, base: int, log: bytes) -> None:
     times = {batch.last_offset: batch.max_timestamp for batch in whole_batches(log)}
     latest = -1
     for timestamp, relative in _TIME_ENTRY.iter_unpack(index):
-        covering = [time for last_offset, time in times.items() if last_offset >= base + relative]
-        if timestamp < latest or not covering or timestamp not in times.values():
+        if timestamp < latest or times.get(base + relative) != timestamp:
             raise Violation(f"L4 {path} says that {base + relative} has time {timestamp}")
         latest = timestamp
