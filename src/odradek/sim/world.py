@@ -74,7 +74,9 @@ class World:
             problem = found
         finally:
             self.loop.close()
+            gc.unfreeze()  # each node has frozen what it was born with
             gc.enable()
+            gc.collect()
         return Outcome(
             seed=self.seed,
             knobs=self.knobs,
