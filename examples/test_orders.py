@@ -1,4 +1,4 @@
-"""A test with a real broker, to copy: `pip install odradek pytest`, then `pytest test_orders.py`."""
+"""A test with a real broker, to copy. The fixture `odradek` comes with the package; run it with `pytest`."""
 
 from __future__ import annotations
 

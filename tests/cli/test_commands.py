@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -96,3 +97,32 @@ def test_help_is_there_before_one_notices() -> None:
     program = "import sys, odradek.cli.main; print('confluent_kafka' in sys.modules, 'asyncio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_an_offset_outside_the_log_is_told(odradek: Embedded) -> None:
+    succeed(odradek, "produce", "short", stdin="x\n")
+    result = odradek_command(odradek, "consume", "short", "-o", "1000", "-e")
+    assert result.exit_code == 3
+    assert "short-0 holds offsets 0 to 1, not 1000" in result.output
+
+
+def test_each_of_several_topics_is_told_about(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "a", "b")
+    result = odradek_command(odradek, "topic", "delete", "-y", "a", "nope", "b")
+    assert result.exit_code == 3
+    assert {"deleted a", "deleted b"} <= set(result.stdout.splitlines())
+    assert "nope: " in result.stderr
+
+
+def test_producing_to_a_topic_that_may_not_spring_up_is_refused_at_once() -> None:
+    with Embedded(config={"auto.create.topics.enable": False}) as broker:
+        result = odradek_command(broker, "produce", "nowhere", stdin="x\n")
+    assert result.exit_code == 3
+    assert "odradek topic create nowhere" in result.output
+
+
+def test_a_taken_port_is_told_and_nothing_is_written(odradek: Embedded, tmp_path: Path) -> None:
+    result = odradek_command(odradek, "up", "--data", str(tmp_path / "data"), "--port", str(odradek.port))
+    assert result.exit_code == 1
+    assert f"cannot listen on 127.0.0.1:{odradek.port}" in result.output
+    assert not (tmp_path / "data").exists()

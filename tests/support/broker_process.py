@@ -38,7 +38,8 @@ class BrokerProcess:
         return self._process.pid
 
     def start(self) -> Self:
-        command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(self.data), "--port", str(self.port)]
+        command = [sys.executable, "-m", "odradek.cli", "up", "--verbose"]
+        command += ["--data", str(self.data), "--port", str(self.port)]
         for key, value in self.config.items():
             command += ["-c", f"{key}={value}"]
         with self._output.open("ab") as errors:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -74,6 +75,26 @@ def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
     if name in _TIMEOUT_CODES:
         _fail_unreachable(bootstrap, error.str())
     fail(f"{error.str()} ({name})", NOT_FOUND if name in _NOT_FOUND_CODES else FAILED)
+
+
+def each_told(answers: Mapping[str, Future[Any]], done: str) -> None:
+    """One line per name; a refusal names what it is about and does not hide the others."""
+    from confluent_kafka import KafkaException
+
+    refusals = []
+    for name, answer in answers.items():
+        try:
+            answer.result()
+        except KafkaException as refused:
+            error = refused.args[0]
+            if error.name() in _TIMEOUT_CODES:
+                raise
+            refusals.append(error.name())
+            click.echo(f"odradek: {name}: {error.str()} ({error.name()})", err=True)
+        else:
+            click.echo(done.format(name))
+    if refusals:
+        raise SystemExit(NOT_FOUND if set(refusals) <= _NOT_FOUND_CODES else FAILED)
 
 
 def _require_somebody_there(bootstrap: str) -> None:

@@ -120,6 +120,9 @@ def _placed(consumer: Consumer, asked: list[TopicPartition], offset: str) -> lis
             first, end = consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S)
             tp.offset = max(first, end + int(offset))
         elif offset.isdigit():
+            first, end = consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S)
+            if not first <= int(offset) <= end:
+                fail(f"{tp.topic}-{tp.partition} holds offsets {first} to {end}, not {offset}", NOT_FOUND)
             tp.offset = int(offset)
         else:
             raise click.BadParameter(f"{offset!r}: use beginning, end, N, -N or @TIME", param_hint="--offset")

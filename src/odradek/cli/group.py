@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.cluster import NOT_FOUND, REQUEST_TIMEOUT_S, admin_client, bootstrap_option, fail, refusals_told
+from odradek.cli.cluster import (
+    NOT_FOUND,
+    REQUEST_TIMEOUT_S,
+    admin_client,
+    bootstrap_option,
+    each_told,
+    fail,
+    refusals_told,
+)
 from odradek.cli.output import output_option, print_rows
 
 if TYPE_CHECKING:
@@ -98,7 +106,4 @@ def delete(bootstrap: str, groups: tuple[str, ...]) -> None:
     """Delete groups that have no members, with their committed offsets."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        answers = admin.delete_consumer_groups(list(groups), request_timeout=REQUEST_TIMEOUT_S)
-        for group, deleted in answers.items():
-            deleted.result()
-            click.echo(f"deleted {group}")
+        each_told(admin.delete_consumer_groups(list(groups), request_timeout=REQUEST_TIMEOUT_S), "deleted {}")

@@ -41,5 +41,5 @@ class LazyCommands(click.Group):
 def main() -> None:
     """Odradek: a streaming platform in Python that every Kafka client can talk to.
 
-    Start with `odradek up`, then `odradek produce greetings` and `odradek consume greetings` in other terminals.
+    Start with `odradek up`. In other terminals: `odradek produce greetings`, `odradek consume greetings -o beginning`.
     """

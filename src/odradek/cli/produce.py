@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.cluster import bootstrap_option, client_config, fail, key_value, refusals_told
+from odradek.cli.cluster import (
+    NOT_FOUND,
+    REQUEST_TIMEOUT_S,
+    bootstrap_option,
+    client_config,
+    fail,
+    key_value,
+    refusals_told,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
 FLUSH_TIMEOUT_S = 30.0
+RECORD_BYTES_MAX = 100_000_000  # what is too large is for the broker to say
 
 
 @click.command("produce")
@@ -53,10 +62,16 @@ def command(
                 "partitioner": "murmur2_random",
                 "enable.idempotence": acks == "all",
                 "message.timeout.ms": int(FLUSH_TIMEOUT_S * 1000),
+                "message.max.bytes": RECORD_BYTES_MAX,
             },
         )
     )
     with refusals_told(bootstrap):
+        # Asking creates the topic, where the broker allows that.
+        if producer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic].error is not None:
+            fail(f"there is no topic {topic!r}; create it with `odradek topic create {topic}`", NOT_FOUND)
+        if sys.stdin.isatty():
+            click.echo("one record per line; Ctrl-D ends", err=True)
         for line in sys.stdin.buffer:
             record_key, value = _split(line.rstrip(b"\n"), key, key_separator)
             while True:

@@ -9,6 +9,7 @@ from odradek.cli.cluster import (
     REQUEST_TIMEOUT_S,
     admin_client,
     bootstrap_option,
+    each_told,
     fail,
     key_value,
     refusals_told,
@@ -40,7 +41,13 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
 @command.command()
 @bootstrap_option
 @click.argument("names", nargs=-1, required=True)
-@click.option("-p", "--partitions", default=-1, help="How many partitions; the broker's num.partitions unless given.")
+@click.option(
+    "-p",
+    "--partitions",
+    default=-1,
+    type=click.IntRange(-1),
+    help="How many partitions; the broker's num.partitions unless given.",
+)
 @click.option("-r", "--replication-factor", default=-1, help="How many copies of each partition.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
@@ -117,9 +124,9 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         wanted = [NewPartitions(name, partitions)]
-        for grown in admin.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S).values():
-            grown.result()
-    click.echo(f"{name} has {partitions} partitions")
+        each_told(
+            admin.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S), f"{{}} has {partitions} partitions"
+        )
 
 
 @command.command()
@@ -132,7 +139,4 @@ def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
         click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        answers = admin.delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S)
-        for name, deleted in answers.items():
-            deleted.result()
-            click.echo(f"deleted {name}")
+        each_told(admin.delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S), "deleted {}")

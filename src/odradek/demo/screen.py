@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections import deque
 from dataclasses import dataclass
 
 BARS = "▁▂▃▄▅▆▇█"
 HISTORY = 32
+FIGURES = 38  # columns for the name and two numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +49,16 @@ class Screen:
         print(sentence, flush=True)
 
     def _redraw(self, elapsed_s: float, lines: list[Line]) -> None:
+        """A line never wraps, or the next redraw would not find its beginning."""
         self._wipe()
-        print(f"\x1b[2m{elapsed_s:5.0f} s{'records':>24}{'per second':>14}\x1b[0m")
+        room = shutil.get_terminal_size().columns - 1 - FIGURES
+        bars = max(0, min(HISTORY, room - 4 - max(len(line.note) for line in lines)))
+        print(f"\x1b[2m{elapsed_s:5.0f} s{'records':>19}{'per second':>12}\x1b[0m")
         for line in lines:
             rates = self._rates[line.name]
-            print(f"  {line.name:<18}{line.total:>11,}{rates[-1]:>14,.0f}  \x1b[36m{_bars(rates)}\x1b[0m  {line.note}")
+            note = line.note[: max(0, room - bars - 4)]
+            figures = f"  {line.name:<13}{line.total:>11,}{rates[-1]:>12,.0f}"
+            print(f"{figures}  \x1b[36m{_bars(rates, bars)}\x1b[0m  {note}")
         self._drawn_lines = len(lines) + 1
         sys.stdout.flush()
 
@@ -61,6 +68,7 @@ class Screen:
         self._drawn_lines = 0
 
 
-def _bars(rates: deque[float]) -> str:
+def _bars(rates: deque[float], width: int) -> str:
     top = max(*rates, 1.0)
-    return "".join(BARS[min(int(rate / top * len(BARS)), len(BARS) - 1)] for rate in rates).ljust(HISTORY)
+    bars = [BARS[min(int(rate / top * len(BARS)), len(BARS) - 1)] for rate in rates]
+    return "".join(bars[len(bars) - min(width, len(bars)) :]).ljust(width)

@@ -94,16 +94,17 @@ def _wait_until_listening(process: subprocess.Popen[bytes], port: int, out: Path
 
 
 def _introduce(bootstrap: str) -> None:
+    odradek = "odradek" if shutil.which("odradek") == shutil.which(sys.argv[0]) else sys.argv[0]
     print(
         f"""
-  broker    {bootstrap}, speaking Kafka's protocol, records in a temporary directory
-  topic     {TOPIC}: {PARTITIONS} partitions, about {RECORDS_PER_S} page views per second, keyed by visitor
-  groups    dashboard: two members share the partitions;  archive: one member reads everything
+  broker    {bootstrap}, records in a temporary directory
+  topic     {TOPIC}: {PARTITIONS} partitions, {RECORDS_PER_S} page views per second by visitor
+  groups    dashboard: two members share the partitions; archive: one reads all
 
   try, in another terminal:
-    .venv/bin/odradek consume {TOPIC} -b {bootstrap} -f '%k %v\\n' -n 5
-    .venv/bin/odradek group describe dashboard -b {bootstrap}
-    .venv/bin/odradek topic describe {TOPIC} -b {bootstrap}
+    {odradek} consume {TOPIC} -b {bootstrap} -f '%k %v\\n' -n 5
+    {odradek} group describe dashboard -b {bootstrap}
+    {odradek} topic describe {TOPIC} -b {bootstrap}
   or point any Kafka client at {bootstrap}
 """
     )

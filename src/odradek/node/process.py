@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import signal
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from odradek.node.build import Node
-from odradek.node.config import NodeConfig
+from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
 
 
@@ -19,18 +21,26 @@ class NodeFailed(Exception):
 
 
 def run_in_foreground(
-    directory: Path | None, host: str, port: int, overrides: Mapping[str, str], announce: Callable[[str], None]
+    directory: Path | None,
+    host: str,
+    port: int,
+    overrides: Mapping[str, str],
+    *,
+    announce: Callable[[str], None],
+    verbose: bool,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then stop cleanly."""
-    log_to_stderr()
-    config = NodeConfig.parse({"listeners": f"PLAINTEXT://{host}:{port}", **overrides})
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
+    address = f"[{host}]" if ":" in host else host
+    config = NodeConfig.parse({"listeners": f"PLAINTEXT://{address}:{port}", **overrides})
+    require_free(config.listener)
     tune_allocator()
     where = "memory" if directory is None else str(directory)
 
     def started(node: Node) -> None:
         # What exists now lives as long as the node: the collector need not look at it again.
         gc.freeze()
-        announce(f"Odradek is ready on {host}:{node.port}, records in {where}. Ctrl-C stops it.")
+        announce(f"Odradek is ready on {address}:{node.port}, records in {where}. Ctrl-C stops it.")
 
     async def until_signal() -> None:
         stopping = asyncio.Event()
@@ -52,10 +62,24 @@ class OneLine(logging.Formatter):
         return super().formatMessage(record).translate(self._ESCAPED)
 
 
-def log_to_stderr() -> None:
+def require_free(where: Endpoint) -> None:
+    """Before anything is written: a node that cannot listen should leave no trace."""
+    try:
+        families = socket.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        with socket.socket(families[0][0]) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(families[0][4])
+    except socket.gaierror as unknown:
+        raise OSError(f"{where.host} is no address of this machine: {unknown.strerror}") from unknown
+    except OSError as refused:
+        hint = "stop what listens there, or choose another port" if refused.errno == errno.EADDRINUSE else "try another"
+        raise OSError(f"cannot listen on {where.host}:{where.port}: {refused.strerror}; {hint}") from refused
+
+
+def log_to_stderr(level: int) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 async def serve(

@@ -206,7 +206,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         while end - position >= 4:
             (length,) = _length_at(received, position)
             if not self._listener.request_bytes_min <= length <= self._listener.request_bytes_max:
-                self.end(f"a request of {length} bytes; socket.request.max.bytes is {self._listener.request_bytes_max}")
+                bounds = f"{self._listener.request_bytes_min} to {self._listener.request_bytes_max}"
+                self.end(f"a request of {length} bytes, where {bounds} are taken (socket.request.max.bytes)")
                 return
             start = position + 4
             position = start + length

@@ -206,6 +206,7 @@ class GroupCoordination:
         led = self._led.get(index)
         if led is not None and (partition is not led.partition or partition.leader_epoch != led.leader_epoch):
             self._unload(index)
+            log.info("the leadership of %s moved: its groups are loaded anew wherever it went", led.partition)
         if partition is not None and index not in self._led:
             self._load(index, partition)
 
@@ -216,7 +217,6 @@ class GroupCoordination:
     def _unload(self, index: int) -> None:
         led = self._led.pop(index)
         self._perform(led, led.engine.unload(self._now()))
-        log.info("groups of %s are coordinated elsewhere now", led.partition)
 
     def _load(self, index: int, partition: Partition) -> None:
         writer = LedWriter(partition, self._clock)

@@ -12,7 +12,7 @@ from odradek.sim.world import Outcome, World
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m odradek.sim", description=__doc__)
+    parser = argparse.ArgumentParser(prog="odradek sim", description=__doc__)
     parser.add_argument("--seeds", metavar="A..B", help="every seed from A up to, not including, B")
     parser.add_argument("--seed", type=int, help="one seed")
     parser.add_argument("--trace", action="store_true", help="tell what happens")

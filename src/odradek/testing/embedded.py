@@ -32,9 +32,17 @@ class Embedded:
     Records are kept in memory, or under `data`, where a later Embedded finds them again. `config` takes Kafka's names.
     """
 
-    def __init__(self, *, data: Path | None = None, port: int = 0, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, data: Path | None = None, port: int = 0, config: Mapping[str, str | int | bool] | None = None
+    ) -> None:
         self._data = data
-        self._config = NodeConfig.parse({**QUICK, "listeners": f"PLAINTEXT://127.0.0.1:{port}", **(config or {})})
+        self._config = NodeConfig.parse(
+            {
+                **QUICK,
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                **{key: _text(value) for key, value in (config or {}).items()},
+            }
+        )
         self._started = threading.Event()
         self._problem: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -101,3 +109,7 @@ class Embedded:
     def _ready(self, node: Node) -> None:
         self._node = node
         self._started.set()
+
+
+def _text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
