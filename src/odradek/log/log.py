@@ -17,7 +17,7 @@ from odradek.log import safeguards, time_search, validation
 from odradek.log.appended import Appended
 from odradek.log.config import LogConfig
 from odradek.log.durability import Durability, SyncWork
-from odradek.log.folder import SNAPSHOT, Folder, offset_name
+from odradek.log.folder import LOG, SNAPSHOT, Folder, offset_name
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.producer_history import restore_producers, write_snapshot
 from odradek.log.producers import Producers
@@ -489,7 +489,12 @@ class Log:
                 self._roll(wall_ms)
         except OSError as broken:
             raise self._fail(broken) from broken
+        exposed = self._segments.since(self.recovery_point)
         taken = self._segments.take_first(count)
+        for segment in taken:
+            if segment in exposed:
+                # Until the new log start is durable a crash brings it back: not as a hole before what is synced.
+                self._durability.also_sync(offset_name(segment.base_offset, LOG))
         self.advance_log_start(self._segments.in_order[0].base_offset)
         return [self._deleted(segment) for segment in taken]
 
