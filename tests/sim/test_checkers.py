@@ -109,6 +109,12 @@ def test_a_stored_log_ends_at_the_first_tear_or_hole():
     assert stored_logs({_log_name(0): bytes(flipped)})["orders-0"].end == 1
 
 
+def test_segments_below_the_log_start_do_not_count():
+    checkpoint = {"log-start-offset-checkpoint": b"0\n1\norders 0 3\n"}
+    log = stored_logs({_log_name(0): ONE, _log_name(3): THREE, **checkpoint})["orders-0"]
+    assert (log.start, log.end) == (3, 4)
+
+
 def test_records_round_trip():
     (batch,) = records.whole_batches(_batch(40, b"", b"x" * 300))
     assert batch.records() == [(40, b""), (41, b"x" * 300)]

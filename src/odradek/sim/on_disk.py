@@ -21,19 +21,32 @@ class StoredLog:
 
 def stored_logs(files: dict[str, bytes]) -> dict[str, StoredLog]:
     """By directory name, `orders-0`. Deleted, moved and foreign directories are left out."""
-    logs: dict[str, StoredLog] = {}
+    segments: dict[str, list[int]] = {}
     for path in sorted(files):
         directory, _, name = path.rpartition("/")
-        if not name.endswith(".log") or "/" in directory or "." in directory:
-            continue
-        first = int(name.removesuffix(".log"))
-        log = logs.setdefault(directory, StoredLog(first, first))
-        for batch in whole_batches(files[path]):
+        if name.endswith(".log") and "/" not in directory and "." not in directory:
+            segments.setdefault(directory, []).append(int(name.removesuffix(".log")))
+    starts = checkpointed(files, "log-start-offset-checkpoint")
+    return {
+        directory: _stored_log(files, directory, _from(bases, starts.get(directory, 0)))
+        for directory, bases in segments.items()
+    }
+
+
+def _from(bases: list[int], log_start: int) -> list[int]:
+    """Without the segments that end at the log start or before: they are being removed, in any order."""
+    return bases[max(0, sum(base <= log_start for base in bases) - 1) :]
+
+
+def _stored_log(files: dict[str, bytes], directory: str, bases: list[int]) -> StoredLog:
+    log = StoredLog(bases[0], bases[0])
+    for base in bases:
+        for batch in whole_batches(files[f"{directory}/{base:020d}.log"]):
             if batch.base_offset != log.end:
                 break
             log.batches.append(batch)
             log.end = batch.last_offset + 1
-    return logs
+    return log
 
 
 def checkpointed(files: dict[str, bytes], name: str) -> dict[str, int]:
