@@ -126,3 +126,15 @@ def test_a_taken_port_is_told_and_nothing_is_written(odradek: Embedded, tmp_path
     assert result.exit_code == 1
     assert f"cannot listen on 127.0.0.1:{odradek.port}" in result.output
     assert not (tmp_path / "data").exists()
+
+
+def test_a_seed_is_told_as_a_story() -> None:
+    done = CliRunner().invoke(main, ["sim", "--seed", "2", "--trace"])
+    assert done.exit_code == 0, done.output
+    assert "seed 2: ok" in done.output
+
+
+def test_several_seeds_are_summed_up() -> None:
+    done = CliRunner().invoke(main, ["sim", "--seeds", "0..2"])
+    assert done.exit_code == 0, done.output
+    assert "2 seeds, 0 failed" in done.output
