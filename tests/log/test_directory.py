@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from odradek.adapters.disk import OsDisk
 from odradek.base.ids import TopicId, TopicPartition
 
@@ -108,3 +110,37 @@ def test_high_watermarks_are_remembered(partition):
     partition.logs.write_high_watermarks({TopicPartition("orders", 0): 12})
     partition.crash()
     assert partition.logs.high_watermarks == {TopicPartition("orders", 0): 12}
+
+
+def _succeed_a_longer_log(partition):
+    for value in (b"a", b"b", b"c"):
+        partition.append(value)
+    partition.log.advance_log_start(2)
+    partition.log.sync()
+    partition.logs.write_checkpoints()
+    partition.logs.write_high_watermarks({partition.log.topic_partition: 3})
+    name = partition.log.topic_partition
+    partition.logs.mark_deleted(name)
+    partition.log = partition.logs.create_log(name, OTHER_ID, partition.config, 0)
+    partition.append(b"new")
+
+
+@pytest.mark.parametrize("stops", [["crash"], ["crash", "crash"], ["restart"], ["crash", "restart"]])
+def test_checkpoints_of_a_log_that_was_here_before_do_not_count(partition, stops):
+    _succeed_a_longer_log(partition)
+    for stop in stops:
+        getattr(partition, stop)()
+        assert (partition.log.log_start_offset, partition.values()) == (0, [b"new"])
+        assert partition.logs.high_watermarks.get(partition.log.topic_partition, 0) <= 1
+    partition.append(b"newer")
+    partition.crash()
+    assert partition.values() == [b"new", b"newer"]
+
+
+def test_once_written_anew_the_checkpoints_count_again(partition):
+    _succeed_a_longer_log(partition)
+    partition.append(b"newer")
+    partition.log.advance_log_start(1)
+    partition.logs.write_checkpoints()
+    partition.crash()
+    assert (partition.log.log_start_offset, partition.values()) == (1, [b"newer"])

@@ -29,7 +29,7 @@ from odradek.log.checkpoints import (
 )
 from odradek.log.config import LogConfig
 from odradek.log.durability import Durability
-from odradek.log.folder import PARTITION_METADATA, Folder
+from odradek.log.folder import PARTITION_METADATA, SUCCESSOR, Folder
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log import Log
 from odradek.log.producers import Producers
@@ -53,6 +53,9 @@ class LogDirectory:
         self._rng = rng
         self.logs: dict[TopicPartition, Log] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}  # as they were when last written
+        # Logs that the checkpoints on disk may speak of, and those of them that are not the ones spoken of.
+        self._spoken_of: dict[TopicPartition, None] = {}
+        self._successors: dict[TopicPartition, Log] = {}
         self.stopped_cleanly = False
         self.previous_broker_epoch = -1  # of the process that stopped cleanly
 
@@ -68,6 +71,7 @@ class LogDirectory:
         recovery_points = read_checkpoint(self._disk, RECOVERY_POINTS, decode_offsets) or {}
         log_starts = read_checkpoint(self._disk, LOG_STARTS, decode_offsets) or {}
         self.high_watermarks = read_checkpoint(self._disk, HIGH_WATERMARKS, decode_offsets) or {}
+        self._spoken_of = dict.fromkeys([*recovery_points, *log_starts, *self.high_watermarks])
         for name in self._disk.listdir(""):
             if name.endswith(DELETE):
                 self._disk.remove_tree(name)
@@ -78,6 +82,10 @@ class LogDirectory:
             topic_partition = TopicPartition(parsed["topic"], int(parsed["partition"]))
             if topic_partition == METADATA_LOG:
                 continue
+            is_successor = self._disk.exists(f"{name}/{SUCCESSOR}")
+            if is_successor:
+                for offsets in (recovery_points, log_starts, self.high_watermarks):
+                    offsets.pop(topic_partition, None)
             opening = LogOpening(
                 topic_partition=topic_partition,
                 config=config_of(topic_partition.topic),
@@ -89,7 +97,9 @@ class LogDirectory:
                 jitter=self._rng.below,
                 persist_checkpoints=self.write_checkpoints,
             )
-            self.logs[topic_partition] = open_log(self._disk, opening)
+            log = self.logs[topic_partition] = open_log(self._disk, opening)
+            if is_successor:
+                self._successors[topic_partition] = log
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
         return self.logs.get(topic_partition)
@@ -111,6 +121,8 @@ class LogDirectory:
         durability = Durability(folder, 0, is_new=True)
         folder.write(PARTITION_METADATA, encode_topic_id(topic_id))
         durability.also_sync(PARTITION_METADATA)
+        if topic_partition in self._spoken_of:
+            folder.create(SUCCESSOR).close()
         log = self.logs[topic_partition] = Log(
             folder,
             topic_partition,
@@ -126,6 +138,8 @@ class LogDirectory:
             jitter=self._rng.below,
             persist_checkpoints=self.write_checkpoints,
         )
+        if topic_partition in self._spoken_of:
+            self._successors[topic_partition] = log
         return log
 
     def mark_deleted(self, topic_partition: TopicPartition) -> str:
@@ -155,8 +169,13 @@ class LogDirectory:
 
     def write_checkpoints(self) -> None:
         """Slow. From time to time, so that a crash costs little."""
+        successors = dict(self._successors)
+        spoken_of = dict.fromkeys(self.logs)
         self._write_recovery_points()
         self._write_log_starts()
+        if successors:
+            self._acknowledge(successors)
+        self._spoken_of = spoken_of | dict.fromkeys(self.high_watermarks)
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Slow."""
@@ -181,6 +200,18 @@ class LogDirectory:
         self.write_checkpoints()
         if len(whole) == len(self.logs):
             self._disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
+
+    def _acknowledge(self, successors: Mapping[TopicPartition, Log]) -> None:
+        """The checkpoints on disk speak of these by now, and the high watermarks no longer of those before them."""
+        self.write_high_watermarks(
+            {name: offset for name, offset in self.high_watermarks.items() if name not in successors}
+        )
+        for topic_partition, log in successors.items():
+            with contextlib.suppress(FileNotFoundError):  # the topic was deleted meanwhile
+                self._disk.remove(f"{log.directory}/{SUCCESSOR}")
+                safeguards.sync_names(self._disk, log.directory)
+            if self._successors.get(topic_partition) is log:
+                del self._successors[topic_partition]
 
     def _put_aside(self, topic_partition: TopicPartition, suffix: str) -> str:
         log = self.logs.pop(topic_partition)
