@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import ByteSource, File
+from odradek.log import safeguards
 from odradek.log.config import INT64_MAX, LogConfig
 from odradek.log.folder import LOG, OFFSET_INDEX, SEGMENT_SUFFIXES, TIME_INDEX, Folder, offset_name
 from odradek.log.indexes import ActiveIndexes, IndexBroken, IndexedBatch, IndexedTime, SealedIndexes
@@ -264,6 +265,11 @@ class Segment:
         indexes.add_max_time()
         indexes.write(self._folder)
         self._close_sealed()
+        # At once: no later sync looks at a segment that is durable already.
+        for name in self.index_names():
+            file = self._folder.open(name)
+            safeguards.sync_file(file)
+            file.close()
 
     def _close_sealed(self) -> None:
         if self._sealed is not None:
