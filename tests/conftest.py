@@ -1,0 +1,31 @@
+"""What all tests share: one warm Spark session, and the mark on the tests that use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if {"spark", "odradek_spark"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from odradek.spark.java import NoJava, find_java
+    from odradek.spark.session import local_session
+
+    try:
+        find_java()
+    except NoJava as missing:
+        pytest.skip(str(missing))
+    session = local_session("tests", master="local[2]")
+    yield session
+    session.stop()
