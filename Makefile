@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check unit clients crash sim interop bench screenshot requirements clean
+.PHONY: help demo test check unit clients crash sim spark interop bench screenshot requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,7 +29,7 @@ help:
 demo: .venv/run
 	@$(BIN)/odradek demo $(if $(DURATION),--duration $(DURATION))
 
-test: check unit clients crash sim
+test: check unit clients crash sim spark
 
 check: .venv/dev
 	$(BIN)/ruff check .
@@ -39,7 +39,7 @@ check: .venv/dev
 	$(BIN)/pytest tests/tidy
 
 unit: .venv/dev
-	$(BIN)/pytest -n 2 tests --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
+	$(BIN)/pytest -n 2 -m "not spark" tests --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
 	  --ignore=tests/interop
 
 clients: .venv/dev
@@ -54,6 +54,10 @@ crash: .venv/dev
 # make sim SEEDS=1000    deterministic simulation of a node with power cuts and torn writes
 sim: .venv/dev
 	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS),$(BIN)/pytest -n 2 tests/sim)
+
+# make spark             pipelines on a real Spark (needs Java 17)
+spark: .venv/dev
+	$(BIN)/pytest -rs -m spark tests
 
 # make interop           Apache Kafka and its tools on our directories, we on Kafka's (needs Java 17 and Maven)
 interop: .venv/dev
