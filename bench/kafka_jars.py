@@ -1,4 +1,4 @@
-"""Apache Kafka from Maven, downloaded once into bench/out: the broker for the bench, its tools for interop tests."""
+"""From Maven, once, into bench/out: Apache Kafka and Spark's Kafka connector for the bench, tools for interop tests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ OUT = Path(__file__).resolve().parent / "out" / "kafka"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>bench</groupId><artifactId>{artifact}</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>
-  </dependencies>
+  <dependencies>{dependencies}</dependencies>
 </project>
 """
+DEPENDENCY = """
+    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version>{3}</dependency>"""
+ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 BROKER, TOOLS = "kafka_2.13", "kafka-tools"
 NEWEST = "[4.0,5.0)"
+# Spark's own Kafka connector: the newest of each part that Maven has. Without what these depend on: their poms name
+# a repository of their own, and the rest is among PySpark's jars.
+CONNECTOR = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.commons", "commons-pool2", "2.13.1"),
+)
 
 
 def jars() -> Path:
@@ -30,16 +39,25 @@ def tools() -> Path:
     return _fetched(TOOLS, OUT / "tools", version())
 
 
+def spark_connector() -> list[Path]:
+    dependencies = "".join(DEPENDENCY.format(*coordinates, ALONE) for coordinates in CONNECTOR)
+    return sorted(_copied(CONNECTOR[0][1], OUT / "spark", dependencies).glob("*.jar"))
+
+
 def version() -> str:
     found = re.search(rf"{re.escape(BROKER)}-(.+)\.jar", next(jars().glob(f"{BROKER}-*.jar")).name)
     return found[1] if found else "unknown"
 
 
 def _fetched(artifact: str, directory: Path, wanted: str) -> Path:
+    return _copied(artifact, directory, DEPENDENCY.format("org.apache.kafka", artifact, wanted, ""))
+
+
+def _copied(artifact: str, directory: Path, dependencies: str) -> Path:
     if not any(directory.glob(f"{artifact}-[0-9]*.jar")):
         directory.mkdir(parents=True, exist_ok=True)
         pom = OUT / f"{artifact}.xml"
-        pom.write_text(POM.format(artifact=artifact, version=wanted))
+        pom.write_text(POM.format(artifact=artifact, dependencies=dependencies))
         print(f"fetching {artifact} with Maven (once)", flush=True)
         copy = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
         subprocess.run(copy, check=True, timeout=900)
