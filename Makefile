@@ -66,6 +66,7 @@ interop: .venv/dev
 # make bench             against the raw limit and against Apache Kafka (needs gcc, Java 17 and Maven)
 bench: .venv/dev
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/pipelines.py
 
 # make screenshot        docs/demo.svg, the picture in the README
 screenshot: .venv/dev

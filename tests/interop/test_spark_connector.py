@@ -1,0 +1,173 @@
+"""One word changes: pipelines written for Spark's own Kafka connector give the same through ours, on either broker.
+
+The connector is a jar of Spark's, fetched with Maven; it and `odradek` run in one session, on Apache Kafka and on us.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from odradek.spark.session import local_session
+from support.broker_process import BrokerProcess
+from support.kafka_process import KafkaProcess
+
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+from kafka_jars import spark_connector
+
+CONNECTORS = ("kafka", "odradek")
+BEGIN_MS = 1_700_000_000_000
+RECORDS = 300
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    jars = ",".join(map(str, spark_connector()))
+    session = local_session("interop", master="local[2]", conf={"spark.jars": jars})
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module", params=[BrokerProcess, KafkaProcess], ids=["on-odradek", "on-kafka"])
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with request.param(tmp_path_factory.mktemp("broker") / "data") as broker:
+        _fill(broker.bootstrap)
+        yield broker.bootstrap
+
+
+def _fill(bootstrap: str) -> None:
+    """Two topics: keys and none, nulls, headers, each codec, timestamps a second apart."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic("orders", 3, 1), NewTopic("orders-eu", 1, 1)]).values():
+        future.result(30)
+    for number, codec in enumerate(["none", "gzip", "snappy", "lz4", "zstd"]):
+        producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
+        for index in range(number, RECORDS, 5):
+            producer.produce(
+                "orders" if index % 4 else "orders-eu",
+                key=None if index % 7 == 0 else f"customer-{index % 11}",
+                value=None if index % 13 == 0 else f"order {index}",
+                partition=index % 3 if index % 4 else 0,
+                headers=[("codec", codec.encode()), ("empty", None)] if index % 2 else None,
+                timestamp=BEGIN_MS + index * 1000,
+            )
+        assert producer.flush(30) == 0
+
+
+READS = {
+    "subscribe": {"subscribe": "orders,orders-eu"},
+    "pattern": {"subscribePattern": "orders.*"},
+    "assign": {"assign": json.dumps({"orders": [0, 2]})},
+    "headers": {"subscribe": "orders", "includeHeaders": "true"},
+    "offsets": {
+        "subscribe": "orders",
+        "startingOffsets": json.dumps({"orders": {"0": 5, "1": -2, "2": 7}}),
+        "endingOffsets": json.dumps({"orders": {"0": 9, "1": -1, "2": 8}}),
+    },
+    "timestamps": {
+        "subscribe": "orders,orders-eu",
+        "startingTimestamp": str(BEGIN_MS + 100_000),
+        "endingTimestamp": str(BEGIN_MS + 200_000),
+    },
+    "timestamps by partition": {
+        "subscribe": "orders-eu",
+        "startingOffsetsByTimestamp": json.dumps({"orders-eu": {"0": BEGIN_MS + 100_000}}),
+        "endingOffsetsByTimestamp": json.dumps({"orders-eu": {"0": BEGIN_MS + 200_000}}),
+    },
+    "more tasks than partitions": {"subscribe": "orders", "minPartitions": "7"},
+    "java names": {
+        "subscribe": "orders",
+        "kafka.max.partition.fetch.bytes": "200000",
+        "kafka.fetch.max.wait.ms": "100",
+    },
+}
+
+
+@pytest.mark.parametrize("options", READS.values(), ids=READS)
+def test_the_same_batch(spark: SparkSession, bootstrap: str, options: dict[str, str]) -> None:
+    theirs, ours = (
+        spark.read.format(connector).option("kafka.bootstrap.servers", bootstrap).options(**options).load()
+        for connector in CONNECTORS
+    )
+    assert ours.schema == theirs.schema
+    found = _rows(ours)
+    assert found == _rows(theirs)
+    assert found
+
+
+REFUSALS = {
+    "no bootstrap servers": {"subscribe": "orders", "kafka.bootstrap.servers": ""},
+    "no topic": {},
+    "two ways to name topics": {"subscribe": "orders", "subscribePattern": "o.*"},
+    "latest as the start of a batch": {"subscribe": "orders", "startingOffsets": "latest"},
+    "earliest as the end of a batch": {"subscribe": "orders", "endingOffsets": "earliest"},
+    "a partition without an offset": {"subscribe": "orders", "startingOffsets": json.dumps({"orders": {"0": 5}})},
+    "a client's own offset reset": {"subscribe": "orders", "kafka.auto.offset.reset": "earliest"},
+    "a deserializer": {"subscribe": "orders", "kafka.key.deserializer": "x"},
+    "commits of the client's own": {"subscribe": "orders", "kafka.enable.auto.commit": "true"},
+    "no partitions at all": {"subscribe": "orders", "minPartitions": "0"},
+}
+
+
+@pytest.mark.parametrize("options", REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize("connector", CONNECTORS)
+def test_the_same_refusals(spark: SparkSession, bootstrap: str, connector: str, options: dict[str, str]) -> None:
+    reader = spark.read.format(connector).option("kafka.bootstrap.servers", bootstrap).options(**options)
+    with pytest.raises(PySparkException):
+        reader.load().collect()
+
+
+@pytest.mark.parametrize("connector", CONNECTORS)
+def test_a_stream_from_topic_to_topic(spark: SparkSession, bootstrap: str, connector: str, tmp_path: Path) -> None:
+    """Read all there is in small batches, count by key, write through the sink; then go on with what came meanwhile."""
+    output = f"copies-{connector}"
+    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(output, 2, 1)])[output].result(30)
+    kafka = {"kafka.bootstrap.servers": bootstrap}
+    source = (
+        spark.readStream.format(connector)
+        .options(
+            **kafka, subscribe="orders", startingOffsets="earliest", maxOffsetsPerTrigger="50", includeHeaders="true"
+        )
+        .load()
+    )
+    sink = (
+        source.select("key", "value", "headers")
+        .writeStream.format(connector)
+        .options(**kafka, topic=output, checkpointLocation=str(tmp_path))
+        .trigger(availableNow=True)
+    )
+    query = sink.start()
+    assert query.awaitTermination(90)
+    assert len([progress for progress in query.recentProgress if progress["numInputRows"]]) > 3
+    copied = spark.read.format(connector).options(**kafka, subscribe=output, includeHeaders="true").load()
+    original = spark.read.format(connector).options(**kafka, subscribe="orders", includeHeaders="true").load()
+    assert _rows(copied, "key", "value", "headers") == _rows(original, "key", "value", "headers")
+    assert sink.start().awaitTermination(90)
+    assert copied.count() == original.count()
+
+
+def test_both_sinks_place_a_key_alike(spark: SparkSession, bootstrap: str) -> None:
+    rows = spark.range(500).select(F.concat(F.lit("key-"), "id").alias("key"), F.lit("x").alias("value"))
+    places = []
+    for connector in CONNECTORS:
+        topic = f"placed-{connector}"
+        AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, 7, 1)])[topic].result(30)
+        kafka = {"kafka.bootstrap.servers": bootstrap}
+        rows.write.format(connector).mode("append").options(**kafka, topic=topic).save()
+        written = spark.read.format("kafka").options(**kafka, subscribe=topic).load()
+        places.append({bytes(row.key): row.partition for row in written.collect()})
+    assert places[0] == places[1]
+    assert len(places[0]) == 500
+
+
+def _rows(frame: DataFrame, *columns: str) -> list[str]:
+    return sorted(frame.select(*columns or frame.columns).toJSON().collect())
