@@ -36,21 +36,24 @@ class UnknownTopic(Exception):
 class Cluster:
     """A Kafka cluster, by any of its brokers. `config` takes librdkafka's names (see java_names for Java's)."""
 
-    def __init__(self, bootstrap: str, config: Mapping[str, str] = NOTHING) -> None:
+    def __init__(
+        self, bootstrap: str, config: Mapping[str, str] = NOTHING, *, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
         self.bootstrap = bootstrap
+        self._timeout_s = timeout_s
         # What librdkafka has to say about a broker that is away comes as the error of the call that needed it.
         quiet = {"log_level": "0"}
         self._admin = AdminClient({**quiet, **config, "bootstrap.servers": bootstrap})
 
     def topics(self, include_internal: bool = False) -> list[str]:
         with self._told("listing topics"):
-            known = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+            known = self._admin.list_topics(timeout=self._timeout_s).topics
         return sorted(name for name in known if include_internal or not name.startswith("__"))
 
     def partitions(self, topic: str) -> list[int]:
         with self._told(f"describing topic {topic!r}"):
             # Asked without the name: asking for one topic would create it where brokers create topics by themselves.
-            known = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+            known = self._admin.list_topics(timeout=self._timeout_s).topics
         if topic not in known:
             raise UnknownTopic(topic, self.bootstrap)
         return sorted(known[topic].partitions)
@@ -63,13 +66,13 @@ class Cluster:
         with self._told(
             f"creating topic {name!r}", unless=KafkaError.TOPIC_ALREADY_EXISTS if if_missing else None
         ) as done:
-            self._admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT_S)[name].result()
+            self._admin.create_topics([wanted], request_timeout=self._timeout_s)[name].result()
         return not done.ignored
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Names that do not exist are no error: what was asked for is true."""
         wanted = list(names)
-        deletions = self._admin.delete_topics(wanted, request_timeout=REQUEST_TIMEOUT_S) if wanted else {}
+        deletions = self._admin.delete_topics(wanted, request_timeout=self._timeout_s) if wanted else {}
         for name, deletion in deletions.items():
             with self._told(f"deleting topic {name!r}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
                 deletion.result()
@@ -83,29 +86,29 @@ class Cluster:
     def _offsets(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
         asked = {TopicPartition(topic, index): spec for index in self.partitions(topic)}
         with self._told(f"asking for the offsets of {topic!r}"):
-            answers = self._admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+            answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
             return {place.partition: answer.result().offset for place, answer in answers.items()}
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """Where the group will go on, partition by partition; empty for a group that never committed."""
         with self._told(f"asking what group {group!r} committed"):
             asked = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
+                [ConsumerGroupTopicPartitions(group)], request_timeout=self._timeout_s
             )
             places = asked[group].result().topic_partitions
         return {(place.topic, place.partition): place.offset for place in places if place.offset >= 0}
 
     def groups(self, prefix: str = "") -> list[str]:
         with self._told("listing groups"):
-            answer = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+            answer = self._admin.list_consumer_groups(request_timeout=self._timeout_s).result()
         for error in answer.errors:
-            raise ClusterError("listing groups", self.bootstrap, error.args[0])
+            raise ClusterError("listing groups", self.bootstrap, error)
         return sorted(group.group_id for group in answer.valid if group.group_id.startswith(prefix))
 
     def delete_group(self, group: str) -> None:
         """A group that does not exist is no error; one that has members is."""
         with self._told(f"deleting group {group!r}", unless=KafkaError.GROUP_ID_NOT_FOUND):
-            self._admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
+            self._admin.delete_consumer_groups([group], request_timeout=self._timeout_s)[group].result()
 
     @contextmanager
     def _told(self, asked: str, unless: int | None = None) -> Iterator[_Answer]:

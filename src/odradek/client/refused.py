@@ -1,0 +1,9 @@
+"""The error for a client config that we will not take: which, why, and what to write instead."""
+
+from __future__ import annotations
+
+
+class RefusedConfig(ValueError):
+    def __init__(self, name: str, why: str, instead: str = "") -> None:
+        self.name, self.why, self.instead = name, why, instead
+        super().__init__(f"the Kafka config {name!r} is refused: {why}" + (f"; instead: {instead}" if instead else ""))

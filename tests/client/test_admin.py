@@ -1,0 +1,90 @@
+"""What pipelines ask of a cluster, asked of a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from odradek.client.admin import Cluster, ClusterError, UnknownTopic
+from odradek.testing import Embedded
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Embedded]:
+    with Embedded() as broker:
+        yield broker
+
+
+@pytest.fixture
+def cluster(broker: Embedded) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+def test_topics_are_created_once_listed_and_deleted(cluster: Cluster) -> None:
+    assert cluster.create_topic("made", 3, {"cleanup.policy": "compact"})
+    assert not cluster.create_topic("made", 3)
+    assert "made" in cluster.topics()
+    assert cluster.partitions("made") == [0, 1, 2]
+    with pytest.raises(ClusterError, match=r"creating topic 'made' on .*already exists.*TOPIC_ALREADY_EXISTS"):
+        cluster.create_topic("made", 3, if_missing=False)
+    cluster.delete_topics(name for name in ("made", "never-was"))
+    assert "made" not in cluster.topics()
+    cluster.delete_topics([])
+
+
+def test_internal_topics_are_listed_when_asked_for(cluster: Cluster) -> None:
+    commit(cluster, "any", {("any-topic", 0): 0})
+    assert "__consumer_offsets" not in cluster.topics()
+    assert "__consumer_offsets" in cluster.topics(include_internal=True)
+
+
+def test_a_refusal_says_what_was_asked_and_why_not(cluster: Cluster) -> None:
+    with pytest.raises(ClusterError, match=r"creating topic 'b!' on 127\.0\.0\.1:\d+: .*TOPIC_EXCEPTION"):
+        cluster.create_topic("b!")
+    with pytest.raises(ClusterError, match=r"INVALID_CONFIG"):
+        cluster.create_topic("b", config={"colour": "blue"})
+
+
+def test_an_unknown_topic_is_named_and_not_created_by_the_question(cluster: Cluster) -> None:
+    for ask in (cluster.partitions, cluster.end_offsets, cluster.start_offsets):
+        with pytest.raises(UnknownTopic, match="there is no topic 'nowhere'"):
+            ask("nowhere")
+    assert "nowhere" not in cluster.topics()
+
+
+def test_offsets_of_each_partition(cluster: Cluster) -> None:
+    cluster.create_topic("counted", 2)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for _ in range(5):
+        producer.produce("counted", b"x", partition=1)
+    producer.flush()
+    assert cluster.start_offsets("counted") == {0: 0, 1: 0}
+    assert cluster.end_offsets("counted") == {0: 0, 1: 5}
+
+
+def test_groups_and_what_they_committed(cluster: Cluster) -> None:
+    cluster.create_topic("any-topic", 2)
+    commit(cluster, "app.one", {("any-topic", 0): 3, ("any-topic", 1): 4})
+    commit(cluster, "other", {("any-topic", 0): 1})
+    assert cluster.committed("app.one") == {("any-topic", 0): 3, ("any-topic", 1): 4}
+    assert cluster.groups("app.") == ["app.one"]
+    cluster.delete_group("app.one")
+    assert cluster.committed("app.one") == {}
+    cluster.delete_group("app.one")
+    assert cluster.groups("app.") == []
+
+
+def test_a_broker_that_is_away_is_named() -> None:
+    away = Cluster("127.0.0.1:1", timeout_s=0.3)
+    with pytest.raises(ClusterError, match=r"listing groups on 127\.0\.0\.1:1: "):
+        away.groups()
+
+
+def commit(cluster: Cluster, group: str, offsets: dict[tuple[str, int], int]) -> None:
+    cluster.create_topic("any-topic", 2)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
