@@ -1,1 +1,58 @@
-"""The Streams API: streams, tables, windows, joins and state, compiled to Structured Streaming queries."""
+"""The Streams API: streams, tables, windows, joins and state, compiled to Structured Streaming queries.
+
+from odradek.streams import App, F, tumbling
+
+app = App("fleet", bootstrap="127.0.0.1:9092")
+positions = app.stream("positions", schema="driver string, speed double")
+fast = positions[positions.speed > 80].group_by("driver").window(tumbling("1 minute")).agg(n=F.count("*"))
+fast.to("speeding")
+app.run()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.streams.app import App
+from odradek.streams.errors import PipelineError, StreamsError
+from odradek.streams.expressions import Expression, F, col, lit, sql
+from odradek.streams.stream import Stream
+from odradek.streams.table import Static, Table
+from odradek.streams.windows import Window, hopping, session, sliding, tumbling
+
+if TYPE_CHECKING:
+    from odradek.streams.running import RunningApp
+    from odradek.streams.state import State
+
+__all__ = [
+    "App",
+    "Expression",
+    "F",
+    "PipelineError",
+    "RunningApp",
+    "State",
+    "Static",
+    "Stream",
+    "StreamsError",
+    "Table",
+    "Window",
+    "col",
+    "hopping",
+    "lit",
+    "session",
+    "sliding",
+    "sql",
+    "tumbling",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 what needs Spark is imported when it is asked for
+    if name == "State":
+        from odradek.streams.state import State
+
+        return State
+    if name == "RunningApp":
+        from odradek.streams.running import RunningApp
+
+        return RunningApp
+    raise AttributeError(name)

@@ -1,0 +1,113 @@
+"""What Spark would refuse, refused where it is written."""
+
+from __future__ import annotations
+
+from odradek.streams.errors import PipelineError
+from odradek.streams.graph import Aggregate, Emit, Frame, MapPandas, Node, Sql
+from odradek.streams.windows import Window
+
+
+def trunk_of(node: Node) -> Node:
+    """The deepest node a query must run itself: the last with state or several inputs, else the source."""
+    while not node.stateful and len(streaming_inputs(node)) == 1:
+        node = streaming_inputs(node)[0]
+    return node
+
+
+def streaming_inputs(node: Node) -> tuple[Node, ...]:
+    return tuple(upstream for upstream in node.inputs if upstream.kind != "static")
+
+
+def keeps_running(node: Node) -> bool:
+    """True of a result that is never final: an aggregate without a window."""
+    return isinstance(node, Aggregate) and node.window is None
+
+
+def check_appends(what: str, upstream: Node) -> None:
+    """A step with state takes rows that stay: Spark chains such steps only when each gives final rows."""
+    for node in upstream.ancestry():
+        if keeps_running(node):
+            raise PipelineError(
+                f"{what} cannot follow {node.name}, an aggregate that is updated as rows come",
+                why="Spark chains steps with state only when the earlier one gives final rows",
+                instead='a window before the aggregate, or a topic between the two: .through("some-topic")',
+            )
+
+
+def check_running(upstream: Node) -> None:
+    """An aggregate without a window must be the only step with state of its query."""
+    for node in upstream.ancestry():
+        if node.stateful:
+            raise PipelineError(
+                f"an aggregate without a window cannot follow {node.name}",
+                why="its results are never final, and Spark allows that only where no other step keeps state",
+                instead='a window, .window(tumbling("1 minute")), or a topic between the two: .through("some-topic")',
+            )
+
+
+def check_window(upstream: Node, window: Window, keys: tuple[str, ...]) -> None:
+    for node in upstream.ancestry():
+        if isinstance(node, Frame) and node.time is None:
+            raise PipelineError(
+                f"a window needs event time, and {node.name} has none",
+                instead='app.from_df(frame, time="its time column")',
+            )
+        if isinstance(node, MapPandas):
+            return
+    if window.kind in ("session", "sliding") and not keys:
+        raise PipelineError(
+            f"a {window.kind} window needs a group",
+            why="it follows the rows of one key",
+            instead=f'.group_by("driverId").window({window.kind}(...))',
+        )
+
+
+def check_emit(node: Node, emit: Emit | None, *, default: Emit | None = None) -> Emit | None:
+    """The emit of a sink on this node, refused where Spark could not follow it."""
+    trunk = trunk_of(node)
+    if isinstance(trunk, Sql | Frame):
+        return emit  # what is inside is for Spark to judge
+    windowed = isinstance(trunk, Aggregate) and trunk.window is not None
+    if not windowed:
+        return _check_unwindowed(trunk, emit)
+    assert isinstance(trunk, Aggregate)  # noqa: S101 for mypy
+    reason = _why_only_final(trunk)
+    if emit == "updates" and reason:
+        raise PipelineError(f'emit="updates" is not possible on {trunk.name}', why=reason, instead='emit="final"')
+    return emit or ("final" if reason else default or "final")
+
+
+def check_key(view: str, key: tuple[str, ...]) -> tuple[str, ...]:
+    if not key:
+        raise PipelineError(
+            f"the view {view!r} needs a key",
+            why="a view keeps the newest row of each key",
+            instead=f'.materialize("{view}", key="driverId"), or .rekey("driverId") before',
+        )
+    return key
+
+
+def _check_unwindowed(trunk: Node, emit: Emit | None) -> Emit | None:
+    if keeps_running(trunk):
+        if emit == "final":
+            raise PipelineError(
+                f'emit="final" on {trunk.name}, which never is final',
+                why="without a window more rows may come to a group at any time",
+                instead='a window, .group_by(...).window(tumbling("1 minute")).agg(...), or emit="updates"',
+            )
+        return "updates"
+    if emit == "updates":
+        raise PipelineError(
+            'emit="updates" where every row is final',
+            why="only aggregates have results that change",
+            instead="the sink without emit=",
+        )
+    return None
+
+
+def _why_only_final(trunk: Aggregate) -> str:
+    if trunk.window is not None and trunk.window.kind == "session":
+        return "sessions grow together as rows come; Spark gives them when they are over"
+    if any(node.stateful for upstream in trunk.inputs for node in upstream.ancestry()):
+        return "another step with state comes before it, and Spark chains those only with final results"
+    return ""

@@ -1,0 +1,60 @@
+"""Errors of pipelines: what is wrong, why, what to write instead, and the line of the user's code that says it."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOM = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where in the user's code a step was written."""
+
+    file: str
+    line: int
+
+    @classmethod
+    def here(cls) -> Origin:
+        """The innermost line of the call stack outside this room."""
+        frame = sys._getframe(1)  # noqa: SLF001 the traceback module would format what is thrown away
+        while frame.f_code.co_filename.startswith(_ROOM) and frame.f_back is not None:
+            frame = frame.f_back
+        return cls(frame.f_code.co_filename, frame.f_lineno)
+
+    @property
+    def code(self) -> str:
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class StreamsError(Exception):
+    """The root of all errors of pipelines."""
+
+
+class PipelineError(StreamsError):
+    """A pipeline that cannot run as it is written."""
+
+    def __init__(self, what: str, *, why: str = "", instead: str = "", origin: Origin | None = None) -> None:
+        self.what, self.why, self.instead = what, why, instead
+        self.origin = origin or Origin.here()
+        super().__init__(what, why, instead)
+
+    def __str__(self) -> str:
+        lines = [f"{self.what}", f"  at     {self.origin}"]
+        if self.origin.code:
+            lines.append(f"         {self.origin.code}")
+        if self.why:
+            lines.append(f"  why    {_indented(self.why)}")
+        if self.instead:
+            lines.append(f"  write  {_indented(self.instead)}")
+        return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n         ")

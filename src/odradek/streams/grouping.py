@@ -1,0 +1,126 @@
+"""Groups and windows on the way to an aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.streams.checks import check_appends, check_running, check_window
+from odradek.streams.errors import PipelineError
+from odradek.streams.expressions import ColumnLike, F, shown
+from odradek.streams.graph import Aggregate, Fold, Node
+from odradek.streams.windows import Window
+
+if TYPE_CHECKING:
+    from odradek.streams.app import App
+    from odradek.streams.stream import Stream
+    from odradek.streams.table import Table
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+class Grouped:
+    """Rows by key; an aggregate of all rows of a key since ever is a table."""
+
+    __slots__ = ("_app", "_keys", "_node")
+
+    def __init__(self, app: App, node: Node, keys: tuple[str, ...]) -> None:
+        self._app, self._node, self._keys = app, node, keys
+
+    def window(self, window: Window) -> Windowed:
+        check_window(self._node, window, self._keys)
+        return Windowed(self._app, self._node, self._keys, window)
+
+    def agg(self, *aggregates: ColumnLike, name: str | None = None, **named: ColumnLike) -> Table:
+        """A row per group, updated as rows come: `.agg(n=F.count("*"), fastest="max(speed)")`."""
+        from odradek.streams.table import Table
+
+        check_running(self._node)
+        node = self._app.graph.add(
+            Aggregate,
+            name,
+            inputs=(self._node,),
+            keys=self._keys,
+            window=None,
+            aggregates=_named(aggregates, named),
+        )
+        return Table(self._app, node, self._keys)
+
+    def count(self, *, name: str | None = None) -> Table:
+        return self.agg(count=F.count("*"), name=name)
+
+    def aggregate(
+        self,
+        initial: Any,  # noqa: ANN401 the user's own state
+        function: Callable[[Any, Any], Any],
+        schema: Any,  # noqa: ANN401 whatever formats take
+        *,
+        name: str | None = None,
+    ) -> Table:
+        """Fold in Python: `function(aggregate, row) -> aggregate`, from `initial`, with rows of `schema` for results."""
+        from odradek.streams.table import Table
+
+        check_appends("an aggregate in Python", self._node)
+        node = self._app.graph.add(
+            Fold,
+            name,
+            inputs=(self._node,),
+            keys=self._keys,
+            initial=initial,
+            function=function,
+            schema=schema,
+        )
+        return Table(self._app, node, self._keys)
+
+    def reduce(
+        self,
+        function: Callable[[Any, Any], Any],
+        schema: Any,  # noqa: ANN401
+        *,
+        name: str | None = None,
+    ) -> Table:
+        """Combine two values into one of the same `schema`; the first row of a key is its first value."""
+        return self.aggregate(None, _reducing(function), schema, name=name)
+
+
+class Windowed:
+    """Rows by key and window; results are keyed by the group's columns, `window_start` and `window_end`."""
+
+    __slots__ = ("_app", "_keys", "_node", "_window")
+
+    def __init__(self, app: App, node: Node, keys: tuple[str, ...], window: Window) -> None:
+        self._app, self._node, self._keys, self._window = app, node, keys, window
+
+    def agg(self, *aggregates: ColumnLike, name: str | None = None, **named: ColumnLike) -> Stream:
+        """A row per group and window. Sinks say when: "final" (once, when the window and its grace are over in event
+        time, which later events move on) or "updates" (each time it changes)."""
+        from odradek.streams.stream import Stream
+
+        check_appends("a window", self._node)
+        node = self._app.graph.add(
+            Aggregate,
+            name,
+            inputs=(self._node,),
+            keys=self._keys,
+            window=self._window,
+            aggregates=_named(aggregates, named),
+        )
+        return Stream(self._app, node, (*self._keys, *WINDOW_COLUMNS))
+
+    def count(self, *, name: str | None = None) -> Stream:
+        return self.agg(count=F.count("*"), name=name)
+
+
+def _named(aggregates: tuple[ColumnLike, ...], named: dict[str, ColumnLike]) -> dict[str, ColumnLike]:
+    if not aggregates and not named:
+        raise PipelineError("nothing to aggregate", instead='.agg(n=F.count("*")), or .count()')
+    # without a name of the user's, Spark's own: the text of the expression
+    return {**{value if isinstance(value, str) else shown(value): value for value in aggregates}, **named}
+
+
+def _reducing(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def step(value: Any, row: Any) -> Any:  # noqa: ANN401
+        return row if value is None else function(value, row)
+
+    step.__name__ = getattr(function, "__name__", "reduce")
+    return step

@@ -1,0 +1,97 @@
+"""From sinks to queries: one Spark query per trunk and output mode.
+
+A trunk is the deepest step with state (or several inputs) above a sink, else its source. Sinks with the same trunk share a
+query: it runs the trunk once, and each micro-batch is handed to the steps below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from odradek.streams.checks import trunk_of
+from odradek.streams.graph import (
+    Aggregate,
+    DeadLetters,
+    Deduplicate,
+    Emit,
+    Frame,
+    Graph,
+    Materialize,
+    Node,
+    Sink,
+    Topic,
+    TopicSink,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One Spark query: `name` is that of its checkpoint and, after the application's, of its consumer group."""
+
+    name: str
+    trunk: Node
+    emit: Emit
+    sinks: tuple[Sink, ...]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(node.topic for node in self.trunk.ancestry() if isinstance(node, Topic))
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset(filter(None, map(written_topic, self.sinks)))
+
+    @property
+    def grace(self) -> timedelta | None:
+        """How late rows may come; None: nothing here waits for time."""
+        return grace_of(self.trunk)
+
+
+def plan(graph: Graph) -> tuple[Query, ...]:
+    """The queries of a graph, in the order in which topics flow from one into the other."""
+    by_trunk: dict[tuple[Node, Emit], list[Sink]] = {}
+    for sink in graph.sinks:
+        by_trunk.setdefault((trunk_of(sink), sink.emit or "final"), []).append(sink)
+    return in_order_of_flow(
+        Query(name=_name(trunk, emit), trunk=trunk, emit=emit, sinks=tuple(sinks))
+        for (trunk, emit), sinks in by_trunk.items()
+    )
+
+
+def in_order_of_flow(queries: Iterable[Query]) -> tuple[Query, ...]:
+    """Writers of a topic before its readers, as far as there is no circle; else as written."""
+    waiting, ordered = list(queries), []
+    while waiting:
+        for query in waiting:
+            if not any(other.writes & query.reads for other in waiting if other is not query):
+                break
+        else:
+            query = waiting[0]
+        waiting.remove(query)
+        ordered.append(query)
+    return tuple(ordered)
+
+
+def written_topic(sink: Sink) -> str | None:
+    return sink.topic if isinstance(sink, TopicSink | Materialize | DeadLetters) else None
+
+
+def grace_of(trunk: Node) -> timedelta | None:
+    """The longest that any step with state above waits: its own grace, else what the sources say about lateness."""
+    stateful = [node for node in trunk.ancestry() if node.stateful]
+    if not stateful:
+        return None
+    return max(_own_grace(node) for node in stateful)
+
+
+def _own_grace(node: Node) -> timedelta:
+    if isinstance(node, Aggregate) and node.window is not None and node.window.grace is not None:
+        return node.window.grace
+    late = max((source.late for source in node.ancestry() if isinstance(source, Topic | Frame)), default=timedelta())
+    return max(late, node.within) if isinstance(node, Deduplicate) else late
+
+
+def _name(trunk: Node, emit: Emit) -> str:
+    return f"{trunk.name}-updates" if emit == "updates" else trunk.name

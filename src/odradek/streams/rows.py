@@ -1,0 +1,163 @@
+"""What streams and tables have in common: columns by name, steps without state, sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from odradek.streams.checks import check_emit, check_key
+from odradek.streams.errors import PipelineError
+from odradek.streams.expressions import ColumnLike, Expression, col
+from odradek.streams.graph import (
+    Drop,
+    Emit,
+    Filter,
+    ForeachBatch,
+    Materialize,
+    Node,
+    Select,
+    TopicSink,
+    WithColumns,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from odradek.streams.app import App
+
+RESERVED = ("_key", "_time")
+Names = str | Sequence[str]
+
+
+class Rows:
+    """A step of the graph that gives rows. `rows.speed` and `rows["speed"]` are columns; `rows[condition]` filters."""
+
+    __slots__ = ("_app", "_keys", "_node")
+
+    def __init__(self, app: App, node: Node, keys: tuple[str, ...]) -> None:
+        self._app = app
+        self._node = node
+        self._keys = keys
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return col(name)
+
+    def __getitem__(self, item: str | ColumnLike) -> Any:  # noqa: ANN401 a column, or these rows filtered
+        return col(item) if isinstance(item, str) else self.filter(item)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._node.name}>"
+
+    @property
+    def df(self) -> DataFrame:
+        """The streaming DataFrame, with the user's columns and `_key`, `_time`. Starts Spark if nobody has."""
+        return self._app.frame_of(self._node)
+
+    def filter(self, condition: ColumnLike, *, name: str | None = None) -> Self:
+        """Rows for which the condition is true. In a table, a row that stops to be so is deleted."""
+        return self._then(self._app.graph.add(Filter, name, inputs=(self._node,), condition=condition))
+
+    where = filter
+
+    def select(self, *columns: ColumnLike, name: str | None = None, **named: ColumnLike) -> Self:
+        """These columns alone: names, SQL ("speed * 1.6 as kmh"), expressions, or `kmh=expression`."""
+        aliased = [Expression(f"{value} as {alias}", _alias(value, alias)) for alias, value in named.items()]
+        return self._then(self._app.graph.add(Select, name, inputs=(self._node,), columns=(*columns, *aliased)))
+
+    def with_columns(self, name: str | None = None, **columns: ColumnLike) -> Self:
+        """All columns, and these added or replaced."""
+        return self._then(self._app.graph.add(WithColumns, name, inputs=(self._node,), columns=columns))
+
+    def drop(self, *columns: str, name: str | None = None) -> Self:
+        return self._then(self._app.graph.add(Drop, name, inputs=(self._node,), columns=columns))
+
+    def to(
+        self,
+        topic: str,
+        *,
+        key: Names | None = None,
+        format: str = "json",  # noqa: A002 the word of Spark's writers
+        schema: Any = None,  # noqa: ANN401 whatever formats take
+        emit: Emit | None = None,
+        partitions: int | None = None,
+        config: Mapping[str, str] | None = None,
+        create: bool = True,
+        name: str | None = None,
+    ) -> None:
+        """Write to a topic, which is created if missing (with `partitions` and topic `config`) unless create=False.
+
+        The record's key: the columns `key`, else those of rekey, group or table, else the key the record came with.
+        Its value: all columns but the reserved ones. `emit` is for aggregates: "final" or "updates".
+        """
+        self._app.graph.add(
+            TopicSink,
+            name,
+            inputs=(self._node,),
+            topic=topic,
+            key=names(key) if key is not None else self._keys,
+            format=format,
+            schema=schema,
+            partitions=partitions,
+            config=config or {},
+            create=create,
+            emit=check_emit(self._node, emit),
+        )
+
+    def materialize(
+        self,
+        view: str,
+        *,
+        key: Names | None = None,
+        emit: Emit | None = None,
+        partitions: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Keep the newest row per key where it can be asked for: `running.view(name)`, `GET /views/{name}/{key}`.
+
+        It lives in the compacted topic `<app>-<view>-changelog`. Of an aggregate, "updates" unless `emit` says "final".
+        """
+        self._app.graph.add(
+            Materialize,
+            name,
+            inputs=(self._node,),
+            view=view,
+            topic=self._app.changelog(view),
+            key=check_key(view, names(key) if key is not None else self._keys),
+            partitions=partitions,
+            emit=check_emit(self._node, emit, default="updates"),
+        )
+
+    def foreach_batch(
+        self, function: Callable[[DataFrame, int], None], *, emit: Emit | None = None, name: str | None = None
+    ) -> None:
+        """Call `function(dataframe, batch id)` on the driver with each micro-batch; a batch may come twice."""
+        self._app.graph.add(
+            ForeachBatch, name, inputs=(self._node,), function=function, emit=check_emit(self._node, emit)
+        )
+
+    def _then(self, node: Node, keys: tuple[str, ...] | None = None) -> Self:
+        return type(self)(self._app, node, self._keys if keys is None else keys)
+
+
+def names(columns: Names) -> tuple[str, ...]:
+    given = (columns,) if isinstance(columns, str) else tuple(columns)
+    for column in given:
+        if not isinstance(column, str):
+            raise PipelineError(f"{column!r} is not the name of a column", instead='names: "driverId", or ["a", "b"]')
+    return given
+
+
+def node_of(rows: Rows) -> Node:
+    return rows._node  # noqa: SLF001 rows have columns for attributes: anything public would hide one
+
+
+def keys_of(rows: Rows) -> tuple[str, ...]:
+    return rows._keys  # noqa: SLF001 see node_of
+
+
+def _alias(value: ColumnLike, alias: str) -> Callable[[], Any]:
+    from odradek.streams.expressions import column_of
+
+    return lambda: column_of(value).alias(alias)

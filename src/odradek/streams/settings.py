@@ -1,0 +1,33 @@
+"""Where an application runs: what its code says, what the environment says, what `start` says, the last word first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_STATE_DIR = "./.odradek-streams"
+
+# `odradek streams run app.py --master ...` reaches the App of the file this way
+_ENVIRONMENT = {
+    "bootstrap": "ODRADEK_STREAMS_BOOTSTRAP",
+    "state_dir": "ODRADEK_STREAMS_STATE_DIR",
+    "master": "ODRADEK_STREAMS_MASTER",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    state_dir: str = DEFAULT_STATE_DIR  # a directory, or a URL that all of the cluster can reach
+    master: str | None = None  # None: this machine
+    conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
+    config: Mapping[str, str] = field(default_factory=dict)  # of Kafka clients
+
+    def over(self, **overrides: Any) -> Settings:  # noqa: ANN401 the fields above; None leaves one as it is
+        return replace(self, **{name: value for name, value in overrides.items() if value is not None})
+
+    def from_environment(self) -> Settings:
+        return self.over(**{name: os.environ.get(variable) for name, variable in _ENVIRONMENT.items()})

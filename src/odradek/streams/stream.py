@@ -1,0 +1,208 @@
+"""A stream: rows that happen. Every verb adds a node to the graph; nothing runs before the application does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from odradek.streams.checks import check_appends
+from odradek.streams.durations import Duration, duration
+from odradek.streams.expressions import ColumnLike, F
+from odradek.streams.graph import (
+    Deduplicate,
+    ForeachRow,
+    JoinKind,
+    MapPandas,
+    MapRows,
+    Merge,
+    OnError,
+    Process,
+    Rekey,
+)
+from odradek.streams.grouping import Grouped, Windowed
+from odradek.streams.joins import Within, join_stream
+from odradek.streams.rows import Names, Rows, keys_of, names, node_of
+from odradek.streams.windows import Window
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as PandasFrame
+    from pyspark.sql import DataFrame
+
+    from odradek.streams.table import Static, Table
+
+
+class Stream(Rows):
+    __slots__ = ()
+
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        schema: Any,  # noqa: ANN401 whatever formats take
+        *,
+        dlq: str | None = None,
+        on_error: OnError = "fail",
+        name: str | None = None,
+    ) -> Stream:
+        """A Python function per row: takes a Row, returns a dict, dataclass, Row or tuple of `schema`, or None to drop it.
+
+        A row for which it raises goes to the topic `dlq`, if given; else the application stops and names the record
+        (`on_error="skip"` drops it).
+        """
+        return self._mapped(function, schema, flat=False, dlq=dlq, on_error=on_error, name=name)
+
+    def flat_map(
+        self,
+        function: Callable[[Any], Any],
+        schema: Any,  # noqa: ANN401
+        *,
+        dlq: str | None = None,
+        on_error: OnError = "fail",
+        name: str | None = None,
+    ) -> Stream:
+        """Like map, but the function returns or yields any number of rows."""
+        return self._mapped(function, schema, flat=True, dlq=dlq, on_error=on_error, name=name)
+
+    def map_pandas(
+        self,
+        function: Callable[[PandasFrame], PandasFrame],
+        schema: Any,  # noqa: ANN401
+        *,
+        name: str | None = None,
+    ) -> Stream:
+        """A function of pandas DataFrames, called with pieces of each micro-batch.
+
+        The frame it returns has the columns of `schema` and may keep `_key` and `_time`; without them the result has
+        no event time, so no windows and no joins by time.
+        """
+        node = self._app.graph.add(MapPandas, name, inputs=(self._node,), function=function, schema=schema)
+        return Stream(self._app, node, ())
+
+    def branch(self, *conditions: ColumnLike) -> tuple[Stream, ...]:
+        """One stream per condition, and last the rest: a row goes to the first whose condition is true.
+
+        `fast, slow, rest = stream.branch(stream.speed > 80, stream.speed > 0)`
+        """
+        branches: list[Stream] = []
+        taken: list[ColumnLike] = []
+        for condition in (*conditions, True):
+            missed = [~F.coalesce(_boolean(earlier), F.lit(False)) for earlier in taken]
+            own = _boolean(condition)
+            for other in missed:
+                own = own & other
+            branches.append(self.filter(own))
+            taken.append(condition)
+        return tuple(branches)
+
+    def merge(self, *others: Stream, name: str | None = None) -> Stream:
+        """The rows of all, as they come. All have the same columns."""
+        inputs = (self._node, *map(node_of, others))
+        keys = self._keys if all(keys_of(other) == self._keys for other in others) else ()
+        return Stream(self._app, self._app.graph.add(Merge, name, inputs=inputs), keys)
+
+    def rekey(self, *columns: str, name: str | None = None) -> Stream:
+        """These columns are the key from here on: of records written, and of joins and groups that name none."""
+        node = self._app.graph.add(Rekey, name, inputs=(self._node,), key=names(columns))
+        return self._then(node, names(columns))
+
+    def deduplicate(self, *columns: str, within: Duration, name: str | None = None) -> Stream:
+        """Only the first of the rows that are equal in these columns, if they are no further apart than `within`."""
+        check_appends("a deduplication", self._node)
+        node = self._app.graph.add(Deduplicate, name, inputs=(self._node,), on=names(columns), within=duration(within))
+        return self._then(node)
+
+    def group_by(self, *columns: str) -> Grouped:
+        """Rows with equal values in these columns; without columns, those of the stream's key."""
+        return Grouped(self._app, self._node, names(columns) or self._keys)
+
+    def window(self, window: Window) -> Windowed:
+        """All rows by time alone; `group_by(...).window(...)` for one result per group."""
+        return Grouped(self._app, self._node, ()).window(window)
+
+    def join(
+        self,
+        other: Stream | Table | Static | DataFrame,
+        *,
+        on: Names | Mapping[str, str] | None = None,
+        within: Within | None = None,
+        how: JoinKind = "inner",
+        suffix: str = "_right",
+        name: str | None = None,
+    ) -> Stream:
+        """With another stream, a table, or a batch DataFrame, where the columns `on` are equal ({"mine": "theirs"}).
+
+        Stream: rows whose times differ by no more than `within` ("5 seconds", or (before, after)); inner, left, right,
+        outer. Table: the newest row known when the event is processed; inner, left. DataFrame: inner, left.
+        Of columns that both sides have, the other side's get `suffix`; the columns `on` come once.
+        """
+        return join_stream(self._app, self, other, on=on, within=within, how=how, suffix=suffix, name=name)
+
+    def process(
+        self,
+        *,
+        key: Names | None = None,
+        out: Any,  # noqa: ANN401 whatever formats take
+        dlq: str | None = None,
+        on_error: OnError = "fail",
+        name: str | None = None,
+        **options: Any,  # noqa: ANN401 ttl and the rest of state.process
+    ) -> Callable[[Callable[..., Iterator[Any]]], Stream]:
+        """A decorator: `@stream.process(key="driverId", out="driverId int, spree int", ttl="10m")` turns a function
+        `(key, rows, state: State[int], ...)` that yields rows into a stream of them."""
+
+        def decorate(function: Callable[..., Iterator[Any]]) -> Stream:
+            check_appends("a function with state", self._node)
+            keys = names(key) if key is not None else self._keys
+            node = self._app.graph.add(
+                Process,
+                name,
+                inputs=(self._node,),
+                keys=keys,
+                function=function,
+                out=out,
+                dlq=dlq,
+                on_error=on_error,
+                options=options,
+            )
+            self._app.add_dead_letters(node, dlq)
+            return Stream(self._app, node, keys)
+
+        return decorate
+
+    def foreach(self, function: Callable[[Any], None], *, name: str | None = None) -> None:
+        """Call the function with each Row, on the executors; after a failure a row may come twice."""
+        self._app.graph.add(ForeachRow, name, inputs=(self._node,), function=function)
+
+    def through(self, topic: str, *, key: Names | None = None, partitions: int | None = None) -> Stream:
+        """Write to a topic and go on from it: what follows is a query of its own, with its own state and progress."""
+        return self._app.stream_through(self, topic, key=key, partitions=partitions)
+
+    def _mapped(
+        self,
+        function: Callable[[Any], Any],
+        schema: Any,  # noqa: ANN401
+        *,
+        flat: bool,
+        dlq: str | None,
+        on_error: OnError,
+        name: str | None,
+    ) -> Stream:
+        node = self._app.graph.add(
+            MapRows,
+            name,
+            inputs=(self._node,),
+            function=function,
+            schema=schema,
+            flat=flat,
+            dlq=dlq,
+            on_error=on_error,
+        )
+        self._app.add_dead_letters(node, dlq)
+        return Stream(self._app, node, ())
+
+
+def _boolean(condition: ColumnLike) -> Any:  # noqa: ANN401 an Expression, or a Column that has the same operators
+    from odradek.streams.expressions import lit, sql
+
+    if isinstance(condition, str):
+        return sql(condition)
+    return lit(condition) if isinstance(condition, bool) else condition
