@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from odradek.demo import show
+from odradek.demo.traffic import show
 
 
 def test_a_broker_that_dies_at_the_end_is_told(monkeypatch):

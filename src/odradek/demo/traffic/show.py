@@ -1,4 +1,4 @@
-"""`make demo`: a broker process, live traffic through a topic, two consumer groups, and a screen that tells of it."""
+"""`odradek demo traffic`: a broker process, live traffic through a topic, two consumer groups, and a screen that tells of it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.demo.screen import Line, Screen
-from odradek.demo.traffic import PARTITIONS, QUIET, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
+from odradek.demo.traffic.screen import Line, Screen
+from odradek.demo.traffic.visits import PARTITIONS, QUIET, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0

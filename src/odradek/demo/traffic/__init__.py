@@ -1,0 +1,1 @@
+"""Page views through a topic to two consumer groups: the broker alone, no Java needed."""
