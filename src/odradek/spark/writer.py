@@ -1,0 +1,134 @@
+"""The sink: rows out to topics, from batches and from streaming queries.
+
+At-least-once: `write` returns when the brokers have acknowledged every record of the task, and a task that is run again
+writes its records again. A micro-batch is replayed after a crash of the driver. Spark itself refuses output mode
+Update for sinks in Python: write inside foreachBatch, as streams do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from odradek.spark.delivery import Delivery, Record
+from odradek.spark.errors import RefusedOption
+from odradek.spark.sink_options import Columns, check_columns, sink_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+ANY_PARTITION = -1
+
+
+class BadRow(ValueError):
+    """A row that cannot be a record."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """What a task needs to write its rows; made on the driver, sent to the workers."""
+
+    topic: str | None
+    columns: Columns
+    config: dict[str, str]
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
+        written = 0
+        with Delivery(self.config) as delivery:
+            for batch in batches:
+                delivery.send(records(batch, self.columns, self.topic))
+                written += batch.num_rows
+            delivery.finish()
+        return Written(written)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        return self._sink.write(iterator)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        return self._sink.write(iterator)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> BatchWriter:
+    if overwrite:
+        raise RefusedOption('a topic cannot be overwritten: write with mode("append")')
+    return BatchWriter(_sink(options, schema))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
+    """In output mode Complete each micro-batch appends the whole result: the newest record of a key counts."""
+    return StreamWriter(_sink(options, schema))
+
+
+def _sink(options: Mapping[str, str], schema: StructType) -> Sink:
+    given = sink_options(options)
+    return Sink(topic=given.topic, columns=check_columns(schema, given.topic), config=given.config)
+
+
+def records(batch: pa.RecordBatch, columns: Columns, topic: str | None) -> Iterator[Record]:
+    """The rows as arguments of `Producer.produce`, which takes them by position."""
+    topics = _topics(batch.column("topic")) if topic is None else repeat(topic)
+    values = _bytes(batch.column("value"))
+    keys = _bytes(batch.column("key")) if columns.key else repeat(None)
+    if not (columns.partition or columns.headers):
+        return zip(topics, values, keys, strict=False)
+    partitions = _partitions(batch.column("partition")) if columns.partition else repeat(ANY_PARTITION)
+    if not columns.headers:
+        return zip(topics, values, keys, partitions, strict=False)
+    # between them: two callbacks that are not used, and the time of the record, which is now
+    return zip(
+        topics, values, keys, partitions, repeat(None), repeat(None), repeat(0), _headers(batch.column("headers"))
+    )
+
+
+def _bytes(column: pa.Array[Any]) -> list[bytes | None]:
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.binary())
+    elif pa.types.is_large_string(column.type):
+        column = column.cast(pa.large_binary())
+    return column.to_pylist()
+
+
+def _topics(column: pa.Array[Any]) -> list[Any]:
+    if column.null_count:
+        raise BadRow("a row has no topic: its column topic is null; fill it, or name one topic with the option topic")
+    return column.to_pylist()
+
+
+def _partitions(column: pa.Array[Any]) -> list[int]:
+    chosen: list[Any] = column.fill_null(ANY_PARTITION).to_pylist() if column.null_count else column.to_pylist()
+    if column.null_count < sum(partition < 0 for partition in chosen):
+        raise BadRow(f"a row has the partition {min(chosen)}; partitions count from 0, and null lets the key decide")
+    return chosen
+
+
+def _headers(column: pa.Array[Any]) -> Iterator[list[tuple[str, bytes | None]] | None]:
+    for row in column.to_pylist():
+        yield [_header(header) for header in row] if row else None
+
+
+def _header(header: dict[str, Any] | None) -> tuple[str, bytes | None]:
+    if header is None or header["key"] is None:
+        raise BadRow("a row has a header without a key")
+    return header["key"], header["value"]
