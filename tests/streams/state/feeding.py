@@ -1,0 +1,80 @@
+"""Streams whose every micro-batch is written by the test: a directory of files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Feed:
+    """`schema`: the user's columns. Rows are dictionaries; `at` says their `_time` in seconds after noon."""
+
+    def __init__(self, spark: SparkSession, place: Path, schema: str) -> None:
+        self._spark, self._place, self._schema = spark, place, schema
+        self._place.mkdir(exist_ok=True)
+        self._written = len(list(place.iterdir()))
+
+    def put(self, *rows: Mapping[str, Any]) -> None:
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        self._written += 1
+        hidden = self._place / f".{self._written:04}.json"
+        hidden.write_text(lines)
+        os.rename(hidden, self._place / f"{self._written:04}.json")
+
+    @property
+    def stream(self) -> DataFrame:
+        raw = self._spark.readStream.schema(f"{self._schema}, at double").json(str(self._place))
+        micros = F.lit(int(NOON.timestamp() * 1_000_000)) + (F.col("at") * 1_000_000).cast("long")
+        return raw.withColumn("_time", F.timestamp_micros(micros)).drop("at")
+
+    @property
+    def changelog(self) -> DataFrame:
+        """The same with `_deleted`, false where a row says nothing of it."""
+        raw = Feed(self._spark, self._place, f"{self._schema}, _deleted boolean").stream
+        return raw.withColumn("_deleted", F.coalesce("_deleted", F.lit(False)))
+
+
+class Outcome:
+    """What a query gave, micro-batch by micro-batch."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self.query: Any = None
+
+    def add(self, batch: DataFrame, _number: int) -> None:
+        self._rows += batch.collect()
+
+    def take(self) -> list[Row]:
+        """All that came since the last time, when the query has nothing left to do."""
+        self.query.processAllAvailable()
+        rows, self._rows = self._rows, []
+        return rows
+
+
+@contextmanager
+def running(frame: DataFrame, checkpoint: Path, mode: str = "append") -> Iterator[Outcome]:
+    outcome = Outcome()
+    writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint))
+    outcome.query = writer.foreachBatch(outcome.add).start()
+    try:
+        yield outcome
+    finally:
+        outcome.query.stop()
+
+
+def seconds(moment: datetime) -> float:
+    return (moment.astimezone(UTC) - NOON).total_seconds() if moment.tzinfo else _naive(moment)
+
+
+def _naive(moment: datetime) -> float:
+    return moment.timestamp() - NOON.timestamp()
