@@ -1,0 +1,178 @@
+"""HttpServer: an ASGI application behind a socket, in a thread of its own or in the foreground.
+
+It listens on loopback unless another host is named. The port is bound when the server starts, so a taken port is an
+error of `start`, and with port 0 the number is known at once. `stop` ends open event streams and returns within
+STOP_GRACE_S even when a client reads nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from odradek.web.events import ABORT, STOPPING
+from odradek.web.guards import KnownNames, is_loopback
+
+CONNECTIONS_MAX = 1000
+START_TIMEOUT_S = 10.0
+STOP_GRACE_S = 2.0
+
+
+class CannotListen(OSError):
+    """The address is taken, or not ours."""
+
+
+class HttpServer:
+    """Serves `app` for as long as a `with` block lasts.
+
+        with HttpServer(application([Route("/", home)])) as server:
+            httpx.get(server.url)
+
+    Bound to loopback it answers to loopback's names only, and to those in `names`: see KnownNames.
+    """
+
+    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, names: Sequence[str] = ()) -> None:
+        self._app = KnownNames(app, names) if is_loopback(host) else app
+        self._host = host
+        self._wanted_port = port
+        self._socket: socket.socket | None = None
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        if self._socket is None:
+            raise RuntimeError("the HTTP server is not running; use it inside `with HttpServer(app) as server:`")
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    @property
+    def url(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}"
+
+    def start(self) -> None:
+        self._socket = _listening(self._host, self._wanted_port)
+        self._server = server = _Server(self._app)
+        self._thread = threading.Thread(target=server.run_on, args=[self._socket], name="odradek-http", daemon=True)
+        self._thread.start()
+        server.wait_until_started()
+
+    def stop(self) -> None:
+        if self._server is None or self._thread is None:
+            return
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket = self._server = self._thread = None
+
+    def serve_forever(self) -> None:
+        """In the foreground, until SIGINT or SIGTERM, which are raised again after the clean stop."""
+        self._socket = _listening(self._host, self._wanted_port)
+        try:
+            _Server(self._app).run_on(self._socket)
+        finally:
+            self._socket = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()
+    except OSError as refused:
+        listener.close()
+        raise CannotListen(
+            refused.errno, f"cannot listen on {host}:{port}: {refused.strerror}. Name a free port, or 0 for any"
+        ) from refused
+    return listener
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._stopping: asyncio.Event | None = None
+        self._up = threading.Event()
+        self._problem: BaseException | None = None
+        super().__init__(
+            uvicorn.Config(
+                self._with_stopping,
+                interface="asgi3",
+                http=_Protocol,
+                ws="none",
+                loop="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=CONNECTIONS_MAX,
+            )
+        )
+
+    def run_on(self, listener: socket.socket) -> None:
+        try:
+            asyncio.run(self.serve(sockets=[listener]))
+        except SystemExit:
+            self._problem = RuntimeError("the application's lifespan failed at its start; the log says how")
+        finally:
+            listener.close()
+            self._up.set()
+
+    def wait_until_started(self) -> None:
+        if not self._up.wait(START_TIMEOUT_S):
+            raise TimeoutError(f"the HTTP server did not start within {START_TIMEOUT_S:.0f} s")
+        if self._problem is not None:
+            raise self._problem
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping = asyncio.Event()
+        await super().startup(sockets)
+        self._up.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._stopping is not None:
+            self._stopping.set()
+        asyncio.get_running_loop().call_later(STOP_GRACE_S, self._abort_all)
+        await super().shutdown(sockets)
+
+    def _abort_all(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        for task in list(self.server_state.tasks):
+            task.cancel()
+
+    async def _with_stopping(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[STOPPING] = self._stopping
+        await self._app(scope, receive, send)
+
+
+class _Protocol(H11Protocol):
+    """Lets a response cut its own connection."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        app = self.app
+
+        async def with_abort(scope: Scope, receive: Receive, send: Send) -> None:
+            scope[ABORT] = transport.abort
+            await app(scope, receive, send)
+
+        self.app = with_abort

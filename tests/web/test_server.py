@@ -1,0 +1,179 @@
+"""The HTTP stack over real sockets: life and death of a server, errors as JSON, limits, names, files."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+
+from odradek.web import CannotListen, HttpError, HttpServer, PackageFiles, application
+
+
+async def echo(request: Request) -> Response:
+    return JSONResponse({"bytes": len(await request.body())})
+
+
+async def refuse(_request: Request) -> Response:
+    raise HttpError(409, "the fleet is busy", "somebody else is steering it; wait or ask them")
+
+
+async def break_down(_request: Request) -> Response:
+    raise ZeroDivisionError("a secret detail")
+
+
+ROUTES = [Route("/echo", echo, methods=["POST"]), Route("/refuse", refuse), Route("/break", break_down)]
+APP = application(ROUTES)
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    page = tmp_path / "web_fixture" / "page"
+    page.mkdir(parents=True)
+    (page.parent / "__init__.py").write_text("")
+    (page / "index.html").write_text("<p>hello")
+    (tmp_path / "secret.txt").write_text("not for you")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files = Mount("/files", PackageFiles("web_fixture", "page"))
+    with HttpServer(application([*ROUTES, files], body_bytes_max=1000)) as running:
+        yield running
+
+
+def raw(server: HttpServer, request: bytes) -> bytes:
+    """The answer until the server hangs up; unread bytes make that a reset."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection, suppress(ConnectionResetError):
+        connection.sendall(request)
+        while chunk := connection.recv(65536):
+            answer += chunk
+    return answer
+
+
+def test_it_listens_on_loopback_only_and_is_gone_after_the_block():
+    with HttpServer(APP) as server:
+        host, port = server._socket.getsockname()
+        assert host == "127.0.0.1"
+        assert server.url == f"http://127.0.0.1:{port}"
+        assert httpx.post(f"{server.url}/echo", content=b"abc").json() == {"bytes": 3}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    assert "odradek-http" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_taken_port_is_told_at_once_with_what_to_do():
+    with HttpServer(APP) as first, pytest.raises(CannotListen, match=rf"127.0.0.1:{first.port}.*free port"):
+        HttpServer(APP, port=first.port).start()
+
+
+def test_errors_are_json_that_says_what_and_why(server):
+    told = httpx.get(f"{server.url}/refuse")
+    assert (told.status_code, told.json()) == (
+        409,
+        {"status": 409, "what": "the fleet is busy", "why": "somebody else is steering it; wait or ask them"},
+    )
+    assert httpx.get(f"{server.url}/nowhere").json() == {
+        "status": 404, "what": "GET /nowhere", "why": "there is nothing at this path",
+    }  # fmt: skip
+    wrong_method = httpx.get(f"{server.url}/echo")
+    assert (wrong_method.status_code, wrong_method.headers["allow"]) == (405, "POST")
+    assert wrong_method.json()["why"] == "this path does not take this method"
+
+
+def test_a_defect_is_logged_and_keeps_its_internals_to_itself(server, caplog):
+    told = httpx.get(f"{server.url}/break")
+    assert told.status_code == 500
+    assert "ZeroDivisionError" in told.json()["why"]
+    assert "secret" not in told.text
+    assert "a secret detail" in caplog.text
+
+
+def test_a_body_past_the_limit_is_refused_announced_or_not(server):
+    assert httpx.post(f"{server.url}/echo", content=b"x" * 1000).json() == {"bytes": 1000}
+    assert httpx.post(f"{server.url}/echo", content=b"x" * 1001).status_code == 413
+    unannounced = httpx.post(f"{server.url}/echo", content=iter([b"x" * 600, b"x" * 600]))
+    assert (unannounced.status_code, unannounced.json()["what"]) == (413, "the request's body is too large")
+    # The announcement alone is enough: nothing of the body is waited for.
+    told = raw(
+        server, b"POST /echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 9999999999\r\n\r\n"
+    )
+    assert told.startswith(b"HTTP/1.1 413")
+
+
+def test_endless_headers_and_nonsense_are_refused(server):
+    assert raw(server, b"GET / HTTP/1.1\r\nx: " + b"y" * 2_000_000)[:12] in (b"HTTP/1.1 400", b"")
+    assert raw(server, b"\x16\x03\x01 not http\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert httpx.get(f"{server.url}/refuse").status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:80", 409),
+        ("127.0.0.1", 409),
+        ("[::1]:9", 409),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+    ],
+)
+def test_a_name_that_somebody_pointed_at_loopback_is_refused(server, host, status):
+    assert httpx.get(f"{server.url}/refuse", headers={"host": host}).status_code == status
+
+
+def test_a_name_of_ours_can_be_allowed():
+    with HttpServer(APP, names=["Fleet.example"]) as server:
+        assert httpx.get(f"{server.url}/refuse", headers={"host": "fleet.EXAMPLE:81"}).status_code == 409
+
+
+def test_files_come_from_the_package_and_from_nowhere_else(server):
+    page = httpx.get(f"{server.url}/files/")
+    assert (page.text, page.headers["cache-control"]) == ("<p>hello", "no-cache")
+    again = httpx.get(f"{server.url}/files/", headers={"if-none-match": page.headers["etag"]})
+    assert again.status_code == 304
+    for path in (b"/files/../../secret.txt", b"/files/%2e%2e/%2e%2e/secret.txt", b"/files//etc/passwd"):
+        assert raw(server, b"GET " + path + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").startswith(
+            b"HTTP/1.1 404"
+        )
+
+
+def test_a_failing_lifespan_is_an_error_of_start():
+    @asynccontextmanager
+    async def lifespan(_app):
+        raise RuntimeError("no database")
+        yield
+
+    with pytest.raises(RuntimeError, match="lifespan failed"):
+        HttpServer(application([], lifespan=lifespan)).start()
+
+
+FOREGROUND = """
+from odradek.web import HttpServer, application
+from contextlib import asynccontextmanager
+
+@asynccontextmanager
+async def lifespan(app):
+    print(server.port, flush=True)
+    yield
+
+server = HttpServer(application([], lifespan=lifespan))
+try:
+    server.serve_forever()
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+def test_the_foreground_server_stops_at_a_signal():
+    with subprocess.Popen([sys.executable, "-c", FOREGROUND], stdout=subprocess.PIPE, text=True) as process:
+        port = int(process.stdout.readline())
+        assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 404
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "stopped\n"
+        assert process.wait(10) == 0
