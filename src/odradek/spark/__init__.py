@@ -1,1 +1,1 @@
-"""The PySpark data source `odradek`: topics as batches and streams, in and out, with the option names of the Kafka connector of Spark."""
+"""The PySpark data source `odradek`: topics as batches and streams, in and out, as Spark's Kafka connector has them."""

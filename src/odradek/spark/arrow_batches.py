@@ -1,0 +1,114 @@
+"""librdkafka's messages as Arrow record batches.
+
+Built from buffers: the first `pa.array()` of a process imports pandas, a second of every new Python worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Message
+
+from odradek.spark.offsets import TopicPartition
+from odradek.spark.schema import HEADER, HEADERS, TIMESTAMP, arrow_schema
+
+# Arrow counts the bytes of a column in an int32; a batch far below that also keeps the JVM's copy of it small.
+BATCH_BYTES_MAX = 32 << 20
+TIMESTAMP_MS_MAX = (1 << 63) // 1000 - 1
+
+Numbers = np.ndarray[Any, Any]
+
+
+def record_batches(
+    place: TopicPartition, messages: Sequence[Message], *, include_headers: bool
+) -> Iterator[pa.RecordBatch]:
+    """All messages, in as many batches as their bytes ask for."""
+    keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
+    if len(messages) > 1 and _bytes(keys) + _bytes(values) > BATCH_BYTES_MAX:
+        half = len(messages) // 2
+        yield from record_batches(place, messages[:half], include_headers=include_headers)
+        yield from record_batches(place, messages[half:], include_headers=include_headers)
+        return
+    count = len(messages)
+    stamps = list(map(Message.timestamp, messages))
+    columns = [
+        binary(keys),
+        binary(values),
+        same_text(place.topic, count),
+        fixed(pa.int32(), np.full(count, place.partition, np.int32)),
+        fixed(pa.int64(), np.fromiter(map(Message.offset, messages), np.int64, count)),
+        fixed(TIMESTAMP, _micros(np.fromiter(map(itemgetter(1), stamps), np.int64, count), place)),
+        # librdkafka counts from "not available" = 0, Kafka from -1
+        fixed(pa.int32(), np.fromiter(map(itemgetter(0), stamps), np.int32, count) - np.int32(1)),
+    ]
+    if include_headers:
+        columns.append(headers([message.headers() for message in messages]))
+    yield pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers))
+
+
+def fixed(kind: pa.DataType, numbers: Numbers) -> pa.Array[Any]:
+    return pa.Array.from_buffers(kind, len(numbers), [None, _buffer(numbers)])
+
+
+def binary(values: list[bytes | None], kind: pa.DataType | None = None) -> pa.Array[Any]:
+    missing = values.count(None)
+    present: list[bytes] = [value or b"" for value in values] if missing else values  # type: ignore[assignment]
+    return pa.Array.from_buffers(
+        kind or pa.binary(),
+        len(values),
+        [
+            _validity([value is not None for value in values]) if missing else None,
+            _buffer(_ends(np.fromiter(map(len, present), np.int32, len(present)))),
+            pa.py_buffer(b"".join(present)),
+        ],
+        null_count=missing,
+    )
+
+
+def same_text(text: str, count: int) -> pa.Array[Any]:
+    encoded = text.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
+    return pa.Array.from_buffers(pa.string(), count, [None, _buffer(ends), pa.py_buffer(encoded * count)], null_count=0)
+
+
+def headers(of_messages: list[list[tuple[str, bytes | None]] | None]) -> pa.Array[Any]:
+    """Null for a record without headers, as Spark's connector has it."""
+    flat = [header for each in of_messages for header in each or ()]
+    keys = binary([key.encode() for key, _ in flat], pa.string())
+    values = binary([value for _, value in flat])
+    pairs = pa.Array.from_buffers(HEADER, len(flat), [None], null_count=0, children=[keys, values])
+    lengths = np.fromiter((len(each or ()) for each in of_messages), np.int32, len(of_messages))
+    return pa.Array.from_buffers(
+        HEADERS,
+        len(of_messages),
+        [_validity([bool(each) for each in of_messages]), _buffer(_ends(lengths))],
+        children=[pairs],
+    )
+
+
+def _buffer(numbers: Numbers) -> pa.Buffer:
+    return pa.py_buffer(numbers.data)
+
+
+def _ends(lengths: Numbers) -> Numbers:
+    ends = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    return ends
+
+
+def _validity(present: list[bool]) -> pa.Buffer:
+    return _buffer(np.packbits(present, bitorder="little"))
+
+
+def _bytes(values: list[bytes | None]) -> int:
+    return sum(len(value) for value in values if value is not None)
+
+
+def _micros(stamps_ms: Numbers, place: TopicPartition) -> Numbers:
+    if len(stamps_ms) and int(stamps_ms.max()) > TIMESTAMP_MS_MAX:
+        raise OverflowError(f"{place} has a record with timestamp {stamps_ms.max()} ms, more than Spark can hold")
+    return stamps_ms * np.int64(1000)

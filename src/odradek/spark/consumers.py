@@ -1,0 +1,48 @@
+"""librdkafka consumers that outlive a task: a Python worker reads many ranges, and a consumer costs more than a range.
+
+A consumer is out of the pool while a task has it, so one process may read several ranges at a time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError
+
+from odradek.spark.clients import Config
+
+IDLE_MAX = 4
+
+# By configuration, the one used last at the end.
+_idle: OrderedDict[frozenset[tuple[str, Any]], RangeConsumer] = OrderedDict()
+
+
+class RangeConsumer:
+    """A consumer and what its connections last complained about."""
+
+    def __init__(self, config: Config) -> None:
+        self.key = frozenset(config.items())
+        self.last_error: KafkaError | None = None
+        self.kafka = Consumer({**config, "error_cb": self._on_error})
+
+    def _on_error(self, error: KafkaError) -> None:
+        self.last_error = error
+
+
+def take(config: Config) -> RangeConsumer:
+    consumer = _idle.pop(frozenset(config.items()), None)
+    if consumer is None:
+        return RangeConsumer(config)
+    consumer.last_error = None
+    return consumer
+
+
+def give_back(consumer: RangeConsumer) -> None:
+    consumer.kafka.unassign()
+    if consumer.key in _idle:
+        consumer.kafka.close()
+        return
+    _idle[consumer.key] = consumer
+    if len(_idle) > IDLE_MAX:
+        _idle.popitem(last=False)[1].kafka.close()

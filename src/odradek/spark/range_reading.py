@@ -1,0 +1,171 @@
+"""Reads one planned range on an executor: from librdkafka, as Arrow batches, to its end and no further.
+
+Offsets in a range may be missing, by compaction or because they are transaction markers. So a range is done at the
+first record past its end, or when librdkafka reports the end of the log there; never by counting. An offset that is
+out of range is different: the records were there when the range was planned.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from odradek.spark import clients, consumers
+from odradek.spark.arrow_batches import record_batches
+from odradek.spark.consumers import RangeConsumer
+from odradek.spark.errors import DataLoss, ReadTimeout
+from odradek.spark.options import ReadOptions
+from odradek.spark.planning import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+ROWS_MAX = 10_000
+POLL_S = 0.2
+
+OUT_OF_RANGE = frozenset(
+    {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}  # noqa: SLF001
+)
+GONE = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001
+)
+# librdkafka goes on trying by itself.
+PASSING = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    consumer = consumers.take(clients.reading(options, clients.prefetch(wanted.size)))
+    try:
+        yield from _Reading(consumer, options, wanted).batches()
+    except GeneratorExit:  # the query needs no more rows
+        consumers.give_back(consumer)
+        raise
+    except BaseException:
+        consumer.kafka.close()
+        raise
+    consumers.give_back(consumer)
+
+
+class _Reading:
+    def __init__(self, consumer: RangeConsumer, options: ReadOptions, wanted: OffsetRange) -> None:
+        self._consumer = consumer
+        self._kafka = consumer.kafka
+        self._options = options
+        self._wanted = wanted
+        # All records of the range below this offset were read, or do not exist.
+        self._position = wanted.start
+        self._deadline_s = 0.0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if self._wanted.to_latest:
+            self._wanted = replace(self._wanted, end=max(self._wanted.end, self._edges()[1]))
+        self._go_on_at(self._wanted.start)
+        while self._position < self._wanted.end:
+            records = self._records(self._polled())
+            if records:
+                yield from record_batches(self._wanted.place, records, include_headers=self._options.include_headers)
+
+    def _polled(self) -> list[Message]:
+        """What has arrived, without waiting for more: `consume(n)` would wait for n messages or its whole timeout."""
+        while True:
+            messages: list[Message] = self._kafka.consume(1, POLL_S)
+            if messages:
+                more = min(ROWS_MAX, self._wanted.end - self._position) - 1
+                return messages + self._kafka.consume(more, 0) if more else messages
+            self._check_deadline()
+
+    def _records(self, messages: list[Message]) -> list[Message]:
+        if not any(map(Message.error, messages)) and messages[-1].offset() < self._wanted.end:
+            self._moved_to(messages[-1].offset() + 1)
+            return messages
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._on_error(error, message)
+            elif message.offset() >= self._wanted.end:
+                self._moved_to(self._wanted.end)
+                break
+            elif message.offset() >= self._position:
+                records.append(message)
+                self._moved_to(message.offset() + 1)
+        return records
+
+    def _on_error(self, error: KafkaError, message: Message) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            if message.offset() > self._position:
+                self._moved_to(message.offset())
+        elif code in OUT_OF_RANGE:
+            self._on_out_of_range(error)
+        elif code in GONE:
+            self._lost("the partition no longer exists", self._wanted.end)
+        elif code in PASSING or error.retriable():
+            log.warning("reading %s: %s", self._wanted, error)
+        else:
+            raise KafkaException(error)
+
+    def _on_out_of_range(self, error: KafkaError) -> None:
+        first, end = self._edges()
+        if first > self._position:
+            if not self._wanted.from_earliest:
+                self._lost(f"the partition now begins at offset {first}: retention deleted them", first)
+            self._go_on_at(min(first, self._wanted.end))
+        elif end < self._position:
+            self._lost(f"the partition now ends at offset {end}: it was deleted and created again", self._wanted.end)
+        else:
+            log.warning("reading %s: offset %d was away for a moment: %s", self._wanted, self._position, error)
+            self._check_deadline()
+            self._go_on_at(self._position)
+
+    def _edges(self) -> tuple[int, int]:
+        """The first offset and the end of the partition now; for read_committed the end of what is decided."""
+        place = KafkaPartition(*self._wanted.place)
+        edges: tuple[int, int] = self._kafka.get_watermark_offsets(place, timeout=self._options.poll_timeout_s)
+        return edges
+
+    def _lost(self, why: str, until: int) -> None:
+        until = min(until, self._wanted.end)
+        told = f"records {self._position} to {until - 1} of {self._wanted.place} cannot be read: {why}"
+        if self._options.fail_on_data_loss:
+            raise DataLoss(f"{told}; to go on without them, set the option failOnDataLoss to false")
+        log.warning("%s; going on without them, as failOnDataLoss is false", told)
+        self._moved_to(until)
+
+    def _go_on_at(self, offset: int) -> None:
+        self._moved_to(offset)
+        if offset < self._wanted.end:
+            self._kafka.assign([KafkaPartition(*self._wanted.place, offset)])
+
+    def _moved_to(self, offset: int) -> None:
+        self._position = offset
+        self._deadline_s = time.monotonic() + self._options.poll_timeout_s
+
+    def _check_deadline(self) -> None:
+        problem = self._consumer.last_error
+        if problem is not None and (problem.fatal() or problem.code() == KafkaError._AUTHENTICATION):  # noqa: SLF001
+            raise KafkaException(problem)
+        if time.monotonic() > self._deadline_s:
+            raise ReadTimeout(
+                f"nothing came of {self._wanted} from offset {self._position} for {self._options.poll_timeout_s:.0f} s"
+                + (f" ({problem.str()})" if problem else "")
+                + "; kafkaConsumer.pollTimeoutMs says how long to wait"
+            )

@@ -1,0 +1,70 @@
+"""The data source `odradek` of PySpark: one name for batches and streams, in and out."""
+
+# ruff: noqa: N802 (the names are those that Spark calls)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from odradek.client.refused import RefusedConfig
+from odradek.spark import clients
+from odradek.spark.errors import RefusedOption
+from odradek.spark.options import batch_options, read_options, stream_options
+from odradek.spark.schema import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+
+
+class OdradekDataSource(DataSource):
+    """Options and columns are those of Spark's Kafka connector."""
+
+    options: dict[str, str]
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek"
+
+    def schema(self) -> StructType:
+        """Asked for by `load()`: the place where a wrong option is heard of before a query starts."""
+        options = read_options(self.options)
+        clients.reading(options, clients.PREFETCH_SMALL)
+        return spark_schema(options.include_headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from odradek.spark.batch_reader import OdradekBatchReader
+
+        options = batch_options(self.options)
+        _check_schema(schema, options.include_headers)
+        return OdradekBatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from odradek.spark.stream_reader import OdradekStreamReader, RefusedStreamReader
+
+        try:
+            options = stream_options(self.options)
+            _check_schema(schema, options.include_headers)
+        except (RefusedOption, RefusedConfig) as problem:
+            return RefusedStreamReader(problem)
+        return OdradekStreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from odradek.spark.writer import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002
+        from odradek.spark.writer import stream_writer
+
+        return stream_writer(self.options, schema)
+
+
+def _check_schema(given: StructType, include_headers: bool) -> None:
+    if given != spark_schema(include_headers):
+        raise RefusedOption(
+            "the source has a schema of its own, which cannot be replaced: leave out .schema(...) and take the columns "
+            f"{', '.join(spark_schema(include_headers).names)} apart in the query"
+        )

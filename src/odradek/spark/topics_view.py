@@ -1,0 +1,203 @@
+"""What the driver knows of the topics of a query: which partitions exist, where they begin and end.
+
+Brokers restart and leaders move while a query runs, so each question is asked again (`fetchOffset.numRetries` times)
+before the answer counts; an exception out of here ends the query.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from odradek.spark import clients
+from odradek.spark.errors import ClusterUnavailable, RefusedOption, TopicMissing
+from odradek.spark.offsets import Edge, Offsets, TopicPartition, names
+from odradek.spark.options import Assigned, AtTimestamp, AtTimestamps, Exactly, Pattern, Position, ReadOptions, Topics
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# One attempt: librdkafka itself waits that long for a broker that is away.
+REQUEST_TIMEOUT_S = 30.0
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+# Asking again does not help against these.
+FINAL = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 (librdkafka's own codes have this form)
+        KafkaError._INVALID_ARG,  # noqa: SLF001
+    }
+)
+
+
+class TopicsView:
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._last_error: KafkaError | None = None
+        self._admin = AdminClient({**clients.connection(options), "error_cb": self._on_error})
+        self._isolation = IsolationLevel.READ_COMMITTED if options.read_committed else IsolationLevel.READ_UNCOMMITTED
+        self._cached: set[TopicPartition] = set()
+        self._cached_until_s = 0.0
+
+    def start(self) -> Offsets:
+        """Where a new query begins."""
+        return self._asking(lambda: self._resolved(self._options.start, starting=True))
+
+    def end(self) -> Offsets:
+        """Where a batch ends."""
+        return self._asking(lambda: self._resolved(self._options.end, starting=False))
+
+    def latest(self, known: Mapping[TopicPartition, int]) -> Offsets:
+        """The ends of all partitions that exist now.
+
+        `known` was read before. A partition that is missing or ends before that may be a broker that is not up to
+        date: it is believed when it has said so `fetchOffset.numRetries` times.
+        """
+        for attempt in range(self._options.fetch_attempts):
+            if attempt:
+                time.sleep(self._options.fetch_interval_s)
+                self._cached_until_s = 0.0
+            found = self._asking(lambda: self._edges(self._existing(), Edge.LATEST))
+            if all(found.get(place, -1) >= offset for place, offset in known.items()):
+                break
+        return found
+
+    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+        wanted = list(places)
+        return self._asking(lambda: self._edges(wanted, Edge.EARLIEST))
+
+    def _resolved(self, position: Position, *, starting: bool) -> Offsets:
+        existing = self._required()
+        match position:
+            case Edge():
+                return self._edges(existing, position)
+            case Exactly(offsets):
+                self._check_same(offsets.keys(), existing, "offsets")
+                return self._with_edges(offsets)
+            case AtTimestamp(timestamp_ms):
+                return self._at_times(dict.fromkeys(existing, timestamp_ms), starting=starting)
+            case AtTimestamps(timestamps_ms):
+                self._check_same(timestamps_ms.keys(), existing, "timestamps")
+                return self._at_times(timestamps_ms, starting=starting)
+
+    def _at_times(self, timestamps_ms: Offsets, *, starting: bool) -> Offsets:
+        found = self._listed({place: OffsetSpec.for_timestamp(time_ms) for place, time_ms in timestamps_ms.items()})
+        unmatched = [place for place, offset in found.items() if offset < 0]
+        if unmatched and starting and not self._options.latest_if_no_match:
+            raise RefusedOption(
+                f"{names(unmatched)}: no record is as young as the starting timestamp; use an earlier one, or the "
+                "option startingOffsetsByTimestampStrategy=latest to begin at the end of such partitions"
+            )
+        return self._with_edges(found)
+
+    def _with_edges(self, offsets: Offsets) -> Offsets:
+        edges = {place: Edge(offset) for place, offset in offsets.items() if offset < 0}
+        return offsets | self._listed({place: _spec(edge) for place, edge in edges.items()})
+
+    def _edges(self, places: Iterable[TopicPartition], edge: Edge) -> Offsets:
+        return self._listed(dict.fromkeys(places, _spec(edge)))
+
+    def _listed(self, wanted: dict[TopicPartition, OffsetSpec]) -> Offsets:
+        if not wanted:
+            return {}
+        answers = self._admin.list_offsets(
+            {KafkaPartition(*place): spec for place, spec in wanted.items()},
+            isolation_level=self._isolation,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        return {TopicPartition(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
+
+    def _required(self) -> set[TopicPartition]:
+        """All partitions that exist; a topic asked for by name must."""
+        existing = self._existing()
+        topics = {place.topic for place in existing}
+        missing: list[str] = []
+        match self._options.selection:
+            case Topics(wanted):
+                missing = [name for name in wanted if name not in topics]
+            case Assigned(partitions):
+                missing = [str(place) for place in sorted(partitions - existing)]
+        if missing:
+            raise TopicMissing(
+                f"{', '.join(missing)}: no such topic or partition at {self._options.kafka['bootstrap.servers']}; "
+                "create it before the query, or use subscribePattern, which waits for topics to come"
+            )
+        return existing
+
+    def _existing(self) -> set[TopicPartition]:
+        if time.monotonic() >= self._cached_until_s:
+            self._cached = self._selected()
+            self._cached_until_s = time.monotonic() + self._options.metadata_ttl_s
+        return self._cached
+
+    def _selected(self) -> set[TopicPartition]:
+        match self._options.selection:
+            case Pattern(regex):
+                topics = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+                matching = [name for name in topics if name not in INTERNAL_TOPICS and re.search(regex, name)]
+                return {TopicPartition(name, number) for name in matching for number in topics[name].partitions}
+            case Topics(wanted):
+                return self._described(wanted)
+            case Assigned(partitions):
+                return self._described({place.topic for place in partitions}) & partitions
+
+    def _described(self, topics: Iterable[str]) -> set[TopicPartition]:
+        # Not list_topics(topic): where brokers create topics by themselves that would bring a deleted one back.
+        answers = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S)
+        found = set()
+        for name, answer in answers.items():
+            try:
+                found |= {TopicPartition(name, partition.id) for partition in answer.result().partitions}
+            except KafkaException as problem:
+                if problem.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+        return found
+
+    def _check_same(self, given: Iterable[TopicPartition], existing: set[TopicPartition], what: str) -> None:
+        if differing := set(given) ^ existing:
+            raise RefusedOption(
+                f"{what} must be given for every partition that is read and for no other (-1 is the latest, -2 the "
+                f"earliest offset); this is not so for {names(differing)}"
+            )
+
+    def _asking(self, question: Callable[[], T]) -> T:
+        for attempt in range(1, self._options.fetch_attempts + 1):
+            try:
+                return question()
+            except (KafkaException, TopicMissing) as problem:
+                self._cached_until_s = 0.0
+                self._admin.poll(0)  # brings what connections have to say
+                if attempt == self._options.fetch_attempts or self._is_final(problem):
+                    raise self._told(problem) from problem
+                log.warning("asking for offsets again (%d of %d): %s", attempt, self._options.fetch_attempts, problem)
+                time.sleep(self._options.fetch_interval_s)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _is_final(self, problem: Exception) -> bool:
+        if isinstance(problem, TopicMissing):
+            return False
+        codes = {problem.args[0].code(), self._last_error.code() if self._last_error else None}
+        return bool(codes & FINAL)
+
+    def _told(self, problem: Exception) -> Exception:
+        if isinstance(problem, TopicMissing):
+            return problem
+        seen = f" ({self._last_error.str()})" if self._last_error else ""
+        where = self._options.kafka["bootstrap.servers"]
+        return ClusterUnavailable(f"the cluster at {where} did not tell its offsets: {problem.args[0].str()}{seen}")
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._last_error = error
+
+
+def _spec(edge: Edge) -> OffsetSpec:
+    return OffsetSpec.latest() if edge == Edge.LATEST else OffsetSpec.earliest()

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from odradek.spark.errors import RefusedOption
+from odradek.spark.offsets import TopicPartition, from_json, parse_partitions, to_json
+
+
+def test_the_json_is_that_of_the_kafka_connector_in_one_order_only():
+    """Spark compares offsets as text: another order of keys would be another offset, and an empty batch."""
+    offsets = {TopicPartition("b", 10): 3, TopicPartition("b", 9): 2, TopicPartition("a", 0): 1}
+
+    text = json.dumps(to_json(offsets))
+
+    assert text == '{"a": {"0": 1}, "b": {"9": 2, "10": 3}}'
+    assert json.dumps(to_json(dict(reversed(offsets.items())))) == text
+    assert from_json(json.loads(text)) == offsets
+
+
+def test_offsets_of_nothing():
+    assert to_json({}) == {}
+    assert from_json({}) == {}
+
+
+@pytest.mark.parametrize("text", ['{"a":0}', '{"a":["0"]}', "a", "[]", '{"a":[true]}', "{}"])
+def test_partitions_that_are_none(text):
+    with pytest.raises(RefusedOption, match="assign"):
+        parse_partitions("assign", text)
