@@ -80,7 +80,8 @@ class App:
         time: the column with the event time; else the record's timestamp. `late`: how much out of order rows may come
         before windows and joins close without them, where the window does not say (grace).
         start: "earliest" or "latest", for the first run; later ones go on where the last one was.
-        dlq: the topic for records that cannot be parsed; without one they stop the application (on_error="skip": are dropped).
+        dlq: the topic for records that cannot be parsed; without one they stop the application, or with
+        on_error="skip" are dropped.
         key: the columns that are the record's key. options: any option of the source, as maxOffsetsPerTrigger="10000".
         """
         node = self._topic(
@@ -152,7 +153,7 @@ class App:
         return Static(self, self.graph.add(StaticFrame, name, frame=frame))
 
     def sql(self, query: str, *, name: str | None = None, **streams: Stream | Table) -> Stream:
-        """A query in SQL. The streams of the application are there by topic, others as given: `app.sql("...", fast=fast)`.
+        """A query in SQL over the streams of the application, by topic, and others as given: `app.sql(query, fast=fast)`.
 
         Select `_time` (and `_key`) too if windows or joins by time follow.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.streams.errors import PipelineError
-from odradek.streams.graph import Aggregate, Emit, Frame, MapPandas, Node, Sql
+from odradek.streams.graph import Aggregate, Emit, Frame, MapPandas, Node, Sql, StreamJoin
 from odradek.streams.windows import Window
 
 
@@ -35,14 +35,19 @@ def check_appends(what: str, upstream: Node) -> None:
 
 
 def check_running(upstream: Node) -> None:
-    """An aggregate without a window must be the only step with state of its query."""
+    """An aggregate without a window is never final, so what comes before it must not need final results."""
     for node in upstream.ancestry():
-        if node.stateful:
+        if gives_final_rows_alone(node):
             raise PipelineError(
                 f"an aggregate without a window cannot follow {node.name}",
-                why="its results are never final, and Spark allows that only where no other step keeps state",
+                why=f"its results are never final, and Spark runs {_called(node)} only where all results are",
                 instead='a window, .window(tumbling("1 minute")), or a topic between the two: .through("some-topic")',
             )
+
+
+def gives_final_rows_alone(node: Node) -> bool:
+    """True of steps that Spark runs in append mode only: aggregates that others follow, outer joins of streams."""
+    return isinstance(node, Aggregate) or (isinstance(node, StreamJoin) and node.how != "inner")
 
 
 def check_window(upstream: Node, window: Window, keys: tuple[str, ...]) -> None:
@@ -108,6 +113,12 @@ def _check_unwindowed(trunk: Node, emit: Emit | None) -> Emit | None:
 def _why_only_final(trunk: Aggregate) -> str:
     if trunk.window is not None and trunk.window.kind == "session":
         return "sessions grow together as rows come; Spark gives them when they are over"
-    if any(node.stateful for upstream in trunk.inputs for node in upstream.ancestry()):
-        return "another step with state comes before it, and Spark chains those only with final results"
+    for upstream in trunk.inputs:
+        for node in upstream.ancestry():
+            if gives_final_rows_alone(node):
+                return f"{node.name} comes before it, and Spark runs {_called(node)} only where all results are final"
     return ""
+
+
+def _called(node: Node) -> str:
+    return "an outer join of streams" if isinstance(node, StreamJoin) else "an aggregate that other state follows"

@@ -43,7 +43,7 @@ def duration(value: Duration) -> timedelta:
         position = part.end()
     if not text or position != len(text):
         raise ValueError(
-            f"{value!r} is not a length of time: write for example '500 ms', '5 seconds', '3 minutes', '1 hour', '7 days'"
+            f"{value!r} is not a length of time: write '500 ms', '5 seconds', '3 minutes', '1 hour', '7 days'"
         )
     return total
 

@@ -151,7 +151,8 @@ class Functions:
             return functools.partial(_user_function, name)
         if not callable(getattr(functions, name, None)):
             close = difflib.get_close_matches(name, dir(functions), n=1)
-            raise AttributeError(f"Spark has no function {name!r}" + (f"; did you mean F.{close[0]}?" if close else ""))
+            hint = f"; did you mean F.{close[0]}?" if close else ""
+            raise AttributeError(f"Spark has no function {name!r}{hint}")  # noqa: TRY004 it is an attribute
         return functools.partial(_function, name)
 
     def __dir__(self) -> list[str]:

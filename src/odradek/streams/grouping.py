@@ -57,7 +57,7 @@ class Grouped:
         *,
         name: str | None = None,
     ) -> Table:
-        """Fold in Python: `function(aggregate, row) -> aggregate`, from `initial`, with rows of `schema` for results."""
+        """Fold in Python: `function(aggregate, row) -> aggregate`, from `initial`; aggregates are rows of `schema`."""
         from odradek.streams.table import Table
 
         check_appends("an aggregate in Python", self._node)

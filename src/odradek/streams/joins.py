@@ -67,9 +67,9 @@ def join_tables(app: App, left: Table, right: Table, *, on: On, how: JoinKind, s
     for side, table, columns in (("left", left, tuple(pairs)), ("right", right, tuple(pairs.values()))):
         if set(columns) != set(keys_of(table)):
             raise PipelineError(
-                f"tables are joined by their keys; the {side} one is keyed by {list(keys_of(table))}, on= says {list(columns)}",
+                f"tables are joined by their keys: the {side} one's is {list(keys_of(table))}, not {list(columns)}",
                 why="a change of one row must lead to one row on the other side",
-                instead="on= with the keys of both, or a table keyed otherwise: table.to_stream().group_by(...).agg(...)",
+                instead="on= with the keys of both, or a table with another key: .to_stream().group_by(...).agg(...)",
             )
         check_appends("a join of tables", node_of(table))
     node = app.graph.add(TableTableJoin, name, inputs=(node_of(left), node_of(right)), on=pairs, how=how, suffix=suffix)
@@ -143,7 +143,7 @@ def _pairs(left: Stream | Table, on: On) -> dict[str, str]:
     if not columns:
         raise PipelineError(
             "a join needs the columns that must be equal",
-            instead='on="driverId", on=["driverId", "truckId"], or on={"driverId": "id"} where they are called differently',
+            instead='on="driverId", on=["driverId", "truckId"], or on={"driverId": "id"} where the names differ',
         )
     return {column: column for column in columns}
 

@@ -1,7 +1,7 @@
 """From sinks to queries: one Spark query per trunk and output mode.
 
-A trunk is the deepest step with state (or several inputs) above a sink, else its source. Sinks with the same trunk share a
-query: it runs the trunk once, and each micro-batch is handed to the steps below it.
+A trunk is the deepest step with state (or several inputs) above a sink, else its source. Sinks with the same trunk
+share a query: it runs the trunk once, and each micro-batch is handed to the steps below it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Stream(Rows):
         on_error: OnError = "fail",
         name: str | None = None,
     ) -> Stream:
-        """A Python function per row: takes a Row, returns a dict, dataclass, Row or tuple of `schema`, or None to drop it.
+        """A Python function per row: takes a Row, returns a dict, dataclass, Row or tuple of `schema`, or None.
 
         A row for which it raises goes to the topic `dlq`, if given; else the application stops and names the record
         (`on_error="skip"` drops it).

@@ -1,0 +1,101 @@
+"""What happens to a micro-batch of a query: each sink takes its part, in the order in which sinks were written.
+
+A micro-batch that fails is run again from the beginning, so what is written may be written twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from odradek.streams import formats
+from odradek.streams.compiling import Compilation
+from odradek.streams.errors import PipelineError
+from odradek.streams.explanations import explaining
+from odradek.streams.failures import failed_rows
+from odradek.streams.graph import DeadLetters, ForeachBatch, ForeachRow, MapRows, Materialize, Node, Sink, TopicSink
+from odradek.streams.planning import Query
+from odradek.streams.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+INTERNAL = ("_key", "_time", "_deleted", "_record")
+
+
+class Delivery:
+    """The function that Spark calls with each micro-batch of a query."""
+
+    def __init__(self, query: Query, settings: Settings, group: str) -> None:
+        self._query = query
+        self._settings = settings
+        self._group = group
+        self.problem: Exception | None = None  # what went wrong here, as it was: Spark keeps its text alone
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        try:
+            self._deliver(batch, batch_id)
+        except Exception as problem:
+            self.problem = problem
+            raise
+
+    def _deliver(self, batch: DataFrame, batch_id: int) -> None:
+        known = {self._query.trunk: batch}
+        compilation = Compilation(batch.sparkSession, self._settings, self._group, self._query.trunk, known)
+        shared = [batch] if len(self._query.sinks) > 1 else []
+        shared += [compilation.outcome(node) for node in mapped_twice(self._query)]
+        for frame in shared:
+            frame.persist()
+        try:
+            for sink in self._query.sinks:
+                self._hand_over(sink, compilation, batch_id)
+        finally:
+            for frame in reversed(shared):
+                frame.unpersist()
+
+    def _hand_over(self, sink: Sink, compilation: Compilation, batch_id: int) -> None:
+        (upstream,) = sink.inputs
+        match sink:
+            case DeadLetters():
+                self._write(formats.dead_letters(failed_rows(compilation.outcome(upstream))), sink.topic)
+            case TopicSink() | Materialize():
+                with explaining(sink):
+                    records = encoded(sink, compilation.frame(upstream))
+                self._write(records, sink.topic)
+            case ForeachRow():
+                compilation.frame(upstream).drop("_record", "_deleted").foreach(sink.function)
+            case ForeachBatch():
+                sink.function(compilation.frame(upstream).drop("_record"), batch_id)
+
+    def _write(self, records: DataFrame, topic: str) -> None:
+        writer = records.write.format("odradek").option("kafka.bootstrap.servers", self._settings.bootstrap)
+        for name, value in self._settings.config.items():
+            writer = writer.option(f"kafka.{name}", value)
+        writer.option("topic", topic).mode("append").save()
+
+
+def mapped_twice(query: Query) -> list[Node]:
+    """Python functions below the trunk whose outcome several steps or sinks take: better run once."""
+    takers: dict[Node, set[Node]] = {}
+    for sink in query.sinks:
+        for node in sink.ancestry():
+            for upstream in node.inputs:
+                takers.setdefault(upstream, set()).add(node)
+    above = set(query.trunk.ancestry())
+    return [node for node, by in takers.items() if isinstance(node, MapRows) and node not in above and len(by) > 1]
+
+
+def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
+    values = [name for name in rows.columns if name not in INTERNAL]
+    if missing := [name for name in sink.key if name not in values]:
+        raise PipelineError(
+            f"the key column {missing[0]} is not there",
+            why=f"the columns are {', '.join(values)}",
+            instead='key="one of these"',
+            origin=sink.origin,
+        )
+    format_ = sink.format if isinstance(sink, TopicSink) else "json"
+    if isinstance(sink, Materialize) and "_deleted" not in rows.columns:
+        rows = rows.withColumn("_deleted", F.lit(False))
+    return formats.encoding(format_, sink.key, values)(rows)

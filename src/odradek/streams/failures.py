@@ -1,0 +1,39 @@
+"""What becomes of rows that failed: dead letters, nothing, or the end of the query with the record named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from odradek.streams.graph import MapRows, Process, Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# explanations.py finds the error by it in what Spark wraps around
+FAILED_RECORD = "ODRADEK_FAILED_RECORD"
+
+
+def good_rows(node: Topic | MapRows | Process, outcome: DataFrame) -> DataFrame:
+    """The outcome without its failures. Where nobody takes those, the first one ends the query."""
+    if "_error" not in outcome.columns:
+        return outcome
+    good = F.col("_error").isNull()
+    if node.dlq is None and node.on_error == "fail":
+        good = F.when(good, F.lit(True)).otherwise(F.raise_error(_message(node.name)).cast("boolean"))
+    return outcome.where(good).drop("_error")
+
+
+def failed_rows(outcome: DataFrame) -> DataFrame:
+    return outcome.where(F.col("_error").isNotNull())
+
+
+def _message(step: str) -> Column:
+    record, error = F.col("_record"), F.col("_error")
+    where = F.coalesce(
+        F.concat(record["topic"], F.lit("-"), record["partition"], F.lit(" at offset "), record["offset"]),
+        F.concat(F.lit("row "), F.coalesce(record["value"].cast("string"), F.lit("without a value"))),
+    )
+    parts = (F.lit(f"{FAILED_RECORD} {step}: "), where, F.lit(": "), error["exception"], F.lit(": "), error["message"])
+    return F.concat(*(F.coalesce(part.cast("string"), F.lit("?")) for part in parts))

@@ -1,0 +1,175 @@
+"""Python functions over rows, inside Spark's workers: what one row fails at is that row's failure."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from odradek.streams.formats.schemas import struct_of
+from odradek.streams.graph import MapPandas, MapRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+ERROR = StructType([StructField(name, StringType()) for name in ("exception", "message", "stacktrace")])
+HIDDEN = ("_deleted", "_record")  # from the function
+STACKTRACE_CHARACTERS_MAX = 4000
+
+
+def map_rows(node: MapRows, rows: DataFrame) -> DataFrame:
+    """An outcome: the columns of the schema, what goes along, and `_error` where the function raised."""
+    rows = _with_record(rows)
+    columns = struct_of(node.schema)
+    carried = [rows.schema[name] for name in ("_key", "_time", "_record")]
+    schema = StructType([StructField(f.name, f.dataType) for f in (*columns, *carried, StructField("_error", ERROR))])
+    return rows.mapInArrow(_RowByRow(node.function, columns, schema, flat=node.flat), schema)
+
+
+def map_pandas(node: MapPandas, rows: DataFrame) -> DataFrame:
+    columns = struct_of(node.schema)
+    kept = [rows.schema["_key"], rows.schema["_time"]]
+    schema = StructType([StructField(f.name, f.dataType) for f in (*columns, *kept)])
+    return rows.drop(*HIDDEN).mapInPandas(_PieceByPiece(node.function, schema.names), schema)
+
+
+def _with_record(rows: DataFrame) -> DataFrame:
+    """Rows that no single record stands behind, as those of an aggregate, are their own record."""
+    if "_record" in rows.columns:
+        return rows
+    columns = [F.col(f"`{name}`") for name in rows.columns if name not in ("_key", "_time", *HIDDEN)]
+    return rows.withColumn(
+        "_record",
+        F.struct(
+            F.col("_key").alias("key"),
+            F.to_json(F.struct(*columns)).cast("binary").alias("value"),
+            F.lit(None).cast("string").alias("topic"),
+            F.lit(None).cast("int").alias("partition"),
+            F.lit(None).cast("bigint").alias("offset"),
+            F.col("_time").alias("timestamp"),
+            F.lit(None).cast("int").alias("timestampType"),
+            F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
+        ),
+    )
+
+
+class _RowByRow:
+    """Called in the workers with Arrow batches."""
+
+    def __init__(self, function: Callable[[Any], Any], columns: StructType, schema: StructType, *, flat: bool) -> None:
+        self._function = function
+        self._columns = columns
+        self._schema = schema
+        self._flat = flat
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        types = to_arrow_schema(self._schema, timezone="UTC")
+        for batch in batches:
+            made: list[dict[str, Any]] = []
+            sources: list[int] = []
+            for index, row in enumerate(_rows_of(batch)):
+                for one in self._outcomes(row, types):
+                    made.append(one)
+                    sources.append(index)
+            arrays = [
+                batch.column(field.name).take(pa.array(sources, pa.int32())).cast(field.type)
+                if field.name in ("_key", "_time", "_record")
+                else pa.array([one.get(field.name) for one in made], field.type)
+                for field in types
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=types)
+
+    def _outcomes(self, row: Row, types: pa.Schema) -> list[dict[str, Any]]:
+        try:
+            result = self._function(row)
+            several = (result or ()) if self._flat else (result,)
+            values = [as_columns(one, self._columns.names) for one in several if one is not None]
+            for one in values:
+                _check_types(one, types)
+        except Exception as problem:  # noqa: BLE001 whatever the user's function does wrong is this row's failure
+            return [{"_error": error_of(problem)}]
+        return values
+
+
+class _PieceByPiece:
+    def __init__(self, function: Callable[[Any], Any], names: list[str]) -> None:
+        self._function = function
+        self._names = names
+
+    def __call__(self, frames: Iterator[Any]) -> Iterator[Any]:
+        for frame in frames:
+            made = self._function(frame)
+            for name in self._names:
+                if name not in made.columns and name in ("_key", "_time"):
+                    made[name] = None
+            yield made[self._names]
+
+
+def as_columns(result: Any, names: list[str]) -> dict[str, Any]:  # noqa: ANN401 whatever a user's function returns
+    """A dict, dataclass, pydantic model, Row or tuple as the columns it stands for."""
+    if isinstance(result, Mapping):
+        found: Mapping[str, Any] = result
+    elif isinstance(result, Row) and hasattr(result, "__fields__"):
+        found = result.asDict(recursive=True)
+    elif dataclasses.is_dataclass(result) and not isinstance(result, type):
+        found = dataclasses.asdict(result)
+    elif hasattr(result, "model_dump"):
+        found = result.model_dump()
+    elif isinstance(result, tuple | list) and len(result) == len(names):
+        found = dict(zip(names, result, strict=True))
+    else:
+        raise TypeError(f"the function returned {result!r}; a row has {len(names)} columns: {', '.join(names)}")
+    if unknown := sorted(set(found) - set(names) - {"_key", "_time"}):
+        raise TypeError(f"the function returned a column {unknown[0]!r} that is not in its schema: {', '.join(names)}")
+    return {name: found.get(name) for name in names}
+
+
+def error_of(problem: BaseException) -> dict[str, str]:
+    return {
+        "exception": f"{type(problem).__module__}.{type(problem).__qualname__}".removeprefix("builtins."),
+        "message": str(problem),
+        "stacktrace": "".join(traceback.format_exception(problem))[-STACKTRACE_CHARACTERS_MAX:],
+    }
+
+
+def _check_types(row: dict[str, Any], types: pa.Schema) -> None:
+    """One wrong value would fail the whole Arrow batch, and nobody could tell which row it was."""
+    import pyarrow as pa
+
+    for name, value in row.items():
+        try:
+            pa.scalar(value, types.field(name).type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as problem:
+            raise TypeError(f"column {name}: {value!r} is no {types.field(name).type}") from problem
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
+    fields = [field for field in batch.schema if field.name not in HIDDEN]
+    columns = [map(_reader(field.type), batch.column(field.name).to_pylist()) for field in fields]
+    make = Row(*(field.name for field in fields))
+    return (make(*values) for values in zip(*columns, strict=True))
+
+
+def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
+    """Arrow's Python value as Spark would give it: structs are Rows, maps are dicts."""
+    import pyarrow.types as is_
+
+    if is_.is_struct(kind):
+        inner = {field.name: _reader(field.type) for field in kind}
+        return lambda value: value and Row(**{name: read(value[name]) for name, read in inner.items()})
+    if is_.is_list(kind):
+        element = _reader(kind.value_type)
+        return lambda value: value and [element(one) for one in value]
+    if is_.is_map(kind):
+        key, item = _reader(kind.key_type), _reader(kind.item_type)
+        return lambda value: None if value is None else {key(k): item(v) for k, v in value}
+    return lambda value: value

@@ -1,0 +1,231 @@
+"""An application at work: its session, its topics, its queries, and how all of it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Self
+
+from odradek.client.admin import Cluster
+from odradek.client.java_names import librdkafka_config
+from odradek.spark.session import local_session
+from odradek.streams.compiling import Compilation
+from odradek.streams.delivering import Delivery
+from odradek.streams.errors import PipelineError, StreamsError
+from odradek.streams.explanations import explained_failure, explaining
+from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
+from odradek.streams.planning import Query
+from odradek.streams.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from odradek.streams.app import App
+
+POLL_S = 0.5
+REPORT_EVERY_S = 10.0
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningQuery:
+    plan: Query
+    spark: StreamingQuery
+    delivery: Delivery
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    def problem(self) -> StreamsError | None:
+        failure = self.spark.exception()
+        if failure is None:
+            return None
+        if isinstance(self.delivery.problem, StreamsError):
+            return self.delivery.problem
+        steps = {node.name: node for sink in self.plan.sinks for node in sink.ancestry()}
+        return explained_failure(str(self.delivery.problem or failure), self.plan.trunk, steps)
+
+
+class RunningApp:
+    """The queries of an application. A query that failed makes `check`, `await_*` and `stop` raise why."""
+
+    def __init__(self, app: App, settings: Settings, session: SparkSession, *, owns_session: bool) -> None:
+        self.app = app
+        self.settings = settings
+        self.session = session
+        self.queries: list[RunningQuery] = []
+        self._owns_session = owns_session
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def active(self) -> bool:
+        return any(query.spark.isActive for query in self.queries)
+
+    def check(self) -> None:
+        """Raises what stopped the first query that failed."""
+        for query in self.queries:
+            if (problem := query.problem()) is not None:
+                raise problem
+
+    def await_all_processed(self, timeout_s: float = 60.0) -> None:
+        """Until everything that was in the topics when this was called has gone through all queries."""
+        deadline = time.monotonic() + timeout_s
+        for query in self.queries:  # in the order in which topics flow: what one writes the next one finds
+            self._await_processed(query, deadline)
+
+    def await_termination(self) -> None:
+        """Until all queries have ended by themselves or one has failed."""
+        while self.active:
+            self.check()
+            for query in self.queries:
+                if query.spark.isActive:
+                    _ended(query, POLL_S)
+                    break
+        self.check()
+
+    def stop(self) -> None:
+        """Ends the queries after what they are doing now; they go on there when the application is started again."""
+        for query in self.queries:
+            with contextlib.suppress(Exception):  # a query that failed says why in check
+                query.spark.stop()
+        if self._owns_session:
+            self.session.stop()
+
+    def _await_processed(self, query: RunningQuery, deadline: float) -> None:
+        done = threading.Event()
+
+        def wait() -> None:
+            with contextlib.suppress(Exception):  # the query failed, and says why in check
+                query.spark.processAllAvailable()
+            done.set()
+
+        threading.Thread(target=wait, name=f"await-{query.name}", daemon=True).start()
+        finished = done.wait(max(0.0, deadline - time.monotonic()))
+        self.check()
+        if not finished:
+            raise TimeoutError(f"{query.name} did not catch up in time: {query.spark.status}")
+
+
+def start(app: App, settings: Settings, session: SparkSession | None, *, available_now: bool) -> RunningApp:
+    queries = app.queries()
+    if not queries:
+        raise PipelineError(
+            f"the application {app.name} has no sink, so there is nothing to run",
+            instead='.to("topic"), .materialize("view"), .foreach(function) on a stream or table',
+        )
+    create_topics(queries, settings)
+    running = RunningApp(app, settings, session_for(app, settings, session), owns_session=session is None)
+    try:
+        for query in queries:
+            running.queries.append(_started(app, settings, running.session, query, available_now=available_now))
+            if available_now:  # what it writes must be there before those that read it look for what there is
+                running.queries[-1].spark.awaitTermination()
+                running.check()
+    except Exception:
+        running.stop()
+        raise
+    return running
+
+
+def run(app: App, settings: Settings, session: SparkSession | None) -> None:
+    from odradek.streams.progress import Progress
+
+    progress = Progress(app)
+    progress.starting(settings)
+    with start(app, settings, session, available_now=False) as running, _stopped_by_signals() as stopping:
+        progress.started(running)
+        while running.active and not stopping.wait(POLL_S):
+            running.check()
+            progress.now_and_then(running)
+        running.check()
+        progress.stopping(running)
+
+
+def session_for(app: App, settings: Settings, session: SparkSession | None) -> SparkSession:
+    from pyspark.logger import PySparkLogger
+
+    for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        # they print what Spark throws, JVM stack and all, before anybody can explain it
+        PySparkLogger.getLogger(logger).setLevel("CRITICAL")
+    return session or local_session(app.name, master=settings.master, conf=settings.conf)
+
+
+def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
+    """Those that sinks write and nobody has made yet. What is read must be there, unless this application writes it."""
+    cluster = Cluster(settings.bootstrap, librdkafka_config(settings.config))
+    for query in queries:
+        for sink in query.sinks:
+            match sink:
+                case TopicSink(create=True):
+                    cluster.create_topic(sink.topic, sink.partitions or -1, sink.config)
+                case Materialize():
+                    cluster.create_topic(sink.topic, sink.partitions or -1, COMPACTED)
+                case DeadLetters():
+                    cluster.create_topic(sink.topic)
+    known = set(cluster.topics())
+    for query in queries:
+        for node in query.trunk.ancestry():
+            if isinstance(node, Topic) and node.topic not in known:
+                raise PipelineError(
+                    f"there is no topic {node.topic!r} on {settings.bootstrap}",
+                    instead=f"odradek topic create {node.topic}, or whoever writes it first",
+                    origin=node.origin,
+                )
+
+
+def checkpoint_of(settings: Settings, app: str, query: str) -> str:
+    return f"{settings.state_dir.rstrip('/')}/{app}/{query}"
+
+
+def group_of(app: str, query: str) -> str:
+    return f"{app}.{query}"
+
+
+def _started(app: App, settings: Settings, session: SparkSession, query: Query, *, available_now: bool) -> RunningQuery:
+    group = group_of(app.name, query.name)
+    compilation = Compilation(session, settings, group, query.trunk)
+    dead = any(isinstance(sink, DeadLetters) and sink.inputs == (query.trunk,) for sink in query.sinks)
+    frame = compilation.outcome(query.trunk) if dead else compilation.frame(query.trunk)
+    delivery = Delivery(query, settings, group)
+    writer = (
+        frame.writeStream.queryName(group)
+        .outputMode("update" if query.emit == "updates" else "append")
+        .option("checkpointLocation", checkpoint_of(settings, app.name, query.name))
+        .foreachBatch(delivery)
+    )
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    with explaining(query.trunk):
+        return RunningQuery(plan=query, spark=writer.start(), delivery=delivery)
+
+
+def _ended(query: RunningQuery, timeout_s: float) -> None:
+    with contextlib.suppress(Exception):  # a query that failed says why in check
+        query.spark.awaitTermination(timeout_s)  # type: ignore[arg-type]  # Spark takes fractions of a second too
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,87 @@
+"""What each kind of node does to DataFrames: the table `STEPS`, and the steps that are a line or two."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from odradek.streams import graph, state
+from odradek.streams.aggregating import aggregated
+from odradek.streams.expressions import column_of
+from odradek.streams.formats.schemas import struct_of
+from odradek.streams.joining import join_static, join_streams, join_tables, look_up
+from odradek.streams.python_rows import map_pandas, map_rows
+from odradek.streams.sources import from_outside, queried, read_topic, static
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from odradek.streams.compiling import Compilation
+
+CARRIED = ("_key", "_time", "_deleted", "_record")  # where they are, they go along with whatever is selected
+
+
+def step(node: graph.Node, inputs: list[DataFrame], compilation: Compilation) -> DataFrame:
+    return STEPS[type(node)](node, inputs, compilation)
+
+
+def filtered(node: graph.Filter, rows: DataFrame) -> DataFrame:
+    condition = column_of(node.condition)
+    if "_deleted" not in rows.columns:
+        return rows.where(condition)
+    # in a changelog a row that is no longer accepted must take back what was said about its key before
+    return rows.withColumn("_deleted", F.col("_deleted") | ~F.coalesce(condition, F.lit(False)))
+
+
+def selected(node: graph.Select, rows: DataFrame) -> DataFrame:
+    columns = [column_of(column) for column in node.columns]
+    chosen = rows.select(*columns).columns
+    return rows.select(*columns, *(name for name in CARRIED if name in rows.columns and name not in chosen))
+
+
+def with_columns(node: graph.WithColumns, rows: DataFrame) -> DataFrame:
+    return rows.withColumns({name: column_of(value) for name, value in node.columns.items()})
+
+
+def merged(inputs: list[DataFrame]) -> DataFrame:
+    return functools.reduce(lambda one, other: one.unionByName(other), inputs)
+
+
+def changes(rows: DataFrame) -> DataFrame:
+    return rows.where(~F.col("_deleted")).drop("_deleted") if "_deleted" in rows.columns else rows
+
+
+def folded(node: graph.Fold, rows: DataFrame) -> DataFrame:
+    return state.fold(rows, node.keys, node.initial, node.function, struct_of(node.schema))
+
+
+def processed(node: graph.Process, rows: DataFrame) -> DataFrame:
+    return state.process(rows, node.keys, node.function, struct_of(node.out), **node.options)
+
+
+STEPS: Mapping[type[graph.Node], Callable[[Any, list[DataFrame], Compilation], DataFrame]] = {
+    graph.Topic: lambda node, _, made: read_topic(node, made),
+    graph.Frame: lambda node, _, made: from_outside(node, made),
+    graph.StaticFrame: lambda node, _, made: static(node, made),
+    graph.Sql: queried,
+    graph.Filter: lambda node, inputs, _: filtered(node, *inputs),
+    graph.Select: lambda node, inputs, _: selected(node, *inputs),
+    graph.WithColumns: lambda node, inputs, _: with_columns(node, *inputs),
+    graph.Drop: lambda node, inputs, _: inputs[0].drop(*node.columns),
+    graph.Rekey: lambda _, inputs, __: inputs[0],
+    graph.ToStream: lambda _, inputs, __: changes(*inputs),
+    graph.Merge: lambda _, inputs, __: merged(inputs),
+    graph.MapRows: lambda node, inputs, _: map_rows(node, *inputs),
+    graph.MapPandas: lambda node, inputs, _: map_pandas(node, *inputs),
+    graph.Deduplicate: lambda node, inputs, _: inputs[0].dropDuplicatesWithinWatermark(list(node.on)),
+    graph.Aggregate: lambda node, inputs, made: aggregated(node, inputs[0], made.grace),
+    graph.Fold: lambda node, inputs, _: folded(node, *inputs),
+    graph.Process: lambda node, inputs, _: processed(node, *inputs),
+    graph.StaticJoin: lambda node, inputs, _: join_static(node, *inputs),
+    graph.StreamJoin: lambda node, inputs, _: join_streams(node, *inputs),
+    graph.StreamTableJoin: lambda node, inputs, _: look_up(node, *inputs),
+    graph.TableTableJoin: lambda node, inputs, _: join_tables(node, *inputs),
+}
