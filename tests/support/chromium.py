@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -48,9 +49,10 @@ class Chromium:
         self._in, from_browser = os.pipe()
         command = [
             sys.executable, "-c", ON_DESCRIPTORS_3_AND_4, str(to_browser), str(from_browser), program, *QUIET,
-            "--remote-debugging-pipe", f"--user-data-dir={self._profile}", f"--window-size={width},{height}", "about:blank",
+            "--remote-debugging-pipe", f"--user-data-dir={self._profile}", f"--window-size={width},{height}",
+            "about:blank",
         ]  # fmt: skip
-        self._process = subprocess.Popen(  # noqa: S603 (the browser of this machine)
+        self._process = subprocess.Popen(
             command,
             pass_fds=(to_browser, from_browser),
             stdout=subprocess.DEVNULL,
@@ -67,7 +69,11 @@ class Chromium:
         for domain in ("Page", "Runtime", "Log"):
             self._call(f"{domain}.enable")
         self._call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=width < 640
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=scale,
+            mobile=width < 640,
         )
         theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self._call("Emulation.setEmulatedMedia", features=theme)
@@ -75,17 +81,19 @@ class Chromium:
     def open(self, url: str) -> None:
         self._call("Page.navigate", url=url)
 
-    def evaluate(self, expression: str) -> Any:  # noqa: ANN401 (whatever the page answers)
+    def evaluate(self, expression: str) -> Any:
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails'].get('exception', {}).get('description')}")
         return answer["result"].get("value")
 
-    def wait_for(self, expression: str, timeout_s: float = 20.0) -> Any:  # noqa: ANN401
+    def wait_for(self, expression: str, timeout_s: float = 20.0) -> Any:
         deadline = time.monotonic() + timeout_s
         while not (value := self.evaluate(expression)):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{expression} is still {value!r} after {timeout_s:.0f} s; problems: {self.problems}")
+                raise TimeoutError(
+                    f"{expression} is still {value!r} after {timeout_s:.0f} s; problems: {self.problems}"
+                )
             time.sleep(0.05)
         return value
 
@@ -132,9 +140,7 @@ class Chromium:
     ) -> None:
         os.close(self._out)
         os.close(self._in)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
         shutil.rmtree(self._profile, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""`odradek demo traffic`: a broker process, live traffic through a topic, two consumer groups, and a screen that tells of it."""
+"""`odradek demo traffic`: a broker process, live traffic through a topic, two consumer groups, and a screen for it."""
 
 from __future__ import annotations
 

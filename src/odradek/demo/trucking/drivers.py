@@ -6,11 +6,13 @@ import random
 from dataclasses import asdict, dataclass, replace
 
 NAMES = (
-    "Ada Brandt", "Bo Castellan", "Cleo Varga", "Dario Finch", "Edda Molnar", "Felix Oyelaran", "Greta Sandoz", "Hugo Whitlock",
-    "Ines Calloway", "Jonas Petrak", "Kira Lindqvist", "Leon Abara", "Mona Thackeray", "Nils Verhoeven", "Opal Reyes",
-    "Pavel Duro", "Quinn Ashby", "Rosa Elmore", "Soren Bell", "Talia Moreau", "Umar Keller", "Vera Nakano", "Walt Jimenez",
-    "Xenia Holt", "Yara Osei", "Zeno Fairley", "Anton Rourke", "Bridget Sato", "Cyrus Moen", "Delia Quist", "Emil Tarrant",
-    "Fay Kowal", "Gus Adeyemi", "Hana Pruitt", "Ivo Marsh", "June Okafor", "Karl Benning", "Lila Strand", "Milo Vance", "Nora Zeller",
+    "Ada Brandt", "Bo Castellan", "Cleo Varga", "Dario Finch", "Edda Molnar", "Felix Oyelaran",
+    "Greta Sandoz", "Hugo Whitlock", "Ines Calloway", "Jonas Petrak", "Kira Lindqvist", "Leon Abara",
+    "Mona Thackeray", "Nils Verhoeven", "Opal Reyes", "Pavel Duro", "Quinn Ashby", "Rosa Elmore",
+    "Soren Bell", "Talia Moreau", "Umar Keller", "Vera Nakano", "Walt Jimenez", "Xenia Holt",
+    "Yara Osei", "Zeno Fairley", "Anton Rourke", "Bridget Sato", "Cyrus Moen", "Delia Quist",
+    "Emil Tarrant", "Fay Kowal", "Gus Adeyemi", "Hana Pruitt", "Ivo Marsh", "June Okafor",
+    "Karl Benning", "Lila Strand", "Milo Vance", "Nora Zeller",
 )  # fmt: skip
 FIRST_ID = 10
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -13,6 +14,8 @@ from starlette.routing import Mount, Route
 from odradek.demo.trucking import geography
 from odradek.demo.trucking.page_state import PageState
 from odradek.web import Broadcast, Event, HttpError, HttpServer, PackageFiles, application
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,10 @@ class Page:
         with self._lock:
             news(self._state)
 
+    def read(self, what: Callable[[PageState], Answer]) -> Answer:
+        with self._lock:
+            return what(self._state)
+
     def publish(self) -> None:
         with self._lock:
             changes = self._state.changes()
@@ -73,7 +80,7 @@ class Page:
         try:
             self._buttons.change_driver(request.path_params["driver"])
         except KeyError:
-            raise HttpError(404, f"no driver {request.path_params['driver']}", "the page lists those there are") from None
+            raise HttpError(404, "no such driver", "the page lists those there are") from None
         return Response(status_code=204)
 
 

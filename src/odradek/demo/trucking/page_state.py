@@ -1,7 +1,7 @@
 """What the page shows, from records and the state of the parts: no I/O, no clock.
 
-`everything()` is for a page that opens; `changes()` is what happened since it was last called, for the pages that are open.
-Both have the same shape, and a page may see a thing twice.
+`everything()` is for a page that opens; `changes()` is what happened since it was last called, for the pages that are
+open. Both have the same shape, and a page may see a thing twice.
 """
 
 from __future__ import annotations
@@ -122,6 +122,17 @@ class PageState:
             samples=changed.samples,
         )
 
+    def summary(self) -> dict[str, int]:
+        """A line's worth, for a terminal."""
+        totals = self._totals
+        return {
+            "positions": totals[topics.POSITIONS],
+            "violations": totals[topics.ENRICHED],
+            "alerts": totals[topics.ALERTS],
+            "dead letters": totals[topics.DEAD_LETTERS],
+            "lag": sum(self._lag.values()),
+        }
+
     def _frame(self, **news: list[dict[str, object]] | list[dict[str, float]]) -> dict[str, object]:
         names = topics.INPUTS + topics.OUTPUTS
         return news | {
@@ -148,7 +159,7 @@ class PageState:
             self._trucks[driver]["speed"] = event["speed"]
 
     def _see_letter(self, value: bytes, headers: Mapping[str, bytes]) -> None:
-        letter = {
+        letter: dict[str, object] = {
             "value": value.decode(errors="replace"),
             "why": headers.get("__streams.errors.message", b"").decode(errors="replace"),
         }

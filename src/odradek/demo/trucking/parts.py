@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from odradek.demo.trucking.page_state import PartState
 
 STOP_TIMEOUT_S = 20.0
-WATCH_S = 0.2
 RESTART_AFTER_S = 0.5
 # A process that ends this often before it was alive once will not get better.
 HOPELESS_STARTS = 3
@@ -34,16 +34,19 @@ class Part:
         is_ready: Callable[[], bool],
         detail: Callable[[], str],
         usual_start_s: float,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.log = log
         self._command = list(command)
+        self._environment = os.environ | (environment or {})
         self._is_ready = is_ready
         self._detail = detail
         self._usual_start_s = usual_start_s
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._started_at = 0.0
+        self.started_at = 0.0
+        self._ended_at: float | None = None
         self._alive = False
         self._was_alive = False
         self._failed_starts = 0
@@ -57,18 +60,19 @@ class Part:
     def _start(self) -> None:
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(  # noqa: S603 (our own command line)
-                self._command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
-        self._started_at = time.monotonic()
-        self._alive = False
+        self.started_at = time.monotonic()
+        self._alive, self._ended_at = False, None
 
     @property
     def alive(self) -> bool:
         return self._alive
-
-    @property
-    def seconds_since_start(self) -> float:
-        return time.monotonic() - self._started_at
 
     def watch(self) -> None:
         """Notice that it became ready, or ended; an ended one is started again."""
@@ -80,14 +84,18 @@ class Part:
                     self._alive = self._was_alive = True
                     self._failed_starts = 0
                 return
-            if not self._alive:
-                self._failed_starts += 1
-                if self._failed_starts >= HOPELESS_STARTS or not self._was_alive:
-                    raise PartFailed(f"{self.name} ended with {self._process.returncode}:\n{self.last_words()}")
-            self._sweep()
-            time.sleep(RESTART_AFTER_S)
-            self.restarts += 1
-            self._start()
+            if self._ended_at is None:
+                self._note_end(self._process.returncode)
+            elif time.monotonic() - self._ended_at >= RESTART_AFTER_S:
+                self.restarts += 1
+                self._start()
+
+    def _note_end(self, returncode: int) -> None:
+        self._failed_starts += not self._alive
+        if not self._was_alive or self._failed_starts >= HOPELESS_STARTS:
+            raise PartFailed(f"{self.name} ended with {returncode}:\n{self.last_words()}")
+        self._sweep()
+        self._alive, self._ended_at = False, time.monotonic()
 
     def kill(self) -> None:
         """As a machine that loses power: no goodbye. The watch starts it again."""
@@ -113,10 +121,8 @@ class Part:
     def _sweep(self) -> None:
         """Nothing of its session is left behind, also when the first process ended alone."""
         if self._process is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self._process.wait()
 
     def state(self) -> PartState:
@@ -129,8 +135,11 @@ class Part:
             state="restarting" if self._was_alive else "starting",
             detail=self._detail(),
             restarts=self.restarts,
-            progress=min(0.95, self.seconds_since_start / self._usual_start_s),
+            progress=min(0.95, (time.monotonic() - self.started_at) / self._usual_start_s),
         )
 
     def last_words(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
+
+    def last_line(self) -> str:
+        return next(iter(self.last_words().splitlines()[-1:]), "")[:80]

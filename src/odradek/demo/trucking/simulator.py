@@ -1,7 +1,7 @@
 """The fleet's radio: writes what the fleet says to its topics, and keeps a broker's absence from tearing time apart.
 
-The fleet's clock never runs more than `AHEAD_MS` past the oldest record that is not acknowledged yet. While the broker is away
-the trucks wait; afterwards nothing is lost, and no partition is ever further ahead of another than that: the
+The fleet's clock never runs more than `AHEAD_MS` past the oldest record that is not acknowledged yet. While the broker
+is away the trucks wait; afterwards nothing is lost, and no partition is ever further ahead of another than that: the
 application's grace can be short and still never drop a record as late.
 """
 
@@ -85,7 +85,5 @@ class Simulator:
             if error is not None:
                 self.failures.append(str(error))
 
-        self._producer.produce(
-            record.topic, record.value, record.key, timestamp=record.time_ms, on_delivery=delivered
-        )
+        self._producer.produce(record.topic, record.value, record.key, timestamp=record.time_ms, on_delivery=delivered)
         self._sent(record)

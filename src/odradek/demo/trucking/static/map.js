@@ -38,7 +38,7 @@ export async function drawMap() {
   project = ([latitude, longitude]) => [(longitude - west) * narrowing * SCALE, (north - latitude) * SCALE];
   const [width, height] = project([south, east]);
   map.setAttribute("viewBox", `0 0 ${width.toFixed(0)} ${height.toFixed(0)}`);
-  map.setAttribute("preserveAspectRatio", "xMidYMid slice");
+  map.setAttribute("preserveAspectRatio", "xMidYMid meet");
   draw(map, "path", { class: "water", d: line(world.lake, true) + "Z" });
   for (const border of world.borders) draw(map, "path", { class: "border", d: line(border) });
   for (const river of world.rivers) draw(map, "path", { class: "river", d: line(river, true) });
@@ -52,7 +52,7 @@ export async function drawMap() {
   marks = draw(map, "g", {});
   for (const [name, at] of Object.entries(world.cities)) {
     const [x, y] = project(at);
-    const left = x > width - 110;
+    const left = x > width - 60;
     const city = draw(map, "g", { class: "city" });
     draw(city, "circle", { cx: x, cy: y, r: 4 });
     draw(city, "text", { x: left ? x - 9 : x + 9, y: y - 6, "text-anchor": left ? "end" : "start" }, name.replace(/ (IL|MO)$/, ""));

@@ -24,10 +24,17 @@ export function showParts(parts) {
 
 const boxes = new Map();
 
+// A long name may go on in the next line, after a dot or an underscore.
+function breakable(name) {
+  const node = element("b");
+  for (const piece of name.split(/(?<=[._])/)) node.append(piece, element("wbr"));
+  return node;
+}
+
 export function buildPipeline() {
   const topic = (name) => {
     const rate = element("em", { text: "0" }), lag = element("span", { text: "" });
-    const box = element("div", { class: "topic", title: name }, element("b", { text: name }), element("span", {}, rate, "/s"), lag);
+    const box = element("div", { class: "topic", title: name }, breakable(name), element("span", {}, rate, "/s"), lag);
     boxes.set(name, { rate, lag });
     return box;
   };
@@ -93,7 +100,7 @@ export function showAlerts(alerts, fresh) {
     const id = `${alert.driverId} ${alert.windowStart}`;
     if (seenAlerts.has(id)) continue;
     seenAlerts.add(id);
-    const speed = alert.averageSpeed ? `, ${Math.round(alert.averageSpeed)} mph on average` : "";
+    const speed = alert.averageSpeed ? `, Ø ${Math.round(alert.averageSpeed)} mph` : "";
     list.querySelector(".empty")?.remove();
     list.prepend(element("li", { class: fresh ? "" : "new" },
       element("time", { text: new Date(alert.windowEnd).toLocaleTimeString() }),
@@ -113,7 +120,7 @@ export function showAlerts(alerts, fresh) {
 }
 
 export function showBars(statistics, nameOf) {
-  const worst = [...statistics.values()].filter((row) => row.violations).sort((a, b) => b.violations - a.violations || a.driverId - b.driverId).slice(0, 11);
+  const worst = [...statistics.values()].filter((row) => row.violations).sort((a, b) => b.violations - a.violations || a.driverId - b.driverId).slice(0, 10);
   if (!worst.length) {
     byId("bars").replaceChildren(element("div", { class: "empty", text: "waiting for the first results" }));
     return;
@@ -136,7 +143,7 @@ export function showDrivers(trucks, drivers, statistics, alerted) {
     if (driver?.flash > performance.now()) row.classList.add("changed");
     row.append(
       element("td", {}, element("i", { class: "swatch", style: `--type:${typeOf(truck.eventType).color}` }), driver?.name ?? truck.driverId),
-      element("td", { text: truck.route }), element("td", { class: "n", text: truck.truckId }), element("td", { class: "n", text: truck.speed ?? "" }),
+      element("td", { class: "route", text: truck.route }), element("td", { class: "n", text: truck.speed ?? "" }),
       element("td", { text: truck.last ? typeOf(truck.last).label : "" }), element("td", { text: driver?.wage_plan ?? "" }), element("td", { text: driver?.certified ? "yes" : "no" }),
       element("td", { class: "n", text: counted ? number.format(counted.events) : "" }), element("td", { class: "n", text: counted ? number.format(counted.violations) : "" }));
     return row;

@@ -1,0 +1,235 @@
+"""`odradek demo trucking`: a broker, trucks, an application on Spark, a page; and in the end, was everything right?"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Message
+
+from odradek.client.admin import Cluster
+from odradek.demo.trucking import topics
+from odradek.demo.trucking.checking import Results, problems
+from odradek.demo.trucking.fleet import Fleet, Record
+from odradek.demo.trucking.follower import Follower, LagWatch
+from odradek.demo.trucking.page import Buttons, Page
+from odradek.demo.trucking.page_state import PageState, PartState
+from odradek.demo.trucking.parts import Part, PartFailed
+from odradek.demo.trucking.progress import Progress
+from odradek.demo.trucking.simulator import Simulator
+from odradek.demo.trucking.truth import truth_of
+
+APPLICATION = "trucking"
+TICK_S = 0.5
+BROKER_START_S, SPARK_START_S = 2.0, 35.0
+BROKER_TIMEOUT_S, SPARK_TIMEOUT_S = 30.0, 240.0
+CATCH_UP_TIMEOUT_S = 90.0
+PROBLEMS_TOLD = 12
+
+
+class DemoFailed(Exception):
+    """The demo could not be shown, or what it showed was not right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    duration_s: float | None = None
+    port: int = 9092
+    page_port: int = 8080
+    trucks: int = 30
+    events_per_s: float = 1.0
+    seed: int = 1
+
+
+def show(wishes: Wishes) -> None:
+    """Until Ctrl-C, or for a while and then a check."""
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    data = Path(tempfile.mkdtemp(prefix="odradek-trucking-"))
+    scene = _Scene(wishes, data, stopping)
+    try:
+        scene.play()
+    except PartFailed as failed:
+        raise DemoFailed(str(failed)) from failed
+    finally:
+        scene.close()
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def free_port(port: int) -> int:
+    """The asked port, or any free one when something listens there already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class _Scene:
+    def __init__(self, wishes: Wishes, data: Path, stopping: threading.Event) -> None:
+        self._wishes = wishes
+        self._stopping = stopping
+        self._progress = Progress()
+        self._records: list[Record] = []
+        self._results = Results()
+        self._checked = wishes.duration_s is not None
+        port = free_port(wishes.port)
+        bootstrap = f"127.0.0.1:{port}"
+        self._bootstrap = bootstrap
+        self._broker = Part(
+            "broker",
+            [sys.executable, "-m", "odradek.cli", "up", "--data", str(data / "broker"), "--port", str(port)],
+            data / "broker.out",
+            lambda: _listens(port),
+            lambda: bootstrap,
+            BROKER_START_S,
+        )
+        self._spark = Part(
+            "spark",
+            [sys.executable, "-m", "odradek.demo.trucking.app"],
+            data / "spark.out",
+            lambda: self._follower.last_result_at > self._spark.started_at,
+            self._spark_detail,
+            SPARK_START_S,
+            environment={"ODRADEK_STREAMS_BOOTSTRAP": bootstrap, "ODRADEK_STREAMS_STATE_DIR": str(data / "streams")},
+        )
+        fleet = Fleet(
+            seed=wishes.seed, start_ms=int(time.time() * 1000), trucks=wishes.trucks, events_per_s=wishes.events_per_s
+        )
+        self._simulator = Simulator(bootstrap, fleet, self._records.append if self._checked else _forget)
+        buttons = Buttons(
+            kill={"broker": self._broker.kill, "spark": self._spark.kill}, change_driver=self._simulator.change_driver
+        )
+        self._page = Page(PageState(), buttons, free_port(wishes.page_port))
+        self._follower = Follower(bootstrap, self._see)
+        self._lag = LagWatch(bootstrap, APPLICATION, self._follower)
+        self._ticked_at = 0.0
+
+    def play(self) -> None:
+        self._page.server.start()
+        self._progress.say("page", f"{self._page.server.url}  (open it now: it shows how the rest starts)")
+        self._broker.start()
+        self._wait("broker", lambda: self._broker.alive, BROKER_TIMEOUT_S)
+        self._progress.say("broker", f"listening on {self._bootstrap}")
+        self._create_topics()
+        self._spark.start()
+        self._simulator.start()
+        self._follower.start()
+        self._lag.start()
+        started = time.monotonic()
+        self._progress.say("trucks", f"{self._wishes.trucks} on the road; {', '.join(topics.INPUTS)}")
+        self._progress.say("spark", "starting Java and the application; this takes a while")
+        self._wait("spark", lambda: self._spark.alive, SPARK_TIMEOUT_S)
+        self._progress.say("spark", f"first results: {', '.join(topics.OUTPUTS)}")
+        self._progress.say("live", self._page.server.url)
+        end = started + self._wishes.duration_s if self._wishes.duration_s else float("inf")
+        while time.monotonic() < end and not self._stopping.is_set():
+            self._tick()
+        self._simulator.stop()
+        if self._checked and not self._stopping.is_set():
+            self._check()
+
+    def close(self) -> None:
+        self._progress.end()
+        self._lag.stop()
+        self._spark.stop()
+        self._broker.stop()
+        self._page.server.stop()
+
+    def _create_topics(self) -> None:
+        cluster = Cluster(self._bootstrap)
+        for name in topics.INPUTS + topics.OUTPUTS:
+            config = {"cleanup.policy": "compact"} if name in topics.COMPACTED else {}
+            cluster.create_topic(name, topics.PARTITIONS, config)
+
+    def _wait(self, name: str, ready: Callable[[], bool], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not ready() and not self._stopping.is_set():
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{name} did not get ready within {timeout_s:.0f} s")
+            self._tick()
+
+    def _tick(self) -> None:
+        """Twice a second: look after the parts, tell the page, tell the terminal."""
+        self._stopping.wait(TICK_S)
+        self._broker.watch()
+        self._spark.watch()
+        now = time.monotonic()
+        parts = (self._broker.state(), self._simulator_state(), self._spark.state())
+        new_second = now - self._ticked_at >= 1
+
+        def news(state: PageState) -> None:
+            state.tell_parts(parts)
+            state.tell_lag(self._lag.lag)
+            if new_second:
+                state.tick(now)
+
+        self._page.tell(news)
+        self._page.publish()
+        if new_second:
+            self._ticked_at = now
+            self._progress.status(self._page.read(lambda state: state.summary()), parts)
+
+    def _see(self, messages: list[Message]) -> None:
+        def news(state: PageState) -> None:
+            for message in messages:
+                state.see(message.topic(), message.value(), dict(message.headers() or ()))
+
+        self._page.tell(news)
+        if self._checked:
+            for message in messages:
+                if message.topic() in topics.OUTPUTS:
+                    self._results.see(message.topic(), message.value())
+
+    def _simulator_state(self) -> PartState:
+        if self._simulator.waiting:
+            return PartState(name="simulator", state="alive", detail="trucks wait for the broker")
+        return PartState(name="simulator", state="alive", detail=f"{self._wishes.trucks} trucks")
+
+    def _spark_detail(self) -> str:
+        if self._spark.alive:
+            return "running"
+        return self._spark.last_line() or "Java and Python"
+
+    def _check(self) -> None:
+        """Wait until nothing is wrong any more, or for so long that something is."""
+        self._progress.say("check", "the trucks have stopped; waiting for the application to finish")
+        truth = truth_of(self._records)
+        restarted = bool(self._broker.restarts or self._spark.restarts)
+        deadline = time.monotonic() + CATCH_UP_TIMEOUT_S
+        while True:
+            found = problems(truth, self._results, restarted=restarted) + self._simulator.failures
+            if not found and not sum(self._lag.lag.values()):
+                break
+            if time.monotonic() > deadline or self._stopping.is_set():
+                found = found or [f"the application is still behind: {self._lag.lag}"]
+                told = "\n".join(f"  {problem}" for problem in found[:PROBLEMS_TOLD])
+                raise DemoFailed(f"{len(found)} things were wrong:\n{told}")
+            self._tick()
+        self._progress.say(
+            "check",
+            f"right: {truth.events.total():,} positions counted by driver and kind, "
+            f"{len(truth.violations):,} violations with speed and driver, {len(self._results.alerts)} alerts, "
+            f"{truth.malformed.total()} dead letters; "
+            f"{self._results.repeated} written twice after {self._broker.restarts + self._spark.restarts} restarts",
+        )
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _forget(_record: Record) -> None:
+    """A demo without an end keeps no list of what it sent."""
