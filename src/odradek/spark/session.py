@@ -47,12 +47,16 @@ def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str
 
     from pyspark.sql import SparkSession
 
-    settings = _everywhere(app_name) | (_on_one_machine(master) if _is_local(master) else {}) | given
     builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in settings.items():
+    for name, value in settings(app_name, master, given).items():
         if name not in ("spark.master", "spark.app.name"):
             builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def settings(app_name: str, master: str, given: Mapping[str, str]) -> dict[str, str]:
+    """All that Spark is told, of which `given` is what the user said."""
+    return _everywhere(app_name) | (_on_one_machine(master) if _is_local(master) else {}) | dict(given)
 
 
 def _everywhere(app_name: str) -> dict[str, str]:

@@ -77,7 +77,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     try:
         config = librdkafka_config(kafka)
     except RefusedConfig as refused:
-        raise RefusedOption(f"kafka.{refused.name}: {refused}") from None
+        instead = f"; instead: {refused.instead}" if refused.instead else ""
+        raise RefusedOption(f"kafka.{refused.name}: {refused.why}{instead}") from None
     return SinkOptions(topic=options.get("topic"), config=_defaults(config) | config)
 
 

@@ -1,0 +1,121 @@
+"""What a write is told, checked before any task runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.spark.errors import RefusedOption
+from odradek.spark.sink_options import Columns, RefusedColumns, check_columns, sink_options
+
+pytest.importorskip("pyspark")
+from pyspark.sql.types import StructType
+
+BROKER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+
+
+def schema(ddl: str) -> StructType:
+    """Spark parses DDL in a JVM only; these tests need none."""
+    from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType
+
+    header = StructType().add("key", StringType()).add("value", BinaryType(), nullable=False)
+    kinds = {
+        "string": StringType(),
+        "binary": BinaryType(),
+        "int": IntegerType(),
+        "long": LongType(),
+        "headers": ArrayType(header, containsNull=False),
+        "names": ArrayType(StringType()),
+    }
+    fields = StructType()
+    for column in ddl.split(", "):
+        name, kind = column.split()
+        fields = fields.add(name, kinds[kind])
+    return fields
+
+
+def test_records_are_placed_as_java_places_them_and_all_are_acknowledged() -> None:
+    config = sink_options(BROKER).config
+    assert config["partitioner"] == "murmur2_random"
+    assert config["acks"] == "all"
+    assert config["enable.idempotence"] == "true"
+    assert config["bootstrap.servers"] == "127.0.0.1:9092"
+
+
+def test_what_the_user_says_wins_in_either_clients_names() -> None:
+    given = {"kafka.delivery.timeout.ms": "1000", "KAFKA.buffer.memory": "1048576", "kafka.partitioner": "random"}
+    config = sink_options(BROKER | given).config
+    assert config["delivery.timeout.ms"] == "1000"
+    assert config["partitioner"] == "random"
+    assert config["queue.buffering.max.kbytes"] == "1024"
+
+
+@pytest.mark.parametrize(
+    "weaker",
+    [
+        {"kafka.acks": "1"},
+        {"kafka.acks": "0"},
+        {"kafka.retries": "0"},
+        {"kafka.max.in.flight.requests.per.connection": "9"},
+    ],
+)
+def test_weaker_promises_give_up_idempotence_as_in_java(weaker: dict[str, str]) -> None:
+    assert "enable.idempotence" not in sink_options(BROKER | weaker).config
+    with_it = sink_options(BROKER | weaker | {"kafka.enable.idempotence": "true"}).config
+    assert with_it["enable.idempotence"] == "true", "librdkafka will say that both do not go together"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, r"kafka\.bootstrap\.servers: missing"),
+        (BROKER | {"topc": "t"}, r"topc: no such option of the sink odradek; did you mean topic\?"),
+        (BROKER | {"subscribe": "t"}, r"subscribe: no such option"),
+        (BROKER | {"path": "t"}, r"path: a topic is named by the option topic"),
+        (BROKER | {"kafka.key.serializer": "org.x.Y"}, r"kafka\.key\.serializer: .*make the key column"),
+        (BROKER | {"kafka.value.serializer": "org.x.Y"}, r"kafka\.value\.serializer: .*make the value column"),
+        (BROKER | {"kafka.transactional.id": "t"}, r"kafka\.transactional\.id: not supported: .*at-least-once"),
+        (BROKER | {"kafka.linger.msec": "t"}, r"kafka\.linger\.msec: .*instead: linger\.ms"),
+        (
+            BROKER | {"kafka.ssl.truststore.location": "/t.jks"},
+            r"kafka\.ssl\.truststore\.location: .*ssl\.ca\.location",
+        ),
+    ],
+)
+def test_refused_by_name(given: dict[str, str], told: str) -> None:
+    with pytest.raises(RefusedOption, match=told):
+        sink_options(given)
+
+
+def test_a_checkpoint_location_is_sparks_business() -> None:
+    assert sink_options(BROKER | {"checkpointLocation": "/somewhere", "topic": "t"}).topic == "t"
+
+
+def test_the_columns_of_a_record() -> None:
+    everything = schema("key string, value binary, topic string, partition int, headers headers, offset long")
+    assert check_columns(everything, None) == Columns(key=True, topic=True, partition=True, headers=True)
+    assert check_columns(schema("value string"), "t") == Columns(key=False, topic=False, partition=False, headers=False)
+
+
+def test_the_option_topic_wins_over_a_column_of_any_type() -> None:
+    assert not check_columns(schema("value string, topic long"), "t").topic
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "told"),
+    [
+        ("key string", "t", "there is no column value; the columns are key"),
+        ("value string", None, "neither an option topic nor a column topic"),
+        ("value long", "t", "the column value is bigint, and must be string or binary"),
+        ("value string, key int", "t", "the column key is int, and must be string or binary"),
+        ("value string, topic int", None, "the column topic is int, and must be string"),
+        ("value string, partition long", "t", "the column partition is bigint, and must be int"),
+        (
+            "value string, headers names",
+            "t",
+            r"headers is array<string>, and must be array<struct<key:string,value:binary>>",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_records(columns: str, topic: str | None, told: str) -> None:
+    with pytest.raises(RefusedColumns, match=told):
+        check_columns(schema(columns), topic)
