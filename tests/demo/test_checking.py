@@ -1,0 +1,148 @@
+"""The demo's judge: results that are right pass, and every kind of wrong one is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from odradek.demo.trucking import topics
+from odradek.demo.trucking.checking import FIELDS, Results, problems
+from odradek.demo.trucking.fleet import Fleet, iso
+from odradek.demo.trucking.truth import WINDOW_MS, Truth, truth_of
+
+START_MS = 1_767_225_600_000
+
+
+@pytest.fixture(scope="module")
+def truth() -> Truth:
+    return truth_of(Fleet(seed=1, start_ms=START_MS).step(START_MS + 60_000))
+
+
+def right_results(truth: Truth) -> Results:
+    """What a perfect application would have written."""
+    results = Results()
+    for correlation, violation in truth.violations.items():
+        _, row = truth.drivers[violation.driver][truth.row_at(violation.driver, violation.time_ms)]
+        event = {
+            "correlationId": correlation,
+            "driverId": violation.driver,
+            "eventType": violation.kind,
+            "speed": violation.speed,
+            "driverName": row["name"],
+            "wagePlan": row["wage_plan"],
+            "certified": row["certified"],
+        }
+        for topic in (topics.DANGEROUS, topics.ENRICHED):
+            results.see(topic, json.dumps(event).encode())
+    for (driver, start_ms), spree in truth.sprees.items():
+        alert = {
+            "driverId": driver,
+            "windowStart": iso(start_ms),
+            "violations": spree.violations,
+            "kinds": spree.kinds,
+            "averageSpeed": spree.average_speed,
+        }
+        results.see(topics.ALERTS, json.dumps(alert).encode())
+    for driver, events in truth.events.items():
+        kinds = truth.kinds[driver]
+        row = {"driverId": driver, "events": events, "violations": kinds.total()}
+        row |= {field: kinds[kind] for kind, field in FIELDS.items()}
+        results.see(topics.STATISTICS, json.dumps(row).encode())
+    for value in truth.malformed:
+        results.see(topics.DEAD_LETTERS, value)
+    return results
+
+
+def complaint(truth: Truth, results: Results, *, restarted: bool = False) -> str:
+    return "\n".join(problems(truth, results, restarted=restarted))
+
+
+def test_a_minute_of_the_road_has_something_of_everything(truth):
+    assert len(truth.events) == 30
+    assert len(truth.sprees) >= 5
+    assert truth.malformed.total() >= 4
+    assert any(violation.speed is None for violation in truth.violations.values())
+    assert any(len(rows) > 1 for rows in truth.drivers.values())
+
+
+def test_right_results_pass(truth):
+    assert problems(truth, right_results(truth), restarted=False) == []
+
+
+def test_twice_is_right_after_a_restart_only(truth):
+    results = right_results(truth)
+    results.see(topics.DEAD_LETTERS, next(iter(truth.malformed)))
+    assert "1 records were written twice" in complaint(truth, results)
+    assert complaint(truth, results, restarted=True) == ""
+
+
+def test_nothing_at_all_is_told_topic_by_topic(truth):
+    told = complaint(truth, Results())
+    assert all(topic in told for topic in topics.OUTPUTS)
+
+
+def test_a_wrong_count_is_told(truth):
+    results = right_results(truth)
+    results.statistics[14]["events"] += 1
+    assert complaint(truth, results).startswith("driver_stats: driver 14 has {'events': ")
+
+
+def test_a_wrong_speed_and_an_invented_event_are_told(truth):
+    results = right_results(truth)
+    (row,) = results.enriched[next(c for c, v in truth.violations.items() if v.speed)]
+    row["speed"] = 1
+    results.enriched[10**9].append({})
+    told = complaint(truth, results)
+    assert "has speed 1, not" in told
+    assert "1 events that were never sent" in told
+
+
+def test_a_driver_that_never_was_like_that_is_told(truth):
+    results = right_results(truth)
+    (row,) = results.enriched[min(truth.violations)]
+    row["wagePlan"] = "tips"
+    assert "shows the driver as" in complaint(truth, results)
+
+
+def test_the_row_of_an_hour_ago_is_told():
+    fleet = Fleet(seed=1, start_ms=START_MS)
+    truth = truth_of(fleet.step(START_MS + 200_000))
+    results = right_results(truth)
+    stale = next(
+        (rows[0], truth.drivers[rows[0]["driverId"]][0][1])
+        for c, rows in results.enriched.items()
+        if truth.row_at(truth.violations[c].driver, truth.violations[c].time_ms - 60_000) == 1
+        and len(truth.drivers[truth.violations[c].driver]) == 2
+    )
+    stale[0].update(wagePlan=stale[1]["wage_plan"], certified=stale[1]["certified"])
+    assert "shows the driver as" in complaint(truth, results)
+
+
+def test_alerts_that_are_missing_wrong_or_without_reason_are_told(truth):
+    results = right_results(truth)
+    windows = sorted(truth.sprees, key=lambda window: window[1])
+    del results.alerts[windows[0]]
+    results.alerts[windows[1]][0]["violations"] += 1
+    results.alerts[99, windows[0][1]].append({"driverId": 99})
+    told = complaint(truth, results)
+    assert "driver_alerts: none for driver" in told
+    assert "expected Spree(" in told
+    assert "no reason" in told
+
+
+def test_a_window_that_is_still_open_may_be_missing(truth):
+    results = right_results(truth)
+    newest = max(truth.sprees, key=lambda window: window[1])
+    assert newest[1] + WINDOW_MS > truth.newest_ms - 20_000
+    del results.alerts[newest]
+    assert complaint(truth, results) == ""
+
+
+def test_dead_letters_that_are_missing_or_invented_are_told(truth):
+    results = right_results(truth)
+    results.dead_letters.pop(next(iter(truth.malformed)))
+    results.dead_letters[b"fine"] += 1
+    told = complaint(truth, results)
+    assert "1 malformed records are missing" in told
+    assert "1 records were not malformed" in told

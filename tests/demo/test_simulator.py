@@ -1,0 +1,80 @@
+"""The trucks' radio against a real broker that goes away meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from confluent_kafka import Consumer, TopicPartition
+
+from odradek.client.admin import Cluster
+from odradek.demo.trucking import topics
+from odradek.demo.trucking.fleet import Fleet, Record
+from odradek.demo.trucking.follower import Follower, LagWatch
+from odradek.demo.trucking.simulator import AHEAD_MS, Simulator
+from odradek.testing import Embedded
+
+
+def create_topics(bootstrap: str) -> None:
+    cluster = Cluster(bootstrap)
+    for name in topics.INPUTS + topics.OUTPUTS:
+        cluster.create_topic(name, topics.PARTITIONS)
+
+
+def until(what) -> None:
+    deadline = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_while_the_broker_is_away_the_trucks_wait_and_nothing_is_lost_or_doubled(tmp_path):
+    sent: list[Record] = []
+    seen: Counter[tuple[str, bytes]] = Counter()
+
+    def see(messages) -> None:
+        seen.update((message.topic(), message.value()) for message in messages)
+
+    broker = Embedded(data=tmp_path)
+    broker.start()
+    bootstrap, port = broker.bootstrap_servers, broker.port
+    create_topics(bootstrap)
+    fleet = Fleet(seed=1, start_ms=int(time.time() * 1000), events_per_s=2)
+    simulator = Simulator(bootstrap, fleet, sent.append)
+    follower = Follower(bootstrap, see)
+    simulator.start()
+    follower.start()
+    until(lambda: len(seen) > 100)
+    broker.stop()
+    until(lambda: simulator.waiting)
+    stopped_ms = max(record.time_ms for record in sent)
+    time.sleep(0.5)  # the clock is the thing under test: it must stand
+    assert max(record.time_ms for record in sent) < stopped_ms + AHEAD_MS / 4
+
+    broker = Embedded(data=tmp_path, port=port)
+    broker.start()
+    until(lambda: not simulator.waiting)
+    simulator.stop()
+    expected = Counter((record.topic, record.value) for record in sent)
+    until(lambda: seen.total() >= expected.total())
+    follower.stop()
+    broker.stop()
+    assert simulator.failures == []
+    assert seen == expected
+
+
+def test_the_lag_of_an_application_is_what_its_slowest_group_has_still_to_read():
+    with Embedded() as broker:
+        create_topics(broker.bootstrap_servers)
+        follower = Follower(broker.bootstrap_servers, lambda _: None)
+        follower.positions[topics.POSITIONS] = {0: 100, 1: 50}
+        for group, offset in (("trucking.a", 90), ("trucking.b", 40), ("other", 0)):
+            consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+            place = [TopicPartition(topics.POSITIONS, 0, offset), TopicPartition(topics.POSITIONS, 1, 50)]
+            consumer.commit(offsets=place, asynchronous=False)
+            consumer.close()
+        lag = LagWatch(broker.bootstrap_servers, "trucking", follower)
+        lag.start()
+        until(lambda: lag.lag)
+        lag.stop()
+        assert lag.lag == {topics.POSITIONS: 60}
