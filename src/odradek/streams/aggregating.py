@@ -17,32 +17,34 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def aggregated(node: Aggregate, rows: DataFrame, grace: timedelta) -> DataFrame:
-    values = {name: column_of(value) for name, value in node.aggregates.items()}
+def aggregated(node: Aggregate, rows: DataFrame, grace: timedelta | None) -> DataFrame:
+    columns = [column_of(value) for value in node.aggregates]
+    names = rows.groupBy().agg(*columns).columns
+    values = [column.alias(name) for column, name in zip(columns, names, strict=True)]
     if node.window is None:
         return _running(node.keys, values, rows)
     if node.window.kind == "sliding":
-        return state.sliding(rows, node.keys, node.window.size, grace, values)
-    return _windowed(node.keys, node.window, values, rows)
+        return state.sliding(
+            rows, node.keys, node.window.size, grace or timedelta(), dict(zip(names, values, strict=True))
+        )
+    return _windowed(node.keys, node.window, values, names, rows)
 
 
-def _running(keys: tuple[str, ...], values: dict[str, Column], rows: DataFrame) -> DataFrame:
+def _running(keys: tuple[str, ...], values: list[Column], rows: DataFrame) -> DataFrame:
     """A changelog: one row per group that changed; its time is that of the newest row in it."""
-    totals = rows.groupBy(*keys).agg(
-        *(value.alias(name) for name, value in values.items()), F.max("_time").alias("_time")
-    )
+    totals = rows.groupBy(*keys).agg(*values, F.max("_time").alias("_time"))
     return totals.withColumns({"_key": _no_key(), "_deleted": F.lit(False)})
 
 
-def _windowed(keys: tuple[str, ...], window: Window, values: dict[str, Column], rows: DataFrame) -> DataFrame:
-    totals = rows.groupBy(_in_window(window).alias("_window"), *keys).agg(
-        *(value.alias(name) for name, value in values.items())
-    )
+def _windowed(
+    keys: tuple[str, ...], window: Window, values: list[Column], names: list[str], rows: DataFrame
+) -> DataFrame:
+    totals = rows.groupBy(_in_window(window).alias("_window"), *keys).agg(*values)
     return totals.select(
         *keys,
         F.col("_window.start").alias("window_start"),
         F.col("_window.end").alias("window_end"),
-        *values,
+        *(f"`{name}`" for name in names),
         _no_key().alias("_key"),
         # the last moment of the window, and still event time to Spark: more windows and joins may follow
         F.window_time("_window").alias("_time"),

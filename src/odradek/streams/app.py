@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
-from odradek.streams.expressions import ColumnLike
-from odradek.streams.graph import DeadLetters, Frame, Graph, Node, OnError, Sql, StaticFrame, Topic
+from odradek.streams.expressions import ColumnLike, col
+from odradek.streams.graph import DeadLetters, Frame, Graph, MapRows, Node, OnError, SchemaOf, Sql, StaticFrame, Topic
 from odradek.streams.planning import Query, plan
-from odradek.streams.rows import Names, names, node_of
+from odradek.streams.rows import Names, keys_of, names, node_of
 from odradek.streams.settings import DEFAULT_BOOTSTRAP, DEFAULT_STATE_DIR, Settings
 from odradek.streams.stream import Stream
 from odradek.streams.table import Static, Table
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.streams.running import RunningApp
 
 DEFAULT_LATE = "10 seconds"
+EVENT_TIME = "event_time"  # in topics between steps: a record has no other place for it
 _APP_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -153,7 +154,7 @@ class App:
         return Static(self, self.graph.add(StaticFrame, name, frame=frame))
 
     def sql(self, query: str, *, name: str | None = None, **streams: Stream | Table) -> Stream:
-        """A query in SQL over the streams of the application, by topic, and others as given: `app.sql(query, fast=fast)`.
+        """A query in SQL over the streams of the application by topic, and others as given: `app.sql("…", fast=fast)`.
 
         Select `_time` (and `_key`) too if windows or joins by time follow.
         """
@@ -222,13 +223,23 @@ class App:
         from odradek.streams.running import session_for
 
         settings = self.settings.from_environment()
-        return Compilation(session_for(self, settings, None), settings, f"{self.name}.df", node).frame(node)
+        maps = any(isinstance(above, MapRows) for above in node.ancestry())
+        session = session_for(self, settings, None)
+        return Compilation(session, settings, f"{self.name}.df", node, records=maps).frame(node).drop("_record")
 
     def stream_through(self, rows: Stream, topic: str, *, key: Names | None, partitions: int | None) -> Stream:
-        raise NotImplementedError
+        sent = rows.with_columns(**{EVENT_TIME: col("_time")})
+        sent.to(topic, key=key, partitions=partitions)
+        back = self.stream(
+            topic, schema=SchemaOf(node_of(sent)), format="json", time=EVENT_TIME, key=key or keys_of(rows)
+        )
+        return back.drop(EVENT_TIME)
 
     def table_through(self, rows: Table, topic: str, *, partitions: int | None) -> Table:
-        raise NotImplementedError
+        sent = rows.with_columns(**{EVENT_TIME: col("_time")})
+        sent.to(topic, partitions=partitions, config={"cleanup.policy": "compact"})
+        back = self.table(topic, schema=SchemaOf(node_of(sent)), format="json", time=EVENT_TIME, key=keys_of(rows))
+        return back.drop(EVENT_TIME)
 
     def _settings(self, bootstrap: str | None, master: str | None, state_dir: str | None) -> Settings:
         return self.settings.from_environment().over(bootstrap=bootstrap, master=master, state_dir=state_dir)

@@ -113,6 +113,8 @@ def _check_unwindowed(trunk: Node, emit: Emit | None) -> Emit | None:
 def _why_only_final(trunk: Aggregate) -> str:
     if trunk.window is not None and trunk.window.kind == "session":
         return "sessions grow together as rows come; Spark gives them when they are over"
+    if trunk.window is not None and trunk.window.kind == "sliding":
+        return "there is a window for each row, and it is given once, when it is over"
     for upstream in trunk.inputs:
         for node in upstream.ancestry():
             if gives_final_rows_alone(node):

@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 
 
 class Compilation:
-    """Frames of the nodes down to `trunk`; `known` are outcomes that exist already: a micro-batch of the trunk."""
+    """Frames of the nodes down to `trunk`; `known` are outcomes that exist already: a micro-batch of the trunk.
+
+    With `records`, rows carry the record they came from in `_record`, for functions that may fail on them.
+    A dry one is for schemas alone: it asks no broker.
+    """
 
     def __init__(
         self,
@@ -43,11 +47,16 @@ class Compilation:
         group: str,
         trunk: Node,
         known: Mapping[Node, DataFrame] | None = None,
+        *,
+        records: bool = False,
+        dry: bool = False,
     ) -> None:
         self.spark = spark
         self.settings = settings
         self.group = group
         self.grace = grace_of(trunk)
+        self.records = records
+        self.dry = dry
         self._outcomes = dict(known or {})
 
     def frame(self, node: Node, *, timed: bool = False) -> DataFrame:
@@ -56,7 +65,8 @@ class Compilation:
             with explaining(node):
                 return self.frame(node).withWatermark("_time", interval(self.grace))
         if isinstance(node, Topic | MapRows | Process):
-            return good_rows(node, self.outcome(node))
+            good = good_rows(node, self.outcome(node))
+            return good if self.records else good.drop("_record")
         return self.outcome(node, timed=timed)
 
     def outcome(self, node: Node, *, timed: bool = False) -> DataFrame:

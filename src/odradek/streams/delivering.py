@@ -42,7 +42,14 @@ class Delivery:
 
     def _deliver(self, batch: DataFrame, batch_id: int) -> None:
         known = {self._query.trunk: batch}
-        compilation = Compilation(batch.sparkSession, self._settings, self._group, self._query.trunk, known)
+        compilation = Compilation(
+            batch.sparkSession,
+            self._settings,
+            self._group,
+            self._query.trunk,
+            known,
+            records=self._query.calls_python,
+        )
         shared = [batch] if len(self._query.sinks) > 1 else []
         shared += [compilation.outcome(node) for node in mapped_twice(self._query)]
         for frame in shared:
@@ -99,3 +106,14 @@ def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
     if isinstance(sink, Materialize) and "_deleted" not in rows.columns:
         rows = rows.withColumn("_deleted", F.lit(False))
     return formats.encoding(format_, sink.key, values)(rows)
+
+
+def check_sinks(query: Query, compilation: Compilation) -> None:
+    """What is wrong below the trunk is said before the query starts, not by its first micro-batch."""
+    for sink in query.sinks:
+        if isinstance(sink, DeadLetters):
+            continue
+        rows = compilation.frame(sink.inputs[0])
+        if isinstance(sink, TopicSink | Materialize):
+            with explaining(sink):
+                encoded(sink, rows)

@@ -219,6 +219,11 @@ def column_of(value: ColumnLike) -> Column:
     return value if isinstance(value, Column) else lit(value).resolve()
 
 
+def aliased(value: ColumnLike, name: str) -> Expression:
+    text = value if isinstance(value, str) else shown(value)
+    return Expression(f"{text} as {name}", lambda: column_of(value).alias(name))
+
+
 def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(shown, value)) + "]"

@@ -56,6 +56,13 @@ class Node:
 # --- sources
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaOf:
+    """In the place of a schema: the columns of a node, known when it is compiled."""
+
+    node: Node
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Topic(Node):
     """Records of a topic; with `table_key` its changelog of a table, where a null value deletes."""
@@ -254,7 +261,7 @@ class Deduplicate(Node):
 class Aggregate(Node):
     keys: tuple[str, ...]
     window: Window | None
-    aggregates: Mapping[str, ColumnLike]
+    aggregates: tuple[ColumnLike, ...]
 
     kind: ClassVar[str] = "aggregate"
     stateful: ClassVar[bool] = True
@@ -263,7 +270,7 @@ class Aggregate(Node):
     def summary(self) -> str:
         by = f"by {_listed(self.keys)}" if self.keys else "all rows"
         over = f" over {self.window}" if self.window else ""
-        values = ", ".join(f"{name} = {_text(value)}" for name, value in self.aggregates.items())
+        values = ", ".join(map(_text, self.aggregates))
         return f"{by}{over}: {values}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.streams.checks import check_appends, check_running, check_window
 from odradek.streams.errors import PipelineError
-from odradek.streams.expressions import ColumnLike, F, shown
+from odradek.streams.expressions import ColumnLike, F, aliased
 from odradek.streams.graph import Aggregate, Fold, Node
 from odradek.streams.windows import Window
 
@@ -22,23 +22,23 @@ WINDOW_COLUMNS = ("window_start", "window_end")
 class Grouped:
     """Rows by key; an aggregate of all rows of a key since ever is a table."""
 
-    __slots__ = ("_app", "_keys", "_node")
+    __slots__ = ("_app", "_keys", "_name", "_node")
 
-    def __init__(self, app: App, node: Node, keys: tuple[str, ...]) -> None:
-        self._app, self._node, self._keys = app, node, keys
+    def __init__(self, app: App, node: Node, keys: tuple[str, ...], name: str | None) -> None:
+        self._app, self._node, self._keys, self._name = app, node, keys, name
 
     def window(self, window: Window) -> Windowed:
         check_window(self._node, window, self._keys)
-        return Windowed(self._app, self._node, self._keys, window)
+        return Windowed(self._app, self._node, self._keys, self._name, window)
 
-    def agg(self, *aggregates: ColumnLike, name: str | None = None, **named: ColumnLike) -> Table:
+    def agg(self, *aggregates: ColumnLike, **named: ColumnLike) -> Table:
         """A row per group, updated as rows come: `.agg(n=F.count("*"), fastest="max(speed)")`."""
         from odradek.streams.table import Table
 
         check_running(self._node)
         node = self._app.graph.add(
             Aggregate,
-            name,
+            self._name,
             inputs=(self._node,),
             keys=self._keys,
             window=None,
@@ -46,16 +46,14 @@ class Grouped:
         )
         return Table(self._app, node, self._keys)
 
-    def count(self, *, name: str | None = None) -> Table:
-        return self.agg(count=F.count("*"), name=name)
+    def count(self) -> Table:
+        return self.agg(count=F.count("*"))
 
     def aggregate(
         self,
         initial: Any,  # noqa: ANN401 the user's own state
         function: Callable[[Any, Any], Any],
         schema: Any,  # noqa: ANN401 whatever formats take
-        *,
-        name: str | None = None,
     ) -> Table:
         """Fold in Python: `function(aggregate, row) -> aggregate`, from `initial`; aggregates are rows of `schema`."""
         from odradek.streams.table import Table
@@ -63,7 +61,7 @@ class Grouped:
         check_appends("an aggregate in Python", self._node)
         node = self._app.graph.add(
             Fold,
-            name,
+            self._name,
             inputs=(self._node,),
             keys=self._keys,
             initial=initial,
@@ -76,22 +74,20 @@ class Grouped:
         self,
         function: Callable[[Any, Any], Any],
         schema: Any,  # noqa: ANN401
-        *,
-        name: str | None = None,
     ) -> Table:
         """Combine two values into one of the same `schema`; the first row of a key is its first value."""
-        return self.aggregate(None, _reducing(function), schema, name=name)
+        return self.aggregate(None, _reducing(function), schema)
 
 
 class Windowed:
     """Rows by key and window; results are keyed by the group's columns, `window_start` and `window_end`."""
 
-    __slots__ = ("_app", "_keys", "_node", "_window")
+    __slots__ = ("_app", "_keys", "_name", "_node", "_window")
 
-    def __init__(self, app: App, node: Node, keys: tuple[str, ...], window: Window) -> None:
-        self._app, self._node, self._keys, self._window = app, node, keys, window
+    def __init__(self, app: App, node: Node, keys: tuple[str, ...], name: str | None, window: Window) -> None:
+        self._app, self._node, self._keys, self._name, self._window = app, node, keys, name, window
 
-    def agg(self, *aggregates: ColumnLike, name: str | None = None, **named: ColumnLike) -> Stream:
+    def agg(self, *aggregates: ColumnLike, **named: ColumnLike) -> Stream:
         """A row per group and window. Sinks say when: "final" (once, when the window and its grace are over in event
         time, which later events move on) or "updates" (each time it changes)."""
         from odradek.streams.stream import Stream
@@ -99,7 +95,7 @@ class Windowed:
         check_appends("a window", self._node)
         node = self._app.graph.add(
             Aggregate,
-            name,
+            self._name,
             inputs=(self._node,),
             keys=self._keys,
             window=self._window,
@@ -107,15 +103,14 @@ class Windowed:
         )
         return Stream(self._app, node, (*self._keys, *WINDOW_COLUMNS))
 
-    def count(self, *, name: str | None = None) -> Stream:
-        return self.agg(count=F.count("*"), name=name)
+    def count(self) -> Stream:
+        return self.agg(count=F.count("*"))
 
 
-def _named(aggregates: tuple[ColumnLike, ...], named: dict[str, ColumnLike]) -> dict[str, ColumnLike]:
+def _named(aggregates: tuple[ColumnLike, ...], named: dict[str, ColumnLike]) -> tuple[ColumnLike, ...]:
     if not aggregates and not named:
         raise PipelineError("nothing to aggregate", instead='.agg(n=F.count("*")), or .count()')
-    # without a name of the user's, Spark's own: the text of the expression
-    return {**{value if isinstance(value, str) else shown(value): value for value in aggregates}, **named}
+    return (*aggregates, *(aliased(value, name) for name, value in named.items()))
 
 
 def _reducing(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

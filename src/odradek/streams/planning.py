@@ -18,6 +18,7 @@ from odradek.streams.graph import (
     Emit,
     Frame,
     Graph,
+    MapRows,
     Materialize,
     Node,
     Sink,
@@ -42,6 +43,11 @@ class Query:
     @property
     def writes(self) -> frozenset[str]:
         return frozenset(filter(None, map(written_topic, self.sinks)))
+
+    @property
+    def calls_python(self) -> bool:
+        """Whether rows may fail after they were parsed, so that the record behind each must stay at hand."""
+        return any(isinstance(node, MapRows) for sink in self.sinks for node in sink.ancestry())
 
     @property
     def grace(self) -> timedelta | None:

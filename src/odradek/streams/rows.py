@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from odradek.streams.checks import check_emit, check_key
 from odradek.streams.errors import PipelineError
-from odradek.streams.expressions import ColumnLike, Expression, col
+from odradek.streams.expressions import ColumnLike, Expression, aliased, col
 from odradek.streams.graph import (
     Drop,
     Emit,
@@ -55,23 +55,23 @@ class Rows:
         """The streaming DataFrame, with the user's columns and `_key`, `_time`. Starts Spark if nobody has."""
         return self._app.frame_of(self._node)
 
-    def filter(self, condition: ColumnLike, *, name: str | None = None) -> Self:
+    def filter(self, condition: ColumnLike) -> Self:
         """Rows for which the condition is true. In a table, a row that stops to be so is deleted."""
-        return self._then(self._app.graph.add(Filter, name, inputs=(self._node,), condition=condition))
+        return self._then(self._app.graph.add(Filter, None, inputs=(self._node,), condition=condition))
 
     where = filter
 
-    def select(self, *columns: ColumnLike, name: str | None = None, **named: ColumnLike) -> Self:
+    def select(self, *columns: ColumnLike, **named: ColumnLike) -> Self:
         """These columns alone: names, SQL ("speed * 1.6 as kmh"), expressions, or `kmh=expression`."""
-        aliased = [Expression(f"{value} as {alias}", _alias(value, alias)) for alias, value in named.items()]
-        return self._then(self._app.graph.add(Select, name, inputs=(self._node,), columns=(*columns, *aliased)))
+        chosen = (*columns, *(aliased(value, alias) for alias, value in named.items()))
+        return self._then(self._app.graph.add(Select, None, inputs=(self._node,), columns=chosen))
 
-    def with_columns(self, name: str | None = None, **columns: ColumnLike) -> Self:
+    def with_columns(self, **columns: ColumnLike) -> Self:
         """All columns, and these added or replaced."""
-        return self._then(self._app.graph.add(WithColumns, name, inputs=(self._node,), columns=columns))
+        return self._then(self._app.graph.add(WithColumns, None, inputs=(self._node,), columns=columns))
 
-    def drop(self, *columns: str, name: str | None = None) -> Self:
-        return self._then(self._app.graph.add(Drop, name, inputs=(self._node,), columns=columns))
+    def drop(self, *columns: str) -> Self:
+        return self._then(self._app.graph.add(Drop, None, inputs=(self._node,), columns=columns))
 
     def to(
         self,
@@ -155,9 +155,3 @@ def node_of(rows: Rows) -> Node:
 
 def keys_of(rows: Rows) -> tuple[str, ...]:
     return rows._keys  # noqa: SLF001 see node_of
-
-
-def _alias(value: ColumnLike, alias: str) -> Callable[[], Any]:
-    from odradek.streams.expressions import column_of
-
-    return lambda: column_of(value).alias(alias)

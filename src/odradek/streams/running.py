@@ -15,7 +15,7 @@ from odradek.client.admin import Cluster
 from odradek.client.java_names import librdkafka_config
 from odradek.spark.session import local_session
 from odradek.streams.compiling import Compilation
-from odradek.streams.delivering import Delivery
+from odradek.streams.delivering import Delivery, check_sinks
 from odradek.streams.errors import PipelineError, StreamsError
 from odradek.streams.explanations import explained_failure, explaining
 from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
@@ -131,8 +131,7 @@ def start(app: App, settings: Settings, session: SparkSession | None, *, availab
         for query in queries:
             running.queries.append(_started(app, settings, running.session, query, available_now=available_now))
             if available_now:  # what it writes must be there before those that read it look for what there is
-                running.queries[-1].spark.awaitTermination()
-                running.check()
+                running.await_termination()
     except Exception:
         running.stop()
         raise
@@ -195,9 +194,10 @@ def group_of(app: str, query: str) -> str:
 
 def _started(app: App, settings: Settings, session: SparkSession, query: Query, *, available_now: bool) -> RunningQuery:
     group = group_of(app.name, query.name)
-    compilation = Compilation(session, settings, group, query.trunk)
+    compilation = Compilation(session, settings, group, query.trunk, records=query.calls_python)
     dead = any(isinstance(sink, DeadLetters) and sink.inputs == (query.trunk,) for sink in query.sinks)
     frame = compilation.outcome(query.trunk) if dead else compilation.frame(query.trunk)
+    check_sinks(query, compilation)
     delivery = Delivery(query, settings, group)
     writer = (
         frame.writeStream.queryName(group)

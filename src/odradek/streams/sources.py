@@ -5,11 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from odradek.streams import formats
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import column_of
-from odradek.streams.graph import Frame, Sql, StaticFrame, Topic
+from odradek.streams.graph import Frame, Node, SchemaOf, Sql, StaticFrame, Topic
+
+KAFKA_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+INTERNAL = ("_key", "_time", "_deleted", "_record")
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +30,14 @@ if TYPE_CHECKING:
 
 
 def read_topic(node: Topic, compilation: Compilation) -> DataFrame:
+    raw = _no_records(compilation.spark) if compilation.dry else _records(node, compilation)
+    if "headers" not in raw.columns:
+        raw = raw.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
+    schema = _schema_of(node.schema.node, compilation) if isinstance(node.schema, SchemaOf) else node.schema
+    return formats.parsing(node.format, schema, node.time)(raw)
+
+
+def _records(node: Topic, compilation: Compilation) -> DataFrame:
     settings = compilation.settings
     reader = (
         compilation.spark.readStream.format("odradek")
@@ -29,10 +49,20 @@ def read_topic(node: Topic, compilation: Compilation) -> DataFrame:
     )
     for name, value in settings.config.items():
         reader = reader.option(f"kafka.{name}", value)
-    raw = reader.options(**node.options).load()
-    if "headers" not in raw.columns:
-        raw = raw.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
-    return formats.parsing(node.format, node.schema, node.time)(raw)
+    return reader.options(**node.options).load()
+
+
+def _no_records(spark: SparkSession) -> DataFrame:
+    """A stream with the columns of records."""
+    empty = spark.readStream.format("rate").load()
+    return empty.select(*(F.lit(None).cast(kind).alias(name) for name, kind in KAFKA_COLUMNS.items()))
+
+
+def _schema_of(node: Node, compilation: Compilation) -> StructType:
+    from odradek.streams.compiling import Compilation
+
+    dry = Compilation(compilation.spark, compilation.settings, compilation.group, node, dry=True).frame(node)
+    return StructType([StructField(f.name, f.dataType) for f in dry.schema if f.name not in INTERNAL])
 
 
 def from_outside(node: Frame, compilation: Compilation) -> DataFrame:

@@ -99,9 +99,9 @@ class Stream(Rows):
         keys = self._keys if all(keys_of(other) == self._keys for other in others) else ()
         return Stream(self._app, self._app.graph.add(Merge, name, inputs=inputs), keys)
 
-    def rekey(self, *columns: str, name: str | None = None) -> Stream:
+    def rekey(self, *columns: str) -> Stream:
         """These columns are the key from here on: of records written, and of joins and groups that name none."""
-        node = self._app.graph.add(Rekey, name, inputs=(self._node,), key=names(columns))
+        node = self._app.graph.add(Rekey, None, inputs=(self._node,), key=names(columns))
         return self._then(node, names(columns))
 
     def deduplicate(self, *columns: str, within: Duration, name: str | None = None) -> Stream:
@@ -110,13 +110,13 @@ class Stream(Rows):
         node = self._app.graph.add(Deduplicate, name, inputs=(self._node,), on=names(columns), within=duration(within))
         return self._then(node)
 
-    def group_by(self, *columns: str) -> Grouped:
-        """Rows with equal values in these columns; without columns, those of the stream's key."""
-        return Grouped(self._app, self._node, names(columns) or self._keys)
+    def group_by(self, *columns: str, name: str | None = None) -> Grouped:
+        """Rows with equal values in these columns, or in the stream's key; `name`: of the aggregate that follows."""
+        return Grouped(self._app, self._node, names(columns) or self._keys, name)
 
-    def window(self, window: Window) -> Windowed:
+    def window(self, window: Window, *, name: str | None = None) -> Windowed:
         """All rows by time alone; `group_by(...).window(...)` for one result per group."""
-        return Grouped(self._app, self._node, ()).window(window)
+        return Grouped(self._app, self._node, (), name).window(window)
 
     def join(
         self,

@@ -19,11 +19,11 @@ class Table(Rows):
 
     __slots__ = ()
 
-    def to_stream(self, *, name: str | None = None) -> Stream:
+    def to_stream(self) -> Stream:
         """The changes as a stream of rows; deletions are left out."""
         from odradek.streams.stream import Stream
 
-        return Stream(self._app, self._app.graph.add(ToStream, name, inputs=(self._node,)), self._keys)
+        return Stream(self._app, self._app.graph.add(ToStream, None, inputs=(self._node,)), self._keys)
 
     def join(
         self,
