@@ -34,7 +34,7 @@ function breakable(name) {
 export function buildPipeline() {
   const topic = (name) => {
     const rate = element("em", { text: "0" }), lag = element("span", { text: "" });
-    const box = element("div", { class: "topic", title: name }, breakable(name), element("span", {}, rate, "/s"), lag);
+    const box = element("div", { class: "topic", title: name, style: name.length > 24 ? "flex-grow:1.3" : "" }, breakable(name), element("span", {}, rate, "/s"), lag);
     boxes.set(name, { rate, lag });
     return box;
   };
@@ -144,7 +144,7 @@ export function showDrivers(trucks, drivers, statistics, alerted) {
     row.append(
       element("td", {}, element("i", { class: "swatch", style: `--type:${typeOf(truck.eventType).color}` }), driver?.name ?? truck.driverId),
       element("td", { class: "route", text: truck.route }), element("td", { class: "n", text: truck.speed ?? "" }),
-      element("td", { text: truck.last ? typeOf(truck.last).label : "" }), element("td", { text: driver?.wage_plan ?? "" }), element("td", { text: driver?.certified ? "yes" : "no" }),
+      element("td", { text: truck.last ? typeOf(truck.last).label : "" }), element("td", { text: driver?.wage_plan ?? "" }), element("td", { text: driver?.certified ? "✓" : "–" }),
       element("td", { class: "n", text: counted ? number.format(counted.events) : "" }), element("td", { class: "n", text: counted ? number.format(counted.violations) : "" }));
     return row;
   }));

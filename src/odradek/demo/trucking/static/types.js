@@ -3,8 +3,8 @@ export const TYPES = [
   { name: "Normal", label: "normal", color: "var(--normal)" },
   { name: "Overspeed", label: "overspeed", color: "var(--overspeed)", count: "overspeed" },
   { name: "Lane Departure", label: "lane departure", color: "var(--lane)", count: "laneDeparture" },
-  { name: "Unsafe following distance", label: "following too close", color: "var(--following)", count: "followingDistance" },
-  { name: "Unsafe tail distance", label: "tail too close", color: "var(--tail)", count: "tailDistance" },
+  { name: "Unsafe following distance", label: "following distance", color: "var(--following)", count: "followingDistance" },
+  { name: "Unsafe tail distance", label: "tail distance", color: "var(--tail)", count: "tailDistance" },
 ];
 export const VIOLATIONS = TYPES.slice(1);
 const BY_NAME = new Map(TYPES.map((type) => [type.name, type]));
