@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 APPLICATION = "ODRADEK_SPARK_APPLICATION"
 """In the environment of every Python process of an application: its name, and the group that shows its progress."""
 
+LOGGING = Path(__file__).with_name("log4j2.properties")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 GIB = 1 << 30
 
@@ -47,11 +48,17 @@ def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str
 
     from pyspark.sql import SparkSession
 
+    from odradek.spark.source import OdradekDataSource
+
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings(app_name, master, given).items():
         if name not in ("spark.master", "spark.app.name"):
             builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    # Spark finds the source by itself, but then starts it without APPLICATION when the JVM was there before us, and finds
+    # none at all when any other package with a source in it cannot be imported.
+    session.dataSource.register(OdradekDataSource)
+    return session
 
 
 def settings(app_name: str, master: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -74,7 +81,7 @@ def _everywhere(app_name: str) -> dict[str, str]:
         # How often an idle query asks the brokers for news; at Spark's 10 ms that alone takes a tenth of a core.
         "spark.sql.streaming.pollingDelay": "50ms",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
     }
 
 
