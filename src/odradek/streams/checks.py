@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.streams.errors import PipelineError
-from odradek.streams.graph import Aggregate, Emit, Frame, MapPandas, Node, Sql, StreamJoin
+from odradek.streams.graph import Aggregate, Deduplicate, Emit, Frame, MapPandas, Node, Process, Sql, StreamJoin
 from odradek.streams.windows import Window
 
 
@@ -16,6 +16,14 @@ def trunk_of(node: Node) -> Node:
 
 def streaming_inputs(node: Node) -> tuple[Node, ...]:
     return tuple(upstream for upstream in node.inputs if upstream.kind != "static")
+
+
+def waits_for_time(node: Node) -> bool:
+    """True of steps that need a watermark: they give or forget something when a time has come."""
+    if isinstance(node, Process):
+        timers = "on_timer" in node.options or hasattr(node.function, "on_timer")
+        return node.options.get("timers") != "processing" and (timers or node.options.get("ttl") is not None)
+    return isinstance(node, StreamJoin | Deduplicate | Sql) or (isinstance(node, Aggregate) and node.window is not None)
 
 
 def keeps_running(node: Node) -> bool:

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.streams.checks import waits_for_time
 from odradek.streams.durations import interval
 from odradek.streams.explanations import explaining
 from odradek.streams.failures import good_rows
 from odradek.streams.graph import (
-    Aggregate,
-    Deduplicate,
     MapRows,
     Node,
     Process,
-    Sql,
     StaticFrame,
-    StreamJoin,
     StreamTableJoin,
     TableTableJoin,
     Topic,
@@ -83,13 +80,7 @@ class Compilation:
 
 def has_watermark(node: Node) -> bool:
     """Whether a step above, or this one, has set a watermark: those that wait for time do."""
-    return any(sets_watermark(above) for above in node.ancestry())
-
-
-def sets_watermark(node: Node) -> bool:
-    return isinstance(node, StreamJoin | Deduplicate | Process | Sql) or (
-        isinstance(node, Aggregate) and node.window is not None
-    )
+    return any(waits_for_time(above) for above in node.ancestry())
 
 
 def wants_watermark(node: Node, upstream: Node, *, timed: bool) -> bool:
@@ -97,4 +88,4 @@ def wants_watermark(node: Node, upstream: Node, *, timed: bool) -> bool:
         return False
     if isinstance(node, StreamTableJoin) and upstream is not node.inputs[0]:
         return False  # a table that rests would hold back the time of the whole query
-    return timed or sets_watermark(node)
+    return timed or waits_for_time(node)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from odradek.streams.checks import trunk_of
+from odradek.streams.checks import trunk_of, waits_for_time
 from odradek.streams.graph import (
     Aggregate,
     DeadLetters,
@@ -21,6 +21,7 @@ from odradek.streams.graph import (
     MapRows,
     Materialize,
     Node,
+    Process,
     Sink,
     Topic,
     TopicSink,
@@ -47,7 +48,7 @@ class Query:
     @property
     def calls_python(self) -> bool:
         """Whether rows may fail after they were parsed, so that the record behind each must stay at hand."""
-        return any(isinstance(node, MapRows) for sink in self.sinks for node in sink.ancestry())
+        return any(isinstance(node, MapRows | Process) for sink in self.sinks for node in sink.ancestry())
 
     @property
     def grace(self) -> timedelta | None:
@@ -85,17 +86,19 @@ def written_topic(sink: Sink) -> str | None:
 
 
 def grace_of(trunk: Node) -> timedelta | None:
-    """The longest that any step with state above waits: its own grace, else what the sources say about lateness."""
-    stateful = [node for node in trunk.ancestry() if node.stateful]
-    if not stateful:
-        return None
-    return max(_own_grace(node) for node in stateful)
+    """The longest that any step waits for late rows: its own grace, else what the streams say about lateness."""
+    return max((_own_grace(node) for node in trunk.ancestry() if waits_for_time(node)), default=None)
 
 
 def _own_grace(node: Node) -> timedelta:
     if isinstance(node, Aggregate) and node.window is not None and node.window.grace is not None:
         return node.window.grace
-    late = max((source.late for source in node.ancestry() if isinstance(source, Topic | Frame)), default=timedelta())
+    streams = (
+        source
+        for source in node.ancestry()
+        if isinstance(source, Frame) or (isinstance(source, Topic) and not source.table_key)
+    )
+    late = max((stream.late for stream in streams), default=timedelta())
     return max(late, node.within) if isinstance(node, Deduplicate) else late
 
 

@@ -26,7 +26,7 @@ STACKTRACE_CHARACTERS_MAX = 4000
 
 def map_rows(node: MapRows, rows: DataFrame) -> DataFrame:
     """An outcome: the columns of the schema, what goes along, and `_error` where the function raised."""
-    rows = _with_record(rows)
+    rows = with_record(rows)
     columns = struct_of(node.schema)
     carried = [rows.schema[name] for name in ("_key", "_time", "_record")]
     schema = StructType([StructField(f.name, f.dataType) for f in (*columns, *carried, StructField("_error", ERROR))])
@@ -40,7 +40,7 @@ def map_pandas(node: MapPandas, rows: DataFrame) -> DataFrame:
     return rows.drop(*HIDDEN).mapInPandas(_PieceByPiece(node.function, schema.names), schema)
 
 
-def _with_record(rows: DataFrame) -> DataFrame:
+def with_record(rows: DataFrame) -> DataFrame:
     """Rows that no single record stands behind, as those of an aggregate, are their own record."""
     if "_record" in rows.columns:
         return rows

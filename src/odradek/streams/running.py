@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
@@ -20,7 +21,8 @@ from odradek.streams.errors import PipelineError, StreamsError
 from odradek.streams.explanations import explained_failure, explaining
 from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
 from odradek.streams.planning import Query
-from odradek.streams.settings import Settings
+from odradek.streams.settings import DEFAULT_STATE_DIR, Settings
+from odradek.streams.views import View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +63,7 @@ class RunningApp:
         self.settings = settings
         self.session = session
         self.queries: list[RunningQuery] = []
+        self._views: dict[str, View] = {}
         self._owns_session = owns_session
 
     def __enter__(self) -> Self:
@@ -95,8 +98,29 @@ class RunningApp:
                     break
         self.check()
 
+    def view(self, name: str) -> View:
+        """What `materialize(name)` keeps, by key. It follows its changelog from the first time it is asked for."""
+        if name not in self._views:
+            topics = {sink.view: sink.topic for sink in self.app.graph.sinks if isinstance(sink, Materialize)}
+            if name not in topics:
+                known = ", ".join(sorted(topics)) or "none"
+                raise StreamsError(f"the application {self.app.name} has no view {name!r}; its views: {known}")
+            view = View(
+                self.settings.bootstrap,
+                topics[name],
+                view_store(self.settings, self.app.name, name),
+                name=name,
+                config=librdkafka_config(self.settings.config),
+            )
+            view.start()
+            self._views[name] = view
+        return self._views[name]
+
     def stop(self) -> None:
         """Ends the queries after what they are doing now; they go on there when the application is started again."""
+        for view in self._views.values():
+            view.stop()
+        self._views.clear()
         for query in self.queries:
             with contextlib.suppress(Exception):  # a query that failed says why in check
                 query.spark.stop()
@@ -186,6 +210,12 @@ def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
 
 def checkpoint_of(settings: Settings, app: str, query: str) -> str:
     return f"{settings.state_dir.rstrip('/')}/{app}/{query}"
+
+
+def view_store(settings: Settings, app: str, view: str) -> Path:
+    """On this machine, also when the state of the queries is elsewhere."""
+    root = DEFAULT_STATE_DIR if "://" in settings.state_dir else settings.state_dir
+    return Path(root) / app / "views" / f"{view}.db"
 
 
 def group_of(app: str, query: str) -> str:

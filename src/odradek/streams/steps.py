@@ -13,7 +13,7 @@ from odradek.streams.aggregating import aggregated
 from odradek.streams.expressions import column_of
 from odradek.streams.formats.schemas import struct_of
 from odradek.streams.joining import join_static, join_streams, join_tables, look_up
-from odradek.streams.python_rows import map_pandas, map_rows
+from odradek.streams.python_rows import map_pandas, map_rows, with_record
 from odradek.streams.sources import from_outside, queried, read_topic, static
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def folded(node: graph.Fold, rows: DataFrame) -> DataFrame:
 
 
 def processed(node: graph.Process, rows: DataFrame) -> DataFrame:
-    return state.process(rows, node.keys, node.function, struct_of(node.out), **node.options)
+    dead_letters = node.dlq is not None or node.on_error == "skip"
+    rows = with_record(rows) if dead_letters else rows
+    return state.process(rows, node.keys, node.function, node.out, dead_letters=dead_letters, **node.options)
 
 
 STEPS: Mapping[type[graph.Node], Callable[[Any, list[DataFrame], Compilation], DataFrame]] = {

@@ -1,0 +1,141 @@
+"""What cannot run is refused where it is written: what, why, what to write instead, and the line."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.streams import App, F, PipelineError, session, sliding, tumbling
+
+
+@pytest.fixture
+def app() -> App:
+    return App("t")
+
+
+@pytest.fixture
+def clicks(app):
+    return app.stream("clicks", schema="user string, page string")
+
+
+@pytest.fixture
+def views(app):
+    return app.stream("views", schema="user string, page string")
+
+
+@pytest.fixture
+def users(app):
+    return app.table("users", key="id", schema="id string, name string")
+
+
+def refused(function) -> str:
+    with pytest.raises(PipelineError) as told:
+        function()
+    assert "test_mistakes.py:" in str(told.value), "the line of the user's code"
+    assert told.value.instead, "what to write instead"
+    return str(told.value)
+
+
+def test_a_join_of_streams_without_a_bound_of_time(clicks, views):
+    told = refused(lambda: clicks.join(views, on="user"))
+    assert "needs a bound of time" in told
+    assert "clicks.join(views" in told
+    assert """.join(other, on='user', within="5 seconds")""" in told
+
+
+def test_a_join_without_columns(clicks, views):
+    assert "columns that must be equal" in refused(lambda: clicks.join(views, within="1 s"))
+
+
+def test_a_join_with_a_table_by_something_else_than_its_key(clicks, users):
+    assert "keyed by ['id'], the join looks for ['user']" in refused(lambda: clicks.join(users, on="user"))
+
+
+def test_a_bound_of_time_where_there_is_none(clicks, users):
+    assert "within= is for a join of two streams" in refused(
+        lambda: clicks.join(users, on={"user": "id"}, within="1 s")
+    )
+
+
+@pytest.mark.parametrize("how", ["right", "outer", "semi"])
+def test_a_kind_of_join_that_a_table_cannot_have(clicks, users, how):
+    assert "inner, left" in refused(lambda: clicks.join(users, on={"user": "id"}, how=how))
+
+
+def test_tables_are_joined_by_their_keys(app, users):
+    other = app.table("orders", key="number", schema="number int, user string")
+    assert "joined by their keys" in refused(lambda: users.join(other, on={"id": "user"}))
+
+
+def test_a_table_is_not_joined_with_a_stream(clicks, users):
+    assert "stream.join(table" in refused(lambda: users.join(clicks))
+
+
+def test_final_results_of_what_never_is_final(clicks):
+    counts = clicks.group_by("user").count()
+    told = refused(lambda: counts.to("counts", emit="final"))
+    assert "never is final" in told
+    assert "window(tumbling" in told
+
+
+def test_updates_of_what_does_not_change(clicks):
+    assert "every row is final" in refused(lambda: clicks.to("copy", emit="updates"))
+
+
+def test_updates_of_sessions_and_of_sliding_windows(clicks):
+    for window in (session("1 minute"), sliding("1 minute")):
+        counts = clicks.group_by("user").window(window).count()
+        assert 'emit="final"' in refused(lambda counts=counts: counts.to("counts", emit="updates"))
+
+
+def test_state_after_results_that_are_never_final(clicks, users):
+    counts = clicks.group_by("user").count().to_stream()
+    for step in (
+        lambda: counts.group_by("count").window(tumbling("1 minute")).count(),
+        lambda: counts.join(users, on={"user": "id"}),
+        lambda: counts.deduplicate("user", within="1 minute"),
+    ):
+        assert '.through("some-topic")' in refused(step)
+
+
+def test_a_running_count_after_final_results_alone(clicks, views):
+    windowed = clicks.group_by("user").window(tumbling("1 minute")).count()
+    assert '.through("some-topic")' in refused(lambda: windowed.group_by("user").count())
+    outer = clicks.join(views, on="user", within="1 minute", how="left")
+    assert "outer join" in refused(lambda: outer.group_by("user").count())
+    clicks.join(views, on="user", within="1 minute").group_by("user").count().to("fine")
+
+
+def test_updates_of_a_window_after_an_outer_join(clicks, views):
+    outer = clicks.join(views, on="user", within="1 minute", how="outer")
+    counts = outer.group_by("user").window(tumbling("1 minute")).count()
+    assert "stream_join-1 comes before it" in refused(lambda: counts.to("counts", emit="updates"))
+
+
+def test_a_session_of_nobody(clicks):
+    assert "needs a group" in refused(lambda: clicks.window(session("1 minute")))
+
+
+def test_a_window_without_time(app):
+    stream = app.from_df(lambda spark: spark.readStream.format("rate").load())
+    assert "has none" in refused(lambda: stream.window(tumbling("1 minute")))
+
+
+def test_a_view_without_a_key(clicks):
+    assert 'key="' in refused(lambda: clicks.materialize("last"))
+
+
+def test_an_aggregate_of_nothing(clicks):
+    assert "nothing to aggregate" in refused(lambda: clicks.group_by("user").agg())
+
+
+def test_a_group_by_an_expression(clicks):
+    assert "not the name of a column" in refused(lambda: clicks.group_by(F.upper("user")))
+
+
+def test_sql_that_names_no_stream(app, clicks):
+    with pytest.raises(PipelineError, match="names no stream"):
+        app.sql("select * from nowhere")
+
+
+def test_an_application_without_a_sink(app, clicks):
+    assert "nothing to run" in refused(lambda: app.start())
