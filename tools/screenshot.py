@@ -1,48 +1,60 @@
-"""`make screenshot`: run the demo in a terminal of its own and keep its screen as docs/demo.svg."""
+"""`make screenshot`: run the trucking demo, look at its page with Chromium, keep what it shows as docs/trucking.png.
+
+A second picture, docs/trucking-dark.png, is the same moment for readers who like the dark.
+"""
 
 from __future__ import annotations
 
-import io
-import os
-import pty
 import re
+import subprocess
 import sys
+import time
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
 
-COLUMNS, SECONDS = 118, 14
-PROMPT = "$ make demo\n"
+from support.chromium import Chromium  # noqa: E402 (the browser lives with the tests)
+
+WIDTH, HEIGHT, SCALE = 1280, 800, 1.5
+START_TIMEOUT_S = 240.0
+# Something to see: everything runs, drivers were alerted, and one alert is fresh.
+WORTH_A_PICTURE = """
+document.documentElement.dataset.live === "yes"
+  && document.querySelectorAll("#alerts li:not(.empty)").length >= 6
+  && document.querySelectorAll("#map .truck.violating").length >= 4
+"""
 
 
 def main() -> None:
-    captured = bytearray()
-
-    def keep(descriptor: int) -> bytes:
-        data = os.read(descriptor, 65536)
-        captured.extend(data)
-        return data
-
-    scripts = Path(sys.executable).parent
-    pty.spawn([str(scripts / "odradek"), "demo", "--duration", str(SECONDS)], keep)
-    console = Console(record=True, width=COLUMNS, file=io.StringIO())
-    console.print(Text.from_ansi(PROMPT + _last_screen(captured.decode())))
-    svg = console.export_svg(title="Odradek")
-    # The picture must not fetch anything: the viewer's own monospace font will do.
-    svg = re.sub(r"@font-face \{.*?\}|<!--.*?-->", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
-    Path("docs/demo.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines() if line.strip()) + "\n")
+    command = [Path(sys.executable).parent / "odradek", "demo", "trucking", "--port", "0", "--page-port", "0"]
+    demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 (our own command line)
+    try:
+        _take(_page_of(demo))
+    finally:
+        demo.terminate()
+        demo.wait()
 
 
-def _last_screen(output: str) -> str:
-    """What a terminal shows in the end: each redraw moves up n lines and wipes what is below."""
-    lines: list[str] = []
-    for piece in re.split(r"(\x1b\[\d+A\x1b\[J)", output.replace("\r\n", "\n")):
-        if wipe := re.fullmatch(r"\x1b\[(\d+)A\x1b\[J", piece):
-            del lines[-int(wipe[1]) :]
-        else:
-            lines += piece.split("\n")[:-1]
-    return "\n".join(lines)
+def _page_of(demo: subprocess.Popen[str]) -> str:
+    for line in demo.stdout or ():
+        print(line, end="", flush=True)  # noqa: T201 (it takes a minute: whoever waits may read along)
+        if "live" in line and (url := re.search(r"http://\S+", line)):
+            return url[0]
+    sys.exit("the demo ended before it was live")
+
+
+def _take(url: str) -> None:
+    with Chromium(WIDTH, HEIGHT, scale=SCALE) as browser:
+        browser.open(url)
+        browser.wait_for(WORTH_A_PICTURE, START_TIMEOUT_S)
+        browser.wait_for("document.querySelector('#alerts li.new') !== null", START_TIMEOUT_S)
+        time.sleep(2.5)  # the flash of the new alert is over, its ring on the map is not
+        browser.screenshot(ROOT / "docs" / "trucking.png")
+        browser.prefer(dark=True)
+        browser.screenshot(ROOT / "docs" / "trucking-dark.png")
+        if browser.problems:
+            sys.exit(f"the page complained: {browser.problems}")
 
 
 main()

@@ -75,6 +75,9 @@ class Chromium:
             deviceScaleFactor=scale,
             mobile=width < 640,
         )
+        self.prefer(dark=dark)
+
+    def prefer(self, *, dark: bool) -> None:
         theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self._call("Emulation.setEmulatedMedia", features=theme)
 
