@@ -1,10 +1,14 @@
-"""Watermarks on `_time`, as Spark marks them: in the metadata of the column."""
+"""Event time: watermarks on `_time`, as Spark marks them in the metadata of the column, and its milliseconds."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
 MARK = "spark.watermarkDelayMs"
 
 
@@ -15,3 +19,11 @@ def has_watermark(frame: DataFrame) -> bool:
 def without_watermark(frame: DataFrame) -> DataFrame:
     """The rows no longer count as late; time goes on from where the watermark was set."""
     return frame.withColumn("_time", F.col("_time").alias("_time", metadata={}))
+
+
+def moment(milliseconds: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def milliseconds(time: datetime) -> int:
+    return (time - EPOCH) // MILLISECOND

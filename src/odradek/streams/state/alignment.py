@@ -1,0 +1,47 @@
+"""Sliding windows that are aligned to records, as Kafka Streams has them. Times are integers; both ends are inclusive.
+
+A record at t has the window that ends with it, [t - size, t], and the one that begins after it, [t + 1, t + 1 + size],
+if any record is in that. So there is a window for every set of records that fit together into `size`, and each is
+named by its end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedWindow:
+    start: int
+    end: int
+    first: int  # of its records, as indices into the times
+    beyond: int  # the index after its last
+
+
+def windows(times: Sequence[int], size: int, *, after: int, through: int) -> list[AlignedWindow]:
+    """The windows over `times` (sorted) that end later than `after` and no later than `through`, by their ends."""
+    return [
+        AlignedWindow(end - size, end, bisect_left(times, end - size), bisect_right(times, end))
+        for end in sorted({end for end in _ends(times, size) if after < end <= through})
+    ]
+
+
+def next_end(times: Sequence[int], size: int, *, after: int) -> int | None:
+    """When the next window ends, as far as is known: a record that comes later may bring an earlier one."""
+    return min((end for end in _ends(times, size) if end > after), default=None)
+
+
+def forgettable(times: Sequence[int], size: int, *, closed: int) -> int:
+    """How many of the first records no window that ends later than `closed` has, begins after or ends with."""
+    return bisect_left(times, closed - size)
+
+
+def _ends(times: Sequence[int], size: int) -> set[int]:
+    ends = set(times)
+    for index, time in enumerate(times):
+        following = bisect_right(times, time, lo=index)
+        if following < len(times) and times[following] <= time + 1 + size:
+            ends.add(time + 1 + size)
+    return ends
