@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from odradek.streams.checks import check_format
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import ColumnLike, col
@@ -19,6 +20,7 @@ from odradek.streams.table import Static, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from odradek.streams.formats import Format
     from odradek.streams.running import RunningApp
 
 DEFAULT_LATE = "10 seconds"
@@ -64,7 +66,7 @@ class App:
         topic: str,
         *,
         schema: Any = None,  # noqa: ANN401 whatever formats take
-        format: str | None = None,  # noqa: A002 the word of Spark's readers
+        format: Format | str | None = None,  # noqa: A002 the word of Spark's readers
         time: str | None = None,
         late: Duration = DEFAULT_LATE,
         start: str = "earliest",
@@ -77,7 +79,8 @@ class App:
         """The records of a topic, as they come.
 
         schema: a dataclass, a pydantic model, DDL ("driverId int, speed double"); without one the format is "raw".
-        format: "json" (with a schema), "avro", "raw" (key and value as they are), "debezium".
+        format: "json" (with a schema), "avro", "raw" (the value as it is), "text", "csv", "debezium", or one of
+        `odradek.streams.formats` with its options.
         time: the column with the event time; else the record's timestamp. `late`: how much out of order rows may come
         before windows and joins close without them, where the window does not say (grace).
         start: "earliest" or "latest", for the first run; later ones go on where the last one was.
@@ -105,7 +108,7 @@ class App:
         *,
         key: Names,
         schema: Any = None,  # noqa: ANN401
-        format: str | None = None,  # noqa: A002
+        format: Format | str | None = None,  # noqa: A002
         time: str | None = None,
         dlq: str | None = None,
         on_error: OnError = "fail",
@@ -248,13 +251,14 @@ class App:
         self,
         topic: str,
         schema: Any,  # noqa: ANN401
-        format: str | None,  # noqa: A002
+        format: Format | str | None,  # noqa: A002
         *,
         late: Duration,
         dlq: str | None,
         name: str | None,
         **fields: Any,  # noqa: ANN401 the rest of Topic
     ) -> Topic:
+        check_format(format, schema)
         taken = any(node.name == topic for node in self.graph.nodes)
         node = self.graph.add(
             Topic,

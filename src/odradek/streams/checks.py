@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from odradek.streams.errors import PipelineError
 from odradek.streams.graph import Aggregate, Deduplicate, Emit, Frame, MapPandas, Node, Process, Sql, StreamJoin
 from odradek.streams.windows import Window
@@ -73,6 +75,16 @@ def check_window(upstream: Node, window: Window, keys: tuple[str, ...]) -> None:
             why="it follows the rows of one key",
             instead=f'.group_by("driverId").window({window.kind}(...))',
         )
+
+
+def check_format(format: Any, schema: Any) -> None:  # noqa: A002, ANN401 whatever formats take
+    """A format that does not exist or a schema that Spark has no types for, as far as that shows without a JVM."""
+    from odradek.streams.formats import check_schema, format_of
+
+    if format is not None:
+        format_of(format)
+    if isinstance(schema, type | str):
+        check_schema(schema)
 
 
 def check_emit(node: Node, emit: Emit | None, *, default: Emit | None = None) -> Emit | None:

@@ -105,7 +105,8 @@ def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
     format_ = sink.format if isinstance(sink, TopicSink) else "json"
     if isinstance(sink, Materialize) and "_deleted" not in rows.columns:
         rows = rows.withColumn("_deleted", F.lit(False))
-    return formats.encoding(format_, sink.key, values)(rows)
+    schema = sink.schema if isinstance(sink, TopicSink) else None
+    return formats.encoding(format_, sink.key, values, schema)(rows)
 
 
 def check_sinks(query: Query, compilation: Compilation) -> None:

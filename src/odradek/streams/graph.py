@@ -69,7 +69,7 @@ class Topic(Node):
 
     topic: str
     schema: Any
-    format: str
+    format: Any  # a name, or a format with its options
     time: str | None
     late: timedelta
     start: str
@@ -373,7 +373,7 @@ class Sink(Node):
 class TopicSink(Sink):
     topic: str
     key: tuple[str, ...]  # empty: the record's own key
-    format: str
+    format: Any
     schema: Any
     partitions: int | None  # for creating the topic; None: the broker's default
     config: Mapping[str, str]

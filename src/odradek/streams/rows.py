@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from odradek.streams.app import App
+    from odradek.streams.formats import Format
 
 RESERVED = ("_key", "_time")
 Names = str | Sequence[str]
@@ -78,7 +79,7 @@ class Rows:
         topic: str,
         *,
         key: Names | None = None,
-        format: str = "json",  # noqa: A002 the word of Spark's writers
+        format: Format | str = "json",  # noqa: A002 the word of Spark's writers
         schema: Any = None,  # noqa: ANN401 whatever formats take
         emit: Emit | None = None,
         partitions: int | None = None,

@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 
 def read_topic(node: Topic, compilation: Compilation) -> DataFrame:
     raw = _no_records(compilation.spark) if compilation.dry else _records(node, compilation)
-    if "headers" not in raw.columns:
-        raw = raw.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
     schema = _schema_of(node.schema.node, compilation) if isinstance(node.schema, SchemaOf) else node.schema
-    return formats.parsing(node.format, schema, node.time)(raw)
+    if node.table_key:
+        return formats.changelog(node.format, schema, node.table_key, node.time)(raw)
+    rows = formats.parsing(node.format, schema, node.time)(raw)
+    if "_deleted" not in rows.columns:
+        return rows
+    return rows.where(F.col("_error").isNotNull() | ~F.col("_deleted")).drop("_deleted")
 
 
 def _records(node: Topic, compilation: Compilation) -> DataFrame:
@@ -45,7 +48,7 @@ def _records(node: Topic, compilation: Compilation) -> DataFrame:
         .option("subscribe", node.topic)
         .option("startingOffsets", node.start)
         .option("kafka.group.id", compilation.group)
-        .option("includeHeaders", "true" if node.dlq is not None or node.format == "raw" else "false")
+        .option("includeHeaders", "true" if node.dlq is not None or compilation.records else "false")
     )
     for name, value in settings.config.items():
         reader = reader.option(f"kafka.{name}", value)
