@@ -142,7 +142,7 @@ def test_a_start_that_moves_while_nobody_looks_is_known_as_such(given, pinned):
 )
 def test_refusals_name_the_option_and_the_way_out(given, told):
     for parse in (stream_options, batch_options):
-        with pytest.raises(RefusedOption, match="(?s).*") as refused:
+        with pytest.raises(RefusedOption) as refused:
             parse(READ | given)
         assert told in str(refused.value)
 

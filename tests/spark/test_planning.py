@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,7 +106,7 @@ def test_tasks_cover_every_offset_once_and_always_the_same_way(starts_and_sizes,
     for each in whole:
         mine = [part for part in planned if part.place == each.place]
         assert (mine[0].start, mine[-1].end) == (each.start, each.end)
-        assert all(left.end == right.start for left, right in zip(mine, mine[1:], strict=False))
+        assert all(left.end == right.start for left, right in pairwise(mine))
     if records_max is not None:
         assert all(part.size <= records_max for part in planned)
 

@@ -19,10 +19,11 @@ _idle: OrderedDict[frozenset[tuple[str, Any]], RangeConsumer] = OrderedDict()
 
 
 class RangeConsumer:
-    """A consumer and what its connections last complained about."""
+    """A consumer, the topics whose leaders it knows, and what its connections last complained about."""
 
     def __init__(self, config: Config) -> None:
         self.key = frozenset(config.items())
+        self.topics: set[str] = set()
         self.last_error: KafkaError | None = None
         self.kafka = Consumer({**config, "error_cb": self._on_error})
 

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 ROWS_MAX = 10_000
 POLL_S = 0.2
+METADATA_S = 1.0
+NO_PARTITION = "the partition no longer exists"
 
 OUT_OF_RANGE = frozenset(
     {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}  # noqa: SLF001
@@ -73,11 +75,16 @@ class _Reading:
         # All records of the range below this offset were read, or do not exist.
         self._position = wanted.start
         self._deadline_s = 0.0
+        self._absences = 0
+        self._look_again_s = 0.0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        if self._wanted.topic not in self._consumer.topics:
+            # Of a topic that is new to it librdkafka finds the leader with its next look around, up to a second later.
+            self._look_for_partition()
         if self._wanted.to_latest:
             self._wanted = replace(self._wanted, end=max(self._wanted.end, self._edges()[1]))
-        self._go_on_at(self._wanted.start)
+        self._go_on_at(self._position)
         while self._position < self._wanted.end:
             records = self._records(self._polled())
             if records:
@@ -91,9 +98,13 @@ class _Reading:
                 more = min(ROWS_MAX, self._wanted.end - self._position) - 1
                 return messages + self._kafka.consume(more, 0) if more else messages
             self._check_deadline()
+            if time.monotonic() >= self._look_again_s:
+                self._look_for_partition()
+            if self._position >= self._wanted.end:
+                return []
 
     def _records(self, messages: list[Message]) -> list[Message]:
-        if not any(map(Message.error, messages)) and messages[-1].offset() < self._wanted.end:
+        if messages and not any(map(Message.error, messages)) and messages[-1].offset() < self._wanted.end:
             self._moved_to(messages[-1].offset() + 1)
             return messages
         records = []
@@ -117,7 +128,7 @@ class _Reading:
         elif code in OUT_OF_RANGE:
             self._on_out_of_range(error)
         elif code in GONE:
-            self._lost("the partition no longer exists", self._wanted.end)
+            self._lost(NO_PARTITION, self._wanted.end)
         elif code in PASSING or error.retriable():
             log.warning("reading %s: %s", self._wanted, error)
         else:
@@ -136,10 +147,32 @@ class _Reading:
             self._check_deadline()
             self._go_on_at(self._position)
 
+    def _look_for_partition(self) -> None:
+        """Nobody says that a topic is gone but the list of topics. It counts when it says so several times."""
+        self._look_again_s = time.monotonic() + self._options.fetch_interval_s
+        try:
+            known = self._kafka.list_topics(self._wanted.topic, timeout=METADATA_S).topics
+        except KafkaException as problem:
+            log.warning("looking for %s: %s", self._wanted.place, problem)
+            return
+        if self._wanted.partition in known[self._wanted.topic].partitions:
+            self._absences = 0
+            self._consumer.topics.add(self._wanted.topic)
+            return
+        self._absences += 1
+        if self._absences >= self._options.fetch_attempts:
+            self._lost(NO_PARTITION, self._wanted.end)
+
     def _edges(self) -> tuple[int, int]:
         """The first offset and the end of the partition now; for read_committed the end of what is decided."""
         place = KafkaPartition(*self._wanted.place)
-        edges: tuple[int, int] = self._kafka.get_watermark_offsets(place, timeout=self._options.poll_timeout_s)
+        try:
+            edges: tuple[int, int] = self._kafka.get_watermark_offsets(place, timeout=self._options.poll_timeout_s)
+        except KafkaException as problem:
+            if problem.args[0].code() not in GONE:
+                raise
+            self._lost(NO_PARTITION, self._wanted.end)
+            return self._wanted.end, self._wanted.end
         return edges
 
     def _lost(self, why: str, until: int) -> None:

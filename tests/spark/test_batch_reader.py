@@ -1,0 +1,103 @@
+"""How a batch is planned on a real broker. No JVM needed."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+
+from odradek.client.admin import Cluster
+from odradek.spark.batch_reader import OdradekBatchReader
+from odradek.spark.errors import RefusedOption, TopicMissing
+from odradek.spark.options import batch_options
+from odradek.testing import Embedded
+from support.topics import Records
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Embedded(config={"auto.create.topics.enable": False}) as broker:
+        cluster, records = Cluster(broker.bootstrap_servers), Records(broker.bootstrap_servers)
+        cluster.create_topic("sales", 2)
+        for number in range(10):
+            records.put("sales", ["v"], partition=0, timestamp_ms=1000 + number)
+        records.put("sales", ["v"] * 2, partition=1, timestamp_ms=500)
+        yield cluster
+
+
+def batch(cluster: Cluster, **options: str) -> OdradekBatchReader:
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "sales", "fetchOffset.retryIntervalMs": "1"}
+    return OdradekBatchReader(batch_options(given | options))
+
+
+def planned(cluster: Cluster, **options: str) -> list[str]:
+    return [str(part.value) for part in batch(cluster, **options).partitions()]
+
+
+@pytest.mark.parametrize(
+    ("options", "ranges"),
+    [
+        ({}, ["sales-0 [0, 10)", "sales-1 [0, 2)"]),
+        ({"minPartitions": "3"}, ["sales-0 [0, 5)", "sales-0 [5, 10)", "sales-1 [0, 2)"]),
+        ({"maxRecordsPerPartition": "6"}, ["sales-0 [0, 5)", "sales-0 [5, 10)", "sales-1 [0, 2)"]),
+        ({"startingOffsets": '{"sales":{"0":4,"1":-2}}'}, ["sales-0 [4, 10)", "sales-1 [0, 2)"]),
+        ({"endingOffsets": '{"sales":{"0":4,"1":-1}}'}, ["sales-0 [0, 4)", "sales-1 [0, 2)"]),
+        ({"endingOffsets": '{"sales":{"0":0,"1":1}}'}, ["sales-1 [0, 1)"]),
+        (
+            {"startingTimestamp": "1004", "startingOffsetsByTimestampStrategy": "latest", "endingTimestamp": "1006"},
+            ["sales-0 [4, 6)"],
+        ),
+        ({"endingTimestamp": "9999"}, ["sales-0 [0, 10)", "sales-1 [0, 2)"]),
+        ({"endingOffsetsByTimestamp": '{"sales":{"0":1002,"1":9999}}'}, ["sales-0 [0, 2)", "sales-1 [0, 2)"]),
+    ],
+)
+def test_what_a_batch_reads(cluster: Cluster, options: dict[str, str], ranges: list[str]):
+    assert planned(cluster, **options) == ranges
+
+
+def test_only_what_was_asked_for_as_an_edge_is_looked_up_again_by_the_task(cluster: Cluster):
+    ends = {"startingOffsets": '{"sales":{"0":-2,"1":1}}', "endingOffsets": '{"sales":{"0":5,"1":-1}}'}
+    first, second = (part.value for part in batch(cluster, **ends).partitions())
+
+    assert (first.from_earliest, first.to_latest) == (True, False)
+    assert (second.from_earliest, second.to_latest) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"endingOffsets": '{"sales":{"0":99,"1":-1}}'}, "sales-0 is to be read up to offset 99, but ends at 10"),
+        ({"startingOffsets": '{"sales":{"0":99,"1":0}}'}, "the start is at offset 99, past the end at 10"),
+        ({"startingOffsets": '{"sales":{"0":1}}'}, "sales-1"),
+    ],
+)
+def test_offsets_that_make_no_sense(cluster: Cluster, options: dict[str, str], told: str):
+    with pytest.raises(RefusedOption, match=told):
+        planned(cluster, **options)
+
+
+def test_a_topic_that_does_not_exist(cluster: Cluster):
+    with pytest.raises(TopicMissing, match="nowhere"):
+        planned(cluster, subscribe="sales,nowhere")
+
+
+def test_no_topic_at_all_is_an_empty_batch(cluster: Cluster):
+    reader = OdradekBatchReader(
+        batch_options({"kafka.bootstrap.servers": cluster.bootstrap, "subscribePattern": "^nothing$"})
+    )
+
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []  # what Spark makes of no partitions
+
+
+def test_a_task_reads_its_part(cluster: Cluster):
+    reader = batch(cluster, minPartitions="4")
+    shipped = pickle.loads(pickle.dumps(reader))
+
+    rows = [row for part in reader.partitions() for block in shipped.read(part) for row in block.to_pylist()]
+    assert sorted((row["partition"], row["offset"]) for row in rows) == [
+        *((0, offset) for offset in range(10)),
+        *((1, offset) for offset in range(2)),
+    ]

@@ -1,0 +1,314 @@
+"""What a task reads of its range: all of it, nothing else, and a clear word when it cannot. No Spark needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from odradek.client.admin import Cluster
+from odradek.protocol.batch import CONTROL, TRANSACTIONAL, encode_batch
+from odradek.protocol.control_records import ControlType, encode_control_key
+from odradek.protocol.records import Record
+from odradek.spark import arrow_batches, consumers
+from odradek.spark.errors import DataLoss, ReadTimeout
+from odradek.spark.offsets import TopicPartition
+from odradek.spark.options import batch_options
+from odradek.spark.planning import OffsetRange
+from odradek.spark.range_reading import ROWS_MAX, read_range
+from odradek.spark.schema import arrow_schema
+from odradek.testing import Embedded
+from support.topics import Records
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Embedded]:
+    with Embedded(config={"auto.create.topics.enable": False}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def cluster(broker: Embedded) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def records(broker: Embedded) -> Records:
+    return Records(broker.bootstrap_servers)
+
+
+def wanted(topic: str, start: int, end: int, **more: bool) -> OffsetRange:
+    return OffsetRange(topic=topic, partition=0, start=start, end=end, **more)
+
+
+def read(bootstrap: str, range_: OffsetRange, **options: str) -> list[dict]:
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": range_.topic, **options}
+    batches = list(read_range(batch_options(given), range_))
+    for batch in batches:
+        batch.validate(full=True)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def offsets(rows: list[dict]) -> list[int]:
+    return [row["offset"] for row in rows]
+
+
+def test_a_record_is_a_row_with_all_it_has(cluster: Cluster, records: Records):
+    cluster.create_topic("all", 1)
+    records.put("all", [b"v1"], key="k", headers=[("a", b"1"), ("b", None)], timestamp_ms=1_700_000_000_123)
+    records.put("all", [None, b""], timestamp_ms=1)
+
+    first, second, third = read(cluster.bootstrap, wanted("all", 0, 3), includeHeaders="true")
+
+    assert first.pop("timestamp").timestamp() == 1_700_000_000.123
+    assert first == {
+        "key": b"k",
+        "value": b"v1",
+        "topic": "all",
+        "partition": 0,
+        "offset": 0,
+        "timestampType": 0,
+        "headers": [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
+    }
+    assert (second["key"], second["value"], second["headers"]) == (None, None, None)
+    assert third["value"] == b""
+
+
+def test_a_timestamp_given_by_the_broker_is_told_as_such(cluster: Cluster, records: Records):
+    cluster.create_topic("appended", 1, {"message.timestamp.type": "LogAppendTime"})
+    records.put("appended", [b"v"], timestamp_ms=1)
+
+    (row,) = read(cluster.bootstrap, wanted("appended", 0, 1))
+
+    assert row["timestampType"] == 1
+    assert row["timestamp"].timestamp() > 1_700_000_000
+
+
+def test_a_range_is_read_from_its_start_to_its_end_and_no_further(cluster: Cluster, records: Records):
+    cluster.create_topic("middle", 1)
+    records.put("middle", (str(number) for number in range(1000)))
+
+    assert offsets(read(cluster.bootstrap, wanted("middle", 100, 130))) == list(range(100, 130))
+    assert offsets(read(cluster.bootstrap, wanted("middle", 999, 1000))) == [999]
+    assert read(cluster.bootstrap, wanted("middle", 5, 5)) == []
+
+
+def test_latest_is_looked_up_by_the_task(cluster: Cluster, records: Records):
+    cluster.create_topic("growing", 1)
+    planned = wanted("growing", 0, 0, to_latest=True)
+    assert read(cluster.bootstrap, planned) == []
+
+    records.put("growing", ["a", "b"])
+
+    assert offsets(read(cluster.bootstrap, planned)) == [0, 1]
+
+
+def test_large_ranges_come_in_bounded_batches(cluster: Cluster, records: Records, monkeypatch: pytest.MonkeyPatch):
+    cluster.create_topic("large", 1)
+    records.put("large", (b"x" * 100 for _ in range(25_000)))
+    given = batch_options({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "large"})
+
+    batches = list(read_range(given, wanted("large", 0, 25_000)))
+    assert sum(batch.num_rows for batch in batches) == 25_000
+    assert max(batch.num_rows for batch in batches) <= ROWS_MAX
+    assert batches[0].schema.equals(arrow_schema(False))
+
+    monkeypatch.setattr(arrow_batches, "BATCH_BYTES_MAX", 10_000)
+    batches = list(read_range(given, wanted("large", 0, 2_000)))
+    assert pa.Table.from_batches(batches)["offset"].to_pylist() == list(range(2_000))
+    assert max(batch.num_rows for batch in batches) <= 100
+
+
+def test_a_small_range_does_not_wait_for_a_full_block(cluster: Cluster, records: Records):
+    """`consume(10 000)` would wait for its whole timeout when 100 records are left."""
+    cluster.create_topic("small", 1)
+    records.put("small", ["v"] * 100)
+    read(cluster.bootstrap, wanted("small", 0, 1))
+
+    begun_s = time.perf_counter()
+    for _ in range(10):
+        assert len(read(cluster.bootstrap, wanted("small", 0, 100))) == 100
+    assert time.perf_counter() - begun_s < 1.0
+
+
+def test_consumers_are_kept_for_the_next_task(cluster: Cluster, records: Records):
+    cluster.create_topic("kept", 1)
+    records.put("kept", ["v"] * 10)
+    read(cluster.bootstrap, wanted("kept", 0, 10))
+    idle = dict(consumers._idle)
+
+    for start in range(9):
+        assert offsets(read(cluster.bootstrap, wanted("kept", start, start + 1))) == [start]
+    assert dict(consumers._idle) == idle
+
+    for prefix in "abcdefgh":
+        read(cluster.bootstrap, wanted("kept", 0, 1), groupIdPrefix=prefix)
+    assert len(consumers._idle) == consumers.IDLE_MAX
+
+
+def test_a_query_that_needs_no_more_rows_gives_its_consumer_back(cluster: Cluster, records: Records):
+    cluster.create_topic("limited", 1)
+    records.put("limited", ["v"] * 10)
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "limited", "groupIdPrefix": "limited"}
+    reading = read_range(batch_options(given), wanted("limited", 0, 10))
+
+    next(reading)
+    reading.close()
+
+    assert any(("group.id", "limited-executor") in key for key in consumers._idle)
+
+
+def test_records_that_retention_took_are_a_loss(cluster: Cluster, records: Records, caplog: pytest.LogCaptureFixture):
+    cluster.create_topic("aged", 1)
+    records.put("aged", ["v"] * 10)
+    records.delete_before("aged", 6)
+
+    with pytest.raises(DataLoss, match=r"records 2 to 5 of aged-0 .* begins at offset 6: .* failOnDataLoss to false"):
+        read(cluster.bootstrap, wanted("aged", 2, 10))
+
+    assert offsets(read(cluster.bootstrap, wanted("aged", 2, 10), failOnDataLoss="false")) == [6, 7, 8, 9]
+    assert "going on without them" in caplog.text
+    assert read(cluster.bootstrap, wanted("aged", 2, 5), failOnDataLoss="false") == []
+
+
+def test_whoever_asked_for_the_earliest_has_lost_nothing(cluster: Cluster, records: Records):
+    cluster.create_topic("from-earliest", 1)
+    records.put("from-earliest", ["v"] * 10)
+    records.delete_before("from-earliest", 6)
+
+    assert offsets(read(cluster.bootstrap, wanted("from-earliest", 0, 10, from_earliest=True))) == [6, 7, 8, 9]
+
+
+def test_a_topic_that_was_created_again_is_a_loss(cluster: Cluster, records: Records):
+    cluster.create_topic("again", 1)
+    records.put("again", ["v"] * 10)
+    cluster.delete_topics(["again"])
+    cluster.create_topic("again", 1)
+    records.put("again", ["w"] * 3)
+
+    with pytest.raises(DataLoss, match=r"records 7 to 9 of again-0 .* now ends at offset 3: it was deleted"):
+        read(cluster.bootstrap, wanted("again", 7, 10))
+    assert read(cluster.bootstrap, wanted("again", 7, 10), failOnDataLoss="false") == []
+
+
+def test_a_topic_that_is_gone_is_a_loss(cluster: Cluster):
+    quick = {"fetchOffset.retryIntervalMs": "1"}
+
+    with pytest.raises(DataLoss, match="the partition no longer exists"):
+        read(cluster.bootstrap, wanted("gone", 0, 3), **quick)
+    assert read(cluster.bootstrap, wanted("gone", 0, 3), failOnDataLoss="false", **quick) == []
+
+
+def test_records_that_never_come_are_waited_for_so_long_and_no_longer(cluster: Cluster, records: Records):
+    cluster.create_topic("short", 1)
+    records.put("short", ["v"] * 3)
+
+    with pytest.raises(ReadTimeout, match=r"short-0 \[0, 5\) from offset 3 for 0 s.*pollTimeoutMs"):
+        read(cluster.bootstrap, wanted("short", 0, 5), **{"kafkaConsumer.pollTimeoutMs": "300"})
+
+
+def test_a_broker_that_is_away_is_named_when_time_is_up():
+    with pytest.raises(ReadTimeout, match=r"refused"):
+        read("127.0.0.1:1", wanted("any", 0, 5), **{"kafkaConsumer.pollTimeoutMs": "300"})
+
+
+def test_a_broker_restart_in_the_middle_of_a_range_is_survived(tmp_path: Path):
+    with Embedded(data=tmp_path) as broker:
+        bootstrap, port = broker.bootstrap_servers, broker.port
+        Cluster(bootstrap).create_topic("restarted", 1)
+        Records(bootstrap).put("restarted", (b"x" * 1000 for _ in range(20_000)))
+        small = {"kafka.max.partition.fetch.bytes": "100000", "kafka.queued.max.messages.kbytes": "200"}
+        given = batch_options({"kafka.bootstrap.servers": bootstrap, "subscribe": "restarted", **small})
+        reading = read_range(given, wanted("restarted", 0, 20_000))
+        first = next(reading)
+    with Embedded(data=tmp_path, port=port):
+        assert first.num_rows + sum(batch.num_rows for batch in reading) == 20_000
+
+
+def test_offsets_that_do_not_exist_are_stepped_over(tmp_path: Path):
+    """Compaction and transaction markers leave gaps, also at the very end of a range: a reader that counts hangs."""
+    with Embedded(data=tmp_path) as broker:
+        Cluster(broker.bootstrap_servers).create_topic("gaps", 1, {"cleanup.policy": "compact"})
+        Records(broker.bootstrap_servers).put("gaps", ["v"], key="k")
+    marker = Record(key=encode_control_key(ControlType.COMMIT), value=b"\0\0\0\0\0\0", timestamp=1)
+    producer = {"producer_id": 1, "producer_epoch": 0}
+    batches = [
+        encode_batch([Record(value=b"a", timestamp=1)] * 2, base_offset=0),
+        encode_batch([Record(value=b"b", timestamp=1)] * 2, base_offset=5, attributes=TRANSACTIONAL, **producer),
+        encode_batch([marker], base_offset=7, attributes=TRANSACTIONAL | CONTROL, **producer),
+        encode_batch([Record(value=b"c", timestamp=1)], base_offset=20),
+        encode_batch([marker], base_offset=21, attributes=TRANSACTIONAL | CONTROL, **producer),
+    ]
+    (log,) = tmp_path.glob("gaps-0/*.log")
+    log.write_bytes(b"".join(batches))
+    for file in (*tmp_path.glob("gaps-0/*index"), *tmp_path.glob("gaps-0/*snapshot"), *tmp_path.glob(".kafka_clean*")):
+        file.unlink()
+
+    with Embedded(data=tmp_path) as broker:
+        (end,) = Cluster(broker.bootstrap_servers).end_offsets("gaps").values()
+        assert end == 22
+        for isolation in ("read_committed", "read_uncommitted"):
+            level = {"kafka.isolation.level": isolation}
+            assert offsets(read(broker.bootstrap_servers, wanted("gaps", 0, 22), **level)) == [0, 1, 5, 6, 20]
+            assert offsets(read(broker.bootstrap_servers, wanted("gaps", 0, 10), **level)) == [0, 1, 5, 6]
+            assert offsets(read(broker.bootstrap_servers, wanted("gaps", 7, 20), **level)) == []
+            assert offsets(read(broker.bootstrap_servers, wanted("gaps", 21, 22), **level)) == []
+
+
+def test_no_worker_pays_for_the_import_of_pandas(cluster: Cluster, records: Records):
+    cluster.create_topic("light", 1)
+    records.put("light", ["v"], key="k", headers=[("h", b"1")])
+    script = f"""
+import sys
+from odradek.spark.options import batch_options
+from odradek.spark.planning import OffsetRange
+from odradek.spark.range_reading import read_range
+given = {{"kafka.bootstrap.servers": {cluster.bootstrap!r}, "subscribe": "light", "includeHeaders": "true"}}
+(batch,) = read_range(batch_options(given), OffsetRange(topic="light", partition=0, start=0, end=1))
+sys.exit("pandas was imported" if "pandas" in sys.modules else 0)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_arrow_schema_is_the_one_spark_expects():
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from odradek.spark.schema import spark_schema
+
+    for include_headers in (False, True):
+        assert arrow_schema(include_headers).equals(to_arrow_schema(spark_schema(include_headers), timezone="UTC"))
+
+
+def test_columns_hold_what_they_were_given():
+    values = [b"a", None, b"", b"bc"]
+
+    assert arrow_batches.binary(values).to_pylist() == values
+    assert arrow_batches.binary([None, None]).to_pylist() == [None, None]
+    assert arrow_batches.binary([]).to_pylist() == []
+    assert arrow_batches.same_text("täg", 3).to_pylist() == ["täg"] * 3
+    headers = [[("k", b"v"), ("n", None)], None, [], [("k", b"")]]
+    column = arrow_batches.headers(headers)
+    column.validate(full=True)
+    assert column.to_pylist() == [
+        [{"key": "k", "value": b"v"}, {"key": "n", "value": None}],
+        None,
+        None,
+        [{"key": "k", "value": b""}],
+    ]
+
+
+def test_a_timestamp_beyond_spark_is_an_error_and_no_other_time(cluster: Cluster, records: Records):
+    cluster.create_topic("far", 1, {"message.timestamp.after.max.ms": str((1 << 63) - 1)})
+    records.put("far", ["v"], timestamp_ms=(1 << 62))
+
+    with pytest.raises(OverflowError, match="far-0"):
+        read(cluster.bootstrap, wanted("far", 0, 1))
+
+
+def test_places_are_named_as_kafka_names_them():
+    assert str(TopicPartition("orders", 3)) == "orders-3"

@@ -1,0 +1,397 @@
+"""The driver's side of a streaming read, called as Spark calls it, on a real broker. No JVM needed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from odradek.client.admin import Cluster
+from odradek.spark.errors import ClusterUnavailable, DataLoss, RefusedOption, TopicMissing
+from odradek.spark.options import stream_options
+from odradek.spark.source import OdradekDataSource
+from odradek.spark.stream_reader import OdradekStreamReader
+from odradek.testing import Embedded
+from support.topics import Records
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Embedded]:
+    with Embedded(config={"auto.create.topics.enable": False}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def cluster(broker: Embedded) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def records(broker: Embedded) -> Records:
+    return Records(broker.bootstrap_servers)
+
+
+def stream(cluster: Cluster, **options: str) -> OdradekStreamReader:
+    quick = {"fetchOffset.retryIntervalMs": "1", "startingOffsets": "earliest"}
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, **quick, **options}
+    return OdradekStreamReader(stream_options(given))
+
+
+def planned(reader: OdradekStreamReader, start: dict, end: dict) -> list[str]:
+    return [str(part.value) for part in reader.partitions(start, end)]
+
+
+def test_a_query_follows_its_topics(cluster: Cluster, records: Records):
+    cluster.create_topic("followed", 2)
+    records.put("followed", ["v"] * 3, partition=1)
+    reader = stream(cluster, subscribe="followed")
+
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ALL)
+    assert (start, first) == ({"followed": {"0": 0, "1": 0}}, {"followed": {"0": 0, "1": 3}})
+    assert planned(reader, start, first) == ["followed-1 [0, 3)"]
+    (part,) = reader.partitions(start, first)
+    assert sum(batch.num_rows for batch in reader.read(part)) == 3
+
+    assert json.dumps(reader.latestOffset(first, ALL)) == json.dumps(first)
+    records.put("followed", ["v"] * 2, partition=0)
+    second = reader.latestOffset(first, ALL)
+    assert planned(reader, first, second) == ["followed-0 [0, 2)"]
+    assert reader.reportLatestOffset() == second
+
+
+def test_latest_is_asked_once_and_pinned_by_an_empty_batch(cluster: Cluster, records: Records):
+    cluster.create_topic("pinned", 1)
+    records.put("pinned", ["old"] * 3)
+    reader = stream(cluster, subscribe="pinned", startingOffsets="latest")
+
+    start = reader.initialOffset()
+    records.put("pinned", ["new"] * 2)
+    assert reader.initialOffset() == start == {"pinned": {"0": 3}}
+    assert reader.latestOffset(start, ALL) == start
+    assert planned(reader, start, start) == []
+    assert planned(reader, start, reader.latestOffset(start, ALL)) == ["pinned-0 [3, 5)"]
+
+    # A driver that died after it wrote the offsets of the first batch replays it, with a start that has moved on.
+    again = stream(cluster, subscribe="pinned", startingOffsets="latest")
+    moved_on = again.initialOffset()
+    assert moved_on == {"pinned": {"0": 5}}
+    assert planned(again, moved_on, start) == []
+    assert planned(again, start, again.latestOffset(start, ALL)) == ["pinned-0 [3, 5)"]
+
+
+def test_a_start_that_cannot_move_costs_no_empty_batch(cluster: Cluster, records: Records):
+    cluster.create_topic("earliest", 1)
+    records.put("earliest", ["v"] * 3)
+    reader = stream(cluster, subscribe="earliest")
+
+    assert reader.latestOffset(reader.initialOffset(), ALL) == {"earliest": {"0": 3}}
+
+
+def test_offsets_may_be_given_one_by_one(cluster: Cluster, records: Records):
+    cluster.create_topic("exact", 3)
+    for partition in range(3):
+        records.put("exact", ["v"] * 9, partition=partition)
+    records.delete_before("exact", 2, partition=1)
+
+    given = {"subscribe": "exact", "startingOffsets": '{"exact":{"0":4,"1":-2,"2":-1}}'}
+    assert stream(cluster, **given).initialOffset() == {"exact": {"0": 4, "1": 2, "2": 9}}
+    with pytest.raises(RefusedOption, match=r"not so for exact-1, exact-2"):
+        stream(cluster, subscribe="exact", startingOffsets='{"exact":{"0":4}}').initialOffset()
+
+
+def test_a_query_may_start_at_a_time(cluster: Cluster, records: Records):
+    cluster.create_topic("timed", 2)
+    for number in range(5):
+        records.put("timed", ["v"], partition=0, timestamp_ms=1000 + number)
+    records.put("timed", ["v"], partition=1, timestamp_ms=500)
+
+    with pytest.raises(RefusedOption, match=r"timed-1: no record is as young .*ByTimestampStrategy=latest"):
+        stream(cluster, subscribe="timed", startingTimestamp="1003").initialOffset()
+    lenient = {"subscribe": "timed", "startingOffsetsByTimestampStrategy": "latest"}
+    assert stream(cluster, **lenient, startingTimestamp="1003").initialOffset() == {"timed": {"0": 3, "1": 1}}
+    by_partition = '{"timed":{"0":1004,"1":400}}'
+    assert stream(cluster, subscribe="timed", startingOffsetsByTimestamp=by_partition).initialOffset() == {
+        "timed": {"0": 4, "1": 0}
+    }
+    with pytest.raises(RefusedOption, match="timed-1"):
+        stream(cluster, subscribe="timed", startingOffsetsByTimestamp='{"timed":{"0":1}}').initialOffset()
+
+
+def test_partitions_may_be_assigned(cluster: Cluster, records: Records):
+    cluster.create_topic("assigned", 3)
+    records.put("assigned", ["v"], partition=2)
+    reader = stream(cluster, assign='{"assigned":[0,2]}')
+
+    assert reader.latestOffset(reader.initialOffset(), ALL) == {"assigned": {"0": 0, "2": 1}}
+    with pytest.raises(TopicMissing, match="assigned-7"):
+        stream(cluster, assign='{"assigned":[0,7]}').initialOffset()
+
+
+def test_a_pattern_finds_topics_as_they_come_and_reads_them_from_the_beginning(cluster: Cluster, records: Records):
+    reader = stream(cluster, subscribePattern="^shop-.*", startingOffsets="latest")
+    start = reader.initialOffset()
+    assert start == {}
+    assert reader.latestOffset(start, ALL) == {}
+
+    cluster.create_topic("shop-north", 1)
+    cluster.create_topic("workshop-south", 1)
+    records.put("shop-north", ["v"] * 2)
+
+    end = reader.latestOffset(start, ALL)
+    assert end == {"shop-north": {"0": 2}}
+    assert planned(reader, start, end) == ["shop-north-0 [0, 2)"]
+
+
+def test_new_partitions_are_read_from_the_beginning(broker: Embedded, cluster: Cluster, records: Records):
+    cluster.create_topic("widened", 1)
+    reader = stream(cluster, subscribe="widened", startingOffsets="latest", maxOffsetsPerTrigger="2")
+    start = reader.initialOffset()
+    reader.latestOffset(start, ALL)
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions("widened", 2)])["widened"].result()
+    records.put("widened", ["v"] * 3, partition=1)
+
+    end = reader.latestOffset(start, ALL)
+    assert planned(reader, start, end) == ["widened-1 [0, 3)"]
+    assert reader.latestOffset(start, ReadMaxRows(2)) == {"widened": {"0": 0, "1": 2}}
+
+
+def test_a_limit_starts_where_a_new_partition_starts(cluster: Cluster, records: Records):
+    cluster.create_topic("late-north", 1)
+    reader = stream(cluster, subscribePattern="^late-", maxOffsetsPerTrigger="2", failOnDataLoss="false")
+    start = reader.initialOffset()
+    cluster.create_topic("late-south", 1)
+    records.put("late-south", ["v"] * 9)
+    records.delete_before("late-south", 5)
+
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == {"late-north": {"0": 0}, "late-south": {"0": 7}}
+
+
+def test_admission(cluster: Cluster, records: Records):
+    cluster.create_topic("limited", 2)
+    records.put("limited", ["v"] * 30, partition=0)
+    records.put("limited", ["v"] * 10, partition=1)
+    start = {"limited": {"0": 0, "1": 0}}
+
+    most = stream(cluster, subscribe="limited", maxOffsetsPerTrigger="8")
+    assert most.getDefaultReadLimit() == ReadMaxRows(8)
+    assert most.latestOffset(start, ReadMaxRows(8)) == {"limited": {"0": 6, "1": 2}}
+    # The engine's word counts: Trigger.Once asks for everything, whatever the options say.
+    assert most.latestOffset(start, ALL) == {"limited": {"0": 30, "1": 10}}
+    assert stream(cluster, subscribe="limited").getDefaultReadLimit() == ALL
+
+
+def test_a_batch_waits_for_enough_records_or_long_enough(cluster: Cluster, records: Records):
+    cluster.create_topic("awaited", 1)
+    limits = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "6"}
+    reader = stream(cluster, subscribe="awaited", **limits, maxTriggerDelay="1h")
+    assert reader.getDefaultReadLimit() == ReadMinRows(5)
+    start = reader.initialOffset()
+    records.put("awaited", ["v"] * 4)
+
+    # As in Spark, the first batch does not wait.
+    first = reader.latestOffset(start, ReadMinRows(5))
+    assert first == {"awaited": {"0": 4}}
+    records.put("awaited", ["v"] * 4)
+    assert reader.latestOffset(first, ReadMinRows(5)) == first
+    records.put("awaited", ["v"] * 4)
+    assert reader.latestOffset(first, ReadMinRows(5)) == {"awaited": {"0": 10}}
+
+    impatient = stream(cluster, subscribe="awaited", **limits, maxTriggerDelay="0ms")
+    assert impatient.latestOffset({"awaited": {"0": 10}}, ReadMinRows(5)) == {"awaited": {"0": 12}}
+    assert impatient.latestOffset({"awaited": {"0": 11}}, ReadMinRows(5)) == {"awaited": {"0": 12}}
+
+
+def test_available_now_has_one_end_and_reaches_it(cluster: Cluster, records: Records):
+    cluster.create_topic("now", 1)
+    records.put("now", ["v"] * 5)
+    reader = stream(cluster, subscribe="now", minOffsetsPerTrigger="2", maxOffsetsPerTrigger="3", maxTriggerDelay="1h")
+    reader.prepareForTriggerAvailableNow()
+    limit = reader.getDefaultReadLimit()
+
+    offset, seen = reader.initialOffset(), []
+    while (next_offset := reader.latestOffset(offset, limit)) != offset:
+        records.put("now", ["later"])
+        seen.append(next_offset["now"]["0"])
+        offset = next_offset
+    assert seen == [3, 5]
+
+
+def test_min_partitions_divides_by_offsets_alone(cluster: Cluster):
+    reader = stream(cluster, subscribe="any", minPartitions="4")
+    start, end = {"any": {"0": 10}}, {"any": {"0": 50}}
+
+    assert planned(reader, start, end) == ["any-0 [10, 20)", "any-0 [20, 30)", "any-0 [30, 40)", "any-0 [40, 50)"]
+    assert planned(stream(cluster, subscribe="any", minPartitions="4"), start, end) == planned(reader, start, end)
+
+
+def test_a_topic_that_does_not_exist_is_named(cluster: Cluster):
+    with pytest.raises(TopicMissing, match=r"nowhere: no such topic .* at 127\.0\.0\.1:\d+; create it"):
+        stream(cluster, subscribe="nowhere").initialOffset()
+    assert "nowhere" not in cluster.topics()
+
+
+def test_a_topic_deleted_while_it_is_read_ends_the_query_or_not(
+    cluster: Cluster, records: Records, caplog: pytest.LogCaptureFixture
+):
+    cluster.create_topic("doomed", 1)
+    cluster.create_topic("spared", 1)
+    records.put("doomed", ["v"] * 3)
+    strict, lenient = (stream(cluster, subscribe="doomed,spared", failOnDataLoss=fails) for fails in ("true", "false"))
+    start = strict.initialOffset()
+    cluster.delete_topics(["doomed"])
+
+    with pytest.raises(DataLoss, match=r"doomed-0 no longer exist.*failOnDataLoss"):
+        strict.latestOffset(start, ALL)
+    with pytest.raises(DataLoss, match="doomed-0 no longer exist"):
+        strict.partitions({"doomed": {"0": 1}}, {})
+    end = lenient.latestOffset(start, ALL)
+    assert end == {"spared": {"0": 0}}
+    assert planned(lenient, start, end) == []
+    assert "doomed-0 no longer exist" in caplog.text
+
+
+def test_a_topic_created_again_is_noticed(cluster: Cluster, records: Records):
+    cluster.create_topic("reborn", 1)
+    records.put("reborn", ["v"] * 9)
+    strict, lenient = (stream(cluster, subscribe="reborn", failOnDataLoss=fails) for fails in ("true", "false"))
+    start = {"reborn": {"0": 9}}
+    cluster.delete_topics(["reborn"])
+    cluster.create_topic("reborn", 1)
+    records.put("reborn", ["v"] * 2)
+
+    with pytest.raises(DataLoss, match="reborn-0 now ends at offset 2, before offset 9"):
+        strict.latestOffset(start, ALL)
+    assert lenient.latestOffset(start, ALL) == {"reborn": {"0": 2}}
+    assert planned(lenient, start, {"reborn": {"0": 2}}) == []
+
+
+def test_progress_is_committed_to_the_group(cluster: Cluster, records: Records):
+    cluster.create_topic("progress", 1)
+    records.put("progress", ["v"] * 5)
+    reader = stream(cluster, subscribe="progress", **{"kafka.group.id": "watched"})
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert reader.latestOffset(end, ALL) == end  # Spark comes back when the batch is done, and is idle
+
+    reader._progress.flush(10)
+    assert cluster.committed("watched") == {("progress", 0): 5}
+    reader.stop()
+
+
+def test_the_group_is_named_by_the_application(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("ODRADEK_SPARK_APPLICATION", raising=False)
+    assert stream(cluster, subscribe="any")._progress is None
+    monkeypatch.setenv("ODRADEK_SPARK_APPLICATION", "shop")
+    assert stream(cluster, subscribe="any")._progress._group == "shop"
+
+
+def test_progress_that_cannot_be_committed_is_sent_again_and_disturbs_nobody(
+    cluster: Cluster, records: Records, monkeypatch: pytest.MonkeyPatch
+):
+    """The group has a member of its own: its coordinator refuses offsets from outside."""
+    from confluent_kafka import Consumer
+
+    from odradek.spark import group_progress
+
+    monkeypatch.setattr(group_progress, "RETRY_S", 0.0)
+    cluster.create_topic("disputed", 1)
+    records.put("disputed", ["v"] * 5)
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "disputed"})
+    member.subscribe(["disputed"])
+    while not member.assignment():
+        member.poll(0.1)
+    reader = stream(cluster, subscribe="disputed", **{"kafka.group.id": "disputed"})
+    end = {"disputed": {"0": 5}}
+    assert reader.latestOffset(end, ALL) == end
+    reader._progress.flush(10)
+    assert cluster.committed("disputed") == {}
+
+    member.close()
+    while not cluster.committed("disputed"):
+        assert reader.latestOffset(end, ALL) == end
+        reader._progress.flush(10)
+    assert cluster.committed("disputed") == {("disputed", 0): 5}
+
+
+def test_a_broker_that_restarts_is_waited_for(tmp_path: Path):
+    with Embedded(data=tmp_path) as broker:
+        cluster, port = Cluster(broker.bootstrap_servers), broker.port
+        cluster.create_topic("survives", 1)
+        reader = stream(cluster, subscribe="survives", **{"kafka.group.id": "survivors"})
+        start = reader.initialOffset()
+        reader.latestOffset(start, ALL)
+    with Embedded(data=tmp_path, port=port) as broker:
+        Records(broker.bootstrap_servers).put("survives", ["v"] * 3)
+        assert reader.latestOffset(start, ALL) == {"survives": {"0": 3}}
+
+
+def test_a_cluster_that_is_not_there_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+    from odradek.spark import topics_view
+
+    monkeypatch.setattr(topics_view, "REQUEST_TIMEOUT_S", 0.2)
+    with pytest.raises(ClusterUnavailable, match=r"127\.0\.0\.1:1 did not tell its offsets: .*refused"):
+        stream(Cluster("127.0.0.1:1"), subscribe="any").initialOffset()
+
+
+def test_metadata_is_kept_when_asked(cluster: Cluster, records: Records):
+    cluster.create_topic("cached-a", 1)
+    reader = stream(cluster, subscribePattern="^cached-", **{"partition.metadata.cache.ttl.ms": "3600000"})
+    start = reader.initialOffset()
+    cluster.create_topic("cached-b", 1)
+
+    assert reader.latestOffset(start, ALL) == start
+
+
+def test_readers_travel_to_executors(cluster: Cluster):
+    cluster.create_topic("pickled", 1)
+    reader = stream(cluster, subscribe="pickled", **{"kafka.group.id": "pickled"})
+    reader.latestOffset(reader.initialOffset(), ALL)
+
+    assert pickle.loads(pickle.dumps(reader))._options == reader._options
+
+
+def test_the_data_source_of_a_wrong_stream_says_why_when_it_is_used():
+    """Spark hides an exception of streamReader itself behind an UnboundLocalError."""
+    options = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "endingOffsets": "latest"}
+    source = OdradekDataSource(options)
+    refused = pickle.loads(pickle.dumps(source.streamReader(schema=source.schema())))
+
+    for used in (refused.initialOffset, refused.getDefaultReadLimit, refused.prepareForTriggerAvailableNow):
+        with pytest.raises(RefusedOption, match="endingOffsets"):
+            used()
+    with pytest.raises(RefusedOption, match="endingOffsets"):
+        refused.latestOffset({}, ALL)
+    refused.stop()
+
+
+def test_the_schema_is_fixed():
+    from pyspark.sql.types import StringType, StructType
+
+    source = OdradekDataSource({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
+    custom = StructType().add("value", StringType())
+
+    with pytest.raises(RefusedOption, match=r"leave out \.schema"):
+        source.reader(schema=custom)
+    with pytest.raises(RefusedOption, match=r"leave out \.schema"):
+        source.streamReader(schema=custom).initialOffset()
+
+
+def test_a_client_config_that_cannot_be_is_refused_on_load():
+    from odradek.client.java_names import RefusedConfig
+
+    source = OdradekDataSource(
+        {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "kafka.ssl.engine.factory.class": "X"}
+    )
+
+    with pytest.raises(RefusedConfig, match=r"ssl\.engine\.factory\.class"):
+        source.schema()
