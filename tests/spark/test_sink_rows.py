@@ -53,17 +53,19 @@ def test_a_negative_partition_is_refused_though_the_producer_would_take_it_for_a
 
 
 def test_headers_keep_order_and_nulls() -> None:
-    given = [[{"key": "b", "value": b"2"}, {"key": "a", "value": None}], None, []]
-    rows = batch(value=pa.array(["x", "y", "z"]), headers=pa.array(given, HEADERS))
+    given = [[{"key": "b", "value": b"2"}, {"key": "a", "value": None}], None, [], [{"key": "c", "value": b""}]]
+    rows = batch(value=pa.array(["w", "x", "y", "z"]), headers=pa.array(given, HEADERS))
     columns = Columns(key=False, topic=False, partition=False, headers=True)
-    assert [record[-1] for record in records(rows, columns, "t")] == [[("b", b"2"), ("a", None)], None, None]
+    expected = [[("b", b"2"), ("a", None)], None, None, [("c", b"")]]
+    assert [record[-1] for record in records(rows, columns, "t")] == expected
+    assert [record[-1] for record in records(rows.slice(1), columns, "t")] == expected[1:]
 
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
 def test_a_header_needs_a_key(header: dict[str, object] | None) -> None:
     rows = batch(value=pa.array(["x"]), headers=pa.array([[header]], HEADERS))
     with pytest.raises(BadRow, match="header without a key"):
-        list(records(rows, Columns(key=False, topic=False, partition=False, headers=True), "t"))
+        records(rows, Columns(key=False, topic=False, partition=False, headers=True), "t")
 
 
 def test_a_slice_is_its_own_rows() -> None:
