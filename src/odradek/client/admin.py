@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 REQUEST_TIMEOUT_S = 30.0
@@ -57,6 +57,14 @@ class Cluster:
         if topic not in known:
             raise UnknownTopic(topic, self.bootstrap)
         return sorted(known[topic].partitions)
+
+    def topic_id(self, topic: str) -> str | None:
+        """Differs from that of an earlier topic of the same name; None while there is no such topic."""
+        topic_id = None
+        with self._told(f"describing topic {topic!r}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
+            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
+            topic_id = str(asked[topic].result().topic_id)
+        return topic_id
 
     def create_topic(
         self, name: str, partitions: int = -1, config: Mapping[str, str] = NOTHING, *, if_missing: bool = True

@@ -124,6 +124,7 @@ class _Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 limit_concurrency=CONNECTIONS_MAX,
+                timeout_graceful_shutdown=int(STOP_GRACE_S) + 1,
             )
         )
 

@@ -1,0 +1,219 @@
+"""The thread that keeps a store up to date with its topic.
+
+No consumer group: each follower reads all partitions, from the positions in its store. A topic that was deleted and
+created again, or that lost records the store has not seen, makes it begin again: rows of the old one must not survive.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from odradek.base.limits import MIB
+from odradek.client.admin import Cluster, ClusterError, UnknownTopic
+from odradek.streams.views.store import Store
+
+ViewState = Literal["waiting for its topic", "loading", "following"]
+
+POLL_S = 0.2
+CHECK_S = 2.0  # how soon a topic that was replaced, or has grown, is noticed
+RETRY_S = 0.5
+# While loading, large commits: each one rewrites every page that it touches.
+COMMIT_ROWS_MAX = 200_000
+COMMIT_BYTES_MAX = 64 * MIB
+COMMIT_AGE_S = {"loading": 2.0, "following": 0.05}
+CONSUME_MAX = 10_000
+
+_READING: Mapping[str, str | int] = {
+    "enable.auto.commit": "false",
+    "enable.partition.eof": "true",  # tells positions past the last record: control records and compacted ones
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 100_000,
+    "queued.max.messages.kbytes": 64 * 1024,
+    "log_level": 0,
+}
+_log = logging.getLogger("odradek.streams.views")
+
+
+class Misfit(Exception):
+    """What is being read is no longer what the topic is: look at both anew."""
+
+
+class Follower:
+    def __init__(
+        self,
+        store: Store,
+        cluster: Cluster,
+        config: Mapping[str, str],
+        topic: str,
+        on_progress: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._cluster = cluster
+        # librdkafka wants a group id although nothing is committed and no group is joined
+        self._config = {**_READING, "group.id": f"view-of-{topic}", **config}
+        self._topic = topic
+        self._on_progress = on_progress
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"odradek-view-{topic}", daemon=True)
+        self.state: ViewState = "waiting for its topic"
+        self.problem: str | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                topic_id = self._cluster.topic_id(self._topic)
+                if topic_id is None:
+                    self._become("waiting for its topic")
+                    self._stopping.wait(RETRY_S)
+                else:
+                    self._follow(topic_id)
+            except Misfit as noticed:
+                _log.info("view of %s starts over from its positions: %s", self._topic, noticed)
+            except (ClusterError, KafkaException, UnknownTopic) as problem:
+                self._report(problem)
+                self._stopping.wait(RETRY_S)
+
+    def _report(self, problem: Exception) -> None:
+        if self.problem is None:
+            _log.warning("view of %s cannot go on for now: %s", self._topic, problem)
+        self.problem = str(problem)
+
+    def _follow(self, topic_id: str) -> None:
+        positions = self._positions(topic_id)
+        self._become("loading")
+        consumer = Consumer(self._config)
+        try:
+            consumer.assign([TopicPartition(self._topic, index, offset) for index, offset in positions.items()])
+            self._read(consumer, topic_id, _Pending(positions))
+        finally:
+            consumer.close()
+
+    def _positions(self, topic_id: str) -> dict[int, int]:
+        """Where to go on; emptied first if what is stored does not belong to what the topic holds now."""
+        starts, ends = self._cluster.start_offsets(self._topic), self._cluster.end_offsets(self._topic)
+        stored = self._store.positions()
+        why = self._why_begin_again(topic_id, stored, starts, ends)
+        if why:
+            if stored:
+                _log.warning("view of %s is built again: %s", self._topic, why)
+            self._store.begin_again(self._topic, topic_id)
+            self._on_progress()
+            stored = {}
+        return {partition: stored.get(partition, start) for partition, start in starts.items()}
+
+    def _why_begin_again(
+        self, topic_id: str, stored: Mapping[int, int], starts: Mapping[int, int], ends: Mapping[int, int]
+    ) -> str | None:
+        if self._store.source() != (self._topic, topic_id):
+            return "the topic is another than the one that the store was filled from"
+        for partition, offset in stored.items():
+            if partition not in ends:
+                return f"partition {partition} is gone"
+            if offset > ends[partition]:
+                return f"partition {partition} ends at {ends[partition]}, the store has seen {offset}: it was cut"
+            if offset < starts[partition]:
+                return (
+                    f"partition {partition} begins at {starts[partition]}, the store is at {offset}: changes were lost"
+                )
+        return None
+
+    def _read(self, consumer: Consumer, topic_id: str, pending: _Pending) -> None:
+        next_check = time.monotonic() + CHECK_S
+        while not self._stopping.is_set():
+            # poll waits for one record, consume takes those that are there already
+            first = consumer.poll(POLL_S if pending.is_empty else 0)
+            messages = [first, *consumer.consume(CONSUME_MAX, 0)] if first is not None else []
+            pending.add(messages)
+            if pending.is_due(self.state, idle=not messages):
+                self._store.apply(pending.changes, pending.positions)
+                pending.commit()
+                self._become("following" if pending.at_end else self.state)
+                self._on_progress()
+            if time.monotonic() >= next_check:
+                next_check = time.monotonic() + CHECK_S
+                self._check(topic_id, pending.positions)
+        if not pending.is_empty:
+            self._store.apply(pending.changes, pending.positions)
+
+    def _check(self, topic_id: str, positions: Mapping[int, int]) -> None:
+        if self._cluster.topic_id(self._topic) != topic_id:
+            raise Misfit("it was deleted or created again")
+        if len(self._cluster.partitions(self._topic)) != len(positions):
+            raise Misfit("its partitions have changed")
+        self.problem = None
+
+    def _become(self, state: ViewState) -> None:
+        if state != self.state:
+            self.state = state
+            self._on_progress()
+
+
+class _Pending:
+    """Changes read and not yet stored: only the newest of each key."""
+
+    def __init__(self, positions: Mapping[int, int]) -> None:
+        self.positions = dict(positions)
+        self._at_end: set[int] = set()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.changes: dict[bytes, bytes | None] = {}
+        self._bytes = 0
+        self._moved = False
+        self._since = time.monotonic()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._moved
+
+    @property
+    def at_end(self) -> bool:
+        return self._at_end == self.positions.keys()
+
+    def add(self, messages: list[Any]) -> None:
+        if messages and not self._moved:
+            self._since = time.monotonic()
+        for message in messages:
+            error = message.error()
+            if error is None:
+                key, value = message.key(), message.value()
+                if key is not None:  # a record without a key is no row of a table
+                    self.changes[key] = value
+                    self._bytes += len(key) + len(value or b"")
+                self.positions[message.partition()] = message.offset() + 1
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 librdkafka's public name for it
+                self._at_end.add(message.partition())
+                self.positions[message.partition()] = message.offset()
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+                raise Misfit(error.str())
+            else:
+                raise KafkaException(error)
+            self._moved = True
+
+    def is_due(self, state: ViewState, *, idle: bool) -> bool:
+        if not self._moved:
+            return False
+        return (
+            idle
+            or len(self.changes) >= COMMIT_ROWS_MAX
+            or self._bytes >= COMMIT_BYTES_MAX
+            or time.monotonic() - self._since >= COMMIT_AGE_S[state]
+        )
+
+    def commit(self) -> None:
+        self._clear()

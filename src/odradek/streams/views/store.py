@@ -1,0 +1,160 @@
+"""A view on disk: the rows of a table and how far they have been read, in one SQLite file.
+
+Rows and positions change in the same transaction: whatever moment a process dies at, the file is the exact result of
+the changelog up to its positions. One writer per file, held by a lock; reads see the last commit and never wait for it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+LAYOUT = 1  # of the tables below; a file of another layout is built again
+PAGE_ROWS = 1000
+BUSY_TIMEOUT_S = 10.0
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS positions (partition INTEGER PRIMARY KEY, next INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS source (topic TEXT NOT NULL, topic_id TEXT NOT NULL);
+"""
+# NORMAL: a power cut may take the last commits, but always rows and positions together: they are read again.
+_SETTINGS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=8000;"
+_CACHE = "PRAGMA cache_size=-32768;"  # KiB
+
+
+class StoreBusy(Exception):
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"another process keeps the view in {path}: a store has one follower. "
+            "Give this one a state directory of its own"
+        )
+
+
+class Store:
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._lock_file = _locked(path)
+        try:
+            self._writer = _opened(path)
+            self._reader = _reading(path)
+        except BaseException:
+            self._lock_file.close()
+            raise
+        self._reading = threading.Lock()
+
+    # --- reading, from any thread
+
+    def get(self, key: bytes) -> bytes | None:
+        with self._reading:
+            row = self._reader.execute("SELECT value FROM rows WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def scan(self, prefix: bytes = b"", after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Keys in the order of their bytes, a page at a time: rows that change meanwhile may be seen either way."""
+        below = _successor(prefix)
+        last, operator = (prefix, ">=") if after is None or after < prefix else (after, ">")
+        while True:
+            bounds = (last,) if below is None else (last, below)
+            condition = f"key {operator} ?" if below is None else f"key {operator} ? AND key < ?"
+            query = f"SELECT key, value FROM rows WHERE {condition} ORDER BY key LIMIT {PAGE_ROWS}"  # noqa: S608
+            with self._reading:
+                page = self._reader.execute(query, bounds).fetchall()
+            yield from page
+            if len(page) < PAGE_ROWS:
+                return
+            last, operator = page[-1][0], ">"
+
+    def count(self) -> int:
+        """Walks through the whole table, beside the other readers."""
+        connection = _reading(self.path)
+        try:
+            count: int = connection.execute("SELECT count(*) FROM rows").fetchone()[0]
+        finally:
+            connection.close()
+        return count
+
+    def positions(self) -> dict[int, int]:
+        """The next offset of each partition: all before it is in the rows, as far as readers see them."""
+        with self._reading:
+            return dict(self._reader.execute("SELECT partition, next FROM positions").fetchall())
+
+    def source(self) -> tuple[str, str] | None:
+        """The topic and the id of the topic that the rows came from."""
+        with self._reading:
+            row = self._reader.execute("SELECT topic, topic_id FROM source").fetchone()
+        return None if row is None else (row[0], row[1])
+
+    # --- writing, by the follower alone
+
+    def apply(self, changes: Mapping[bytes, bytes | None], positions: Mapping[int, int]) -> None:
+        """The newest value of each key, None for a deleted one, and how far the changelog has been read with them."""
+        # In the order of the keys neighbours share pages: each page is written once per commit.
+        rows = sorted((key, value) for key, value in changes.items() if value is not None)
+        gone = sorted((key,) for key, value in changes.items() if value is None)
+        with self._writer:
+            self._writer.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", rows)
+            self._writer.executemany("DELETE FROM rows WHERE key = ?", gone)
+            self._writer.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", positions.items())
+
+    def begin_again(self, topic: str, topic_id: str) -> None:
+        """Empties the store for a topic that is another than the one it was filled from."""
+        with self._writer:
+            for table in ("rows", "positions", "source"):
+                self._writer.execute(f"DELETE FROM {table}")  # noqa: S608
+            self._writer.execute("INSERT INTO source VALUES (?, ?)", (topic, topic_id))
+
+    def close(self) -> None:
+        with self._reading:
+            self._reader.close()
+        self._writer.close()
+        self._lock_file.close()
+
+
+def _locked(path: Path) -> IO[bytes]:
+    lock_file = path.with_name(path.name + ".lock").open("wb")
+    try:
+        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock_file.close()
+        raise StoreBusy(path) from None
+    return lock_file
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """The writer. A file that is damaged or of another layout is no loss: the changelog has it all."""
+    writer = sqlite3.connect(path, check_same_thread=False, timeout=BUSY_TIMEOUT_S)
+    if _has_our_layout(writer):
+        writer.executescript(f"{_CACHE}{_SETTINGS}{_TABLES}PRAGMA user_version={LAYOUT};")
+        return writer
+    writer.close()
+    for ending in ("", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    return _opened(path)
+
+
+def _has_our_layout(connection: sqlite3.Connection) -> bool:
+    try:
+        return connection.execute("PRAGMA user_version").fetchone()[0] in (0, LAYOUT)
+    except sqlite3.OperationalError:  # busy, a full disk, no permission: nothing is wrong with the file
+        connection.close()
+        raise
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False, timeout=BUSY_TIMEOUT_S)
+    connection.executescript(_CACHE)
+    return connection
+
+
+def _successor(prefix: bytes) -> bytes | None:
+    """The first key after all keys with this prefix; None when nothing comes after them."""
+    head = prefix.rstrip(b"\xff")
+    return head[:-1] + bytes([head[-1] + 1]) if head else None
