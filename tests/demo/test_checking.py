@@ -29,20 +29,14 @@ def right_results(truth: Truth) -> Results:
             "driverId": violation.driver,
             "eventType": violation.kind,
             "speed": violation.speed,
-            "driverName": row["name"],
-            "wagePlan": row["wage_plan"],
-            "certified": row["certified"],
+            **row,
         }
         for topic in (topics.DANGEROUS, topics.ENRICHED):
             results.see(topic, json.dumps(event).encode())
     for (driver, start_ms), spree in truth.sprees.items():
-        alert = {
-            "driverId": driver,
-            "windowStart": iso(start_ms),
-            "violations": spree.violations,
-            "kinds": spree.kinds,
-            "averageSpeed": spree.average_speed,
-        }
+        _, row = truth.drivers[driver][truth.row_at(driver, start_ms)]
+        alert = {**row, "driverId": driver, "window_start": iso(start_ms), "violations": spree.violations}
+        alert |= {"overspeeds": spree.overspeeds, "kinds": spree.kinds}
         results.see(topics.ALERTS, json.dumps(alert).encode())
     for driver, events in truth.events.items():
         kinds = truth.kinds[driver]
@@ -102,7 +96,7 @@ def test_a_driver_that_never_was_like_that_is_told(truth):
     results = right_results(truth)
     (row,) = results.enriched[min(truth.violations)]
     row["wagePlan"] = "tips"
-    assert "shows the driver as" in complaint(truth, results)
+    assert "is shown as" in complaint(truth, results)
 
 
 def test_the_row_of_an_hour_ago_is_told():
@@ -115,8 +109,8 @@ def test_the_row_of_an_hour_ago_is_told():
         if truth.row_at(truth.violations[c].driver, truth.violations[c].time_ms - 60_000) == 1
         and len(truth.drivers[truth.violations[c].driver]) == 2
     )
-    stale[0].update(wagePlan=stale[1]["wage_plan"], certified=stale[1]["certified"])
-    assert "shows the driver as" in complaint(truth, results)
+    stale[0].update(wagePlan=stale[1]["wagePlan"], certified=stale[1]["certified"])
+    assert "is shown as" in complaint(truth, results)
 
 
 def test_alerts_that_are_missing_wrong_or_without_reason_are_told(truth):

@@ -39,9 +39,9 @@ class Speed:
 @dataclass
 class Driver:
     id: int
-    name: str
+    driverName: str
     certified: bool
-    wage_plan: str
+    wagePlan: str
 
 
 app = App("trucking")
@@ -53,32 +53,24 @@ drivers = app.table("trucking.public.driver", key="id", schema=Driver, format="d
 dangerous = positions[positions.eventType != "Normal"]
 dangerous.to("dangerous_driving", key="driverId")
 
-measured = dangerous.join(
-    speeds.drop("eventTime"), on=["driverId", "truckId", "correlationId"], within="1 second", how="left"
-)
-enriched = (
-    measured.join(drivers, on={"driverId": "id"}, how="left")
-    .select("*", driverName="name", wagePlan="wage_plan")
-    .drop("name", "wage_plan")
-)
+speed = speeds.drop("eventTime")
+measured = dangerous.join(speed, on=["driverId", "truckId", "correlationId"], within="1 second", how="left")
+enriched = measured.join(drivers, on={"driverId": "id"}, how="left")
 enriched.to("dangerous_driving_and_driver", key="driverId")
 
 sprees = (
-    enriched.group_by("driverId", "driverName")
+    dangerous.group_by("driverId")
     .window(tumbling("10 seconds", grace="3 seconds"))
-    .agg(violations=F.count("*"), kinds=F.array_sort(F.collect_set("eventType")), averageSpeed=F.avg("speed"))
+    .agg(
+        violations=F.count("*"),
+        overspeeds=F.count_if(dangerous.eventType == "Overspeed"),
+        kinds=F.array_sort(F.collect_set("eventType")),
+    )
 )
-alerts = sprees[sprees.violations >= 5].select(
-    "driverId",
-    "driverName",
-    "violations",
-    "kinds",
-    "averageSpeed",
-    windowStart="window_start",
-    windowEnd="window_end",
-    alert="if(averageSpeed > 80, 'High speed', if(size(kinds) > 1, 'Reckless driving', 'Dangerous driving'))",
-)
-alerts.to("driver_alerts", key="driverId", emit="final")
+alerts = sprees[sprees.violations >= 5].join(drivers, on={"driverId": "id"}, how="left")
+alerts.with_columns(
+    alert="if(overspeeds >= 5, 'High speed', if(size(kinds) > 1, 'Reckless driving', 'Dangerous driving'))"
+).to("driver_alerts", key="driverId")
 
 statistics = positions.group_by("driverId").agg(
     events=F.count("*"),

@@ -1,5 +1,7 @@
 """The drivers: invented people, how they drive, and their row in the company's table as Debezium tells of it."""
 
+# ruff: noqa: N815 (the columns of the table are the fields of the records)
+
 from __future__ import annotations
 
 import random
@@ -42,18 +44,18 @@ class Driver:
     """A row of the table `driver`."""
 
     id: int
-    name: str
+    driverName: str
     certified: bool
-    wage_plan: str  # paid by "miles" or by "hours"
+    wagePlan: str  # paid by "miles" or by "hours"
 
 
 def roster(size: int, rng: random.Random) -> list[Driver]:
     return [
         Driver(
             id=FIRST_ID + number,
-            name=NAMES[number % len(NAMES)] + (f" {number // len(NAMES) + 1}" if number >= len(NAMES) else ""),
+            driverName=NAMES[number % len(NAMES)] + (f" {number // len(NAMES) + 1}" if number >= len(NAMES) else ""),
             certified=rng.random() < 0.7,
-            wage_plan=rng.choice(("miles", "hours")),
+            wagePlan=rng.choice(("miles", "hours")),
         )
         for number in range(size)
     ]
@@ -72,8 +74,8 @@ class DriverTable:
     def change(self, driver_id: int, now_ms: int) -> dict[str, object]:
         """The driver gets the other wage plan, and passes or loses the certificate."""
         before = self.rows[driver_id]
-        other = "hours" if before.wage_plan == "miles" else "miles"
-        after = replace(before, wage_plan=other, certified=not before.certified)
+        other = "hours" if before.wagePlan == "miles" else "miles"
+        after = replace(before, wagePlan=other, certified=not before.certified)
         self.rows[driver_id] = after
         return self._envelope("u", before, after, now_ms)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from odradek.demo.trucking import topics
-from odradek.demo.trucking.fleet import NORMAL, Record
+from odradek.demo.trucking.fleet import NORMAL, OVERSPEED, Record
 
 WINDOW_MS = 10_000
 VIOLATIONS_FOR_AN_ALERT = 5
@@ -32,8 +32,8 @@ class Violation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spree:
     violations: int
+    overspeeds: int
     kinds: tuple[str, ...]
-    average_speed: float | None
 
 
 @dataclass(slots=True)
@@ -101,9 +101,5 @@ def _sprees(violations: Iterable[Violation]) -> dict[Window, Spree]:
 
 
 def _spree(violations: list[Violation]) -> Spree:
-    speeds = [violation.speed for violation in violations if violation.speed is not None]
-    return Spree(
-        violations=len(violations),
-        kinds=tuple(sorted({violation.kind for violation in violations})),
-        average_speed=sum(speeds) / len(speeds) if speeds else None,
-    )
+    kinds = [violation.kind for violation in violations]
+    return Spree(violations=len(kinds), overspeeds=kinds.count(OVERSPEED), kinds=tuple(sorted(set(kinds))))

@@ -6,12 +6,12 @@ import { typeOf } from "./types.js";
 const ALERTED_MS = 12_000; // how long a driver's row stays red
 
 const trucks = new Map(), drivers = new Map(), statistics = new Map(), alertedUntil = new Map();
-const nameOf = (id) => drivers.get(id)?.name ?? `driver ${id}`;
+const nameOf = (id) => drivers.get(id)?.driverName ?? `driver ${id}`;
 
 onDescribe((event) => {
   const driver = drivers.get(event.driverId);
   return [nameOf(event.driverId), ["route", event.route], ["truck", event.truckId], ["event", typeOf(event.eventType).label],
-    ["speed", event.speed ? `${event.speed} mph` : "unknown"], ["paid by", driver?.wage_plan ?? ""], ["certified", driver?.certified ? "yes" : "no"],
+    ["speed", event.speed ? `${event.speed} mph` : "unknown"], ["paid by", driver?.wagePlan ?? ""], ["certified", driver?.certified ? "yes" : "no"],
     ["violations", statistics.get(event.driverId)?.violations ?? "not counted yet"]];
 });
 

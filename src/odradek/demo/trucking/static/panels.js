@@ -97,15 +97,15 @@ export function showAlerts(alerts, fresh) {
   const list = byId("alerts");
   let added = 0;
   for (const alert of alerts) {
-    const id = `${alert.driverId} ${alert.windowStart}`;
+    const id = `${alert.driverId} ${alert.window_start}`;
     if (seenAlerts.has(id)) continue;
     seenAlerts.add(id);
-    const speed = alert.averageSpeed ? `, Ø ${Math.round(alert.averageSpeed)} mph` : "";
+    const kinds = alert.kinds.map((kind) => typeOf(kind).label).join(", ");
     list.querySelector(".empty")?.remove();
     list.prepend(element("li", { class: fresh ? "" : "new" },
-      element("time", { text: new Date(alert.windowEnd).toLocaleTimeString() }),
+      element("time", { text: new Date(alert.window_end).toLocaleTimeString() }),
       element("b", { text: alert.driverName ?? `driver ${alert.driverId}` }),
-      element("p", { text: `${alert.alert}: ${alert.violations} violations${speed}` })));
+      element("p", { text: `${alert.alert}: ${alert.violations} × ${kinds}` })));
     added++;
   }
   while (list.childElementCount > SHOWN_ALERTS) list.lastElementChild.remove();
@@ -142,9 +142,9 @@ export function showDrivers(trucks, drivers, statistics, alerted) {
     const row = element("tr", { class: alerted.has(truck.driverId) ? "red" : truck.eventType !== "Normal" ? "amber" : "" });
     if (driver?.flash > performance.now()) row.classList.add("changed");
     row.append(
-      element("td", {}, element("i", { class: "swatch", style: `--type:${typeOf(truck.eventType).color}` }), driver?.name ?? truck.driverId),
+      element("td", {}, element("i", { class: "swatch", style: `--type:${typeOf(truck.eventType).color}` }), driver?.driverName ?? truck.driverId),
       element("td", { class: "route", text: truck.route }), element("td", { class: "n", text: truck.speed ?? "" }),
-      element("td", { text: truck.last ? typeOf(truck.last).label : "" }), element("td", { text: driver?.wage_plan ?? "" }), element("td", { text: driver?.certified ? "✓" : "–" }),
+      element("td", { text: truck.last ? typeOf(truck.last).label : "" }), element("td", { text: driver?.wagePlan ?? "" }), element("td", { text: driver?.certified ? "✓" : "–" }),
       element("td", { class: "n", text: counted ? number.format(counted.events) : "" }), element("td", { class: "n", text: counted ? number.format(counted.violations) : "" }));
     return row;
   }));
