@@ -1,8 +1,10 @@
 """The sink: rows out to topics, from batches and from streaming queries.
 
-At-least-once: `write` returns when the brokers have acknowledged every record of the task, and a task that is run again
-writes its records again. A micro-batch is replayed after a crash of the driver. Spark itself refuses output mode
-Update for sinks in Python: write inside foreachBatch, as streams do.
+At-least-once: `write` returns when the brokers have acknowledged every record of the task, a task that is run again
+writes its records again, and so does a micro-batch that is replayed after a crash.
+
+Two things that Spark allows its own Kafka sink it refuses to every sink in Python, before we are asked: output mode
+Update (write inside foreachBatch, as streams do), and a batch without `mode("append")`.
 """
 
 from __future__ import annotations
