@@ -54,6 +54,16 @@ def test_an_unknown_topic_is_named_and_not_created_by_the_question(cluster: Clus
     assert "nowhere" not in cluster.topics()
 
 
+def test_a_topic_that_was_made_again_has_another_id(cluster: Cluster) -> None:
+    assert cluster.topic_id("again") is None
+    cluster.create_topic("again", 1)
+    first = cluster.topic_id("again")
+    assert first == cluster.topic_id("again")
+    cluster.delete_topics(["again"])
+    cluster.create_topic("again", 1)
+    assert cluster.topic_id("again") not in (None, first)
+
+
 def test_offsets_of_each_partition(cluster: Cluster) -> None:
     cluster.create_topic("counted", 2)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})

@@ -60,11 +60,10 @@ class Cluster:
 
     def topic_id(self, topic: str) -> str | None:
         """Differs from that of an earlier topic of the same name; None while there is no such topic."""
-        topic_id = None
-        with self._told(f"describing topic {topic!r}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
+        with self._told(f"describing topic {topic!r}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART) as answer:
             asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
-            topic_id = str(asked[topic].result().topic_id)
-        return topic_id
+            found = str(asked[topic].result().topic_id)
+        return None if answer.ignored else found
 
     def create_topic(
         self, name: str, partitions: int = -1, config: Mapping[str, str] = NOTHING, *, if_missing: bool = True

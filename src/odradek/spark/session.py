@@ -55,8 +55,8 @@ def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str
         if name not in ("spark.master", "spark.app.name"):
             builder = builder.config(name, value)
     session = builder.getOrCreate()
-    # Spark finds the source by itself, but then starts it without APPLICATION when the JVM was there before us, and finds
-    # none at all when any other package with a source in it cannot be imported.
+    # Spark finds the source by itself, but then starts it without APPLICATION when the JVM was there before us, and
+    # finds none at all when any other package with a source in it cannot be imported.
     session.dataSource.register(OdradekDataSource)
     return session
 
