@@ -79,7 +79,9 @@ def test_nothing_at_all_is_told_topic_by_topic(truth):
 def test_a_wrong_count_is_told(truth):
     results = right_results(truth)
     results.statistics[14]["events"] += 1
-    assert complaint(truth, results).startswith("driver_stats: driver 14 has {'events': ")
+    assert complaint(truth, results).startswith(
+        "driver_stats: 1 of 30 drivers are wrong; the first is {'driverId': 14,"
+    )
 
 
 def test_a_wrong_speed_and_an_invented_event_are_told(truth):

@@ -71,12 +71,15 @@ def problems(truth: Truth, results: Results, *, restarted: bool) -> list[str]:
 
 
 def _statistics(truth: Truth, results: Results) -> Iterator[str]:
+    wrong = []
     for driver, events in sorted(truth.events.items()):
         kinds = truth.kinds[driver]
-        expected = {"events": events, "violations": kinds.total()} | {FIELDS[kind]: kinds[kind] for kind in FIELDS}
-        row = results.statistics.get(driver, {})
-        if wrong := {name: row.get(name) for name in expected if row.get(name) != expected[name]}:
-            yield f"{topics.STATISTICS}: driver {driver} has {wrong}, expected { ({n: expected[n] for n in wrong}) }"
+        expected = {"driverId": driver, "events": events, "violations": kinds.total()}
+        expected |= {FIELDS[kind]: kinds[kind] for kind in FIELDS}
+        if results.statistics.get(driver) != expected:
+            wrong.append(f"{results.statistics.get(driver)}, expected {expected}")
+    if wrong:
+        yield f"{topics.STATISTICS}: {len(wrong)} of {len(truth.events)} drivers are wrong; the first is {wrong[0]}"
 
 
 def _dangerous(truth: Truth, results: Results) -> Iterator[str]:
