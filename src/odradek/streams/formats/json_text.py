@@ -52,9 +52,9 @@ def unfitting(read: Column, struct: StructType, *more: Column) -> Column:
     return F.when(read.isNull(), fault("NotJson", "the value is not one JSON object in UTF-8")).when(
         read[CORRUPT].isNotNull(),
         F.coalesce(
+            F.when(F.try_parse_json(read[CORRUPT]).isNull(), fault("NotJson", "the value is not valid JSON")),
             *more,
             *misfits(read, struct, lambda name: F.get_json_object(read[CORRUPT], f"$['{name}']")),
-            F.when(F.try_parse_json(read[CORRUPT]).isNull(), fault("NotJson", "the value is not valid JSON")),
             fault("WrongType", f"a field inside does not fit {struct.simpleString()}"[:500]),
         ),
     )
