@@ -159,9 +159,10 @@ class App:
     def sql(self, query: str, *, name: str | None = None, **streams: Stream | Table) -> Stream:
         """A query in SQL over the streams of the application by topic, and others as given: `app.sql("…", fast=fast)`.
 
+        What is no letter, digit or underscore in a topic's name is an underscore in the query.
         Select `_time` (and `_key`) too if windows or joins by time follow.
         """
-        known = {node.topic: node for node in self.graph.topics} | {
+        known = {re.sub(r"\W", "_", node.topic): node for node in self.graph.topics} | {
             alias: node_of(rows) for alias, rows in streams.items()
         }
         used = {alias: node for alias, node in known.items() if re.search(rf"\b{re.escape(alias)}\b", query)}

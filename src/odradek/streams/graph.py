@@ -280,6 +280,7 @@ class Fold(Node):
     initial: Any
     function: Callable[..., Any]
     schema: Any
+    reduces: bool  # the first row of a key is its first value
 
     kind: ClassVar[str] = "fold"
     stateful: ClassVar[bool] = True

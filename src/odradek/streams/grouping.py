@@ -56,6 +56,17 @@ class Grouped:
         schema: Any,  # noqa: ANN401 whatever formats take
     ) -> Table:
         """Fold in Python: `function(aggregate, row) -> aggregate`, from `initial`; aggregates are rows of `schema`."""
+        return self._folded(initial, function, schema, reduces=False)
+
+    def reduce(
+        self,
+        function: Callable[[Any, Any], Any],
+        schema: Any,  # noqa: ANN401
+    ) -> Table:
+        """Combine two values into one of the same `schema`; the first row of a key is its first value."""
+        return self._folded(None, function, schema, reduces=True)
+
+    def _folded(self, initial: Any, function: Callable[[Any, Any], Any], schema: Any, *, reduces: bool) -> Table:  # noqa: ANN401
         from odradek.streams.table import Table
 
         check_appends("an aggregate in Python", self._node)
@@ -67,16 +78,9 @@ class Grouped:
             initial=initial,
             function=function,
             schema=schema,
+            reduces=reduces,
         )
         return Table(self._app, node, self._keys)
-
-    def reduce(
-        self,
-        function: Callable[[Any, Any], Any],
-        schema: Any,  # noqa: ANN401
-    ) -> Table:
-        """Combine two values into one of the same `schema`; the first row of a key is its first value."""
-        return self.aggregate(None, _reducing(function), schema)
 
 
 class Windowed:
@@ -111,11 +115,3 @@ def _named(aggregates: tuple[ColumnLike, ...], named: dict[str, ColumnLike]) -> 
     if not aggregates and not named:
         raise PipelineError("nothing to aggregate", instead='.agg(n=F.count("*")), or .count()')
     return (*aggregates, *(aliased(value, name) for name, value in named.items()))
-
-
-def _reducing(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def step(value: Any, row: Any) -> Any:  # noqa: ANN401
-        return row if value is None else function(value, row)
-
-    step.__name__ = getattr(function, "__name__", "reduce")
-    return step

@@ -7,7 +7,7 @@ outer join, from whichever side is there). The event time of a pair is the left 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 from pyspark.sql import functions as F
 
@@ -42,12 +42,13 @@ def join_static(node: StaticJoin, left: DataFrame, right: DataFrame) -> DataFram
 
 def look_up(node: StreamTableJoin, rows: DataFrame, table: DataFrame) -> DataFrame:
     table = _renamed(table.drop("_record"), result_names(rows, table, node.on, node.suffix))
-    return state.stream_table_join(rows.drop("_record"), table, node.on, node.how)
+    return state.stream_table_join(rows.drop("_record"), table, node.on, "left" if node.how == "left" else "inner")
 
 
 def join_tables(node: TableTableJoin, left: DataFrame, right: DataFrame) -> DataFrame:
     right = _renamed(right.drop("_record"), result_names(left, right, node.on, node.suffix))
-    return state.table_table_join(left.drop("_record"), right, node.on, node.how)
+    how = cast("Literal['inner', 'left', 'outer']", node.how)  # joins.py refuses the others
+    return state.table_table_join(left.drop("_record"), right, node.on, how)
 
 
 def result_names(left: DataFrame, right: DataFrame, on: Mapping[str, str], suffix: str) -> dict[str, str]:

@@ -114,6 +114,17 @@ class _PieceByPiece:
             yield made[self._names]
 
 
+class Reducing:
+    """A function of two values as a fold that begins with the first row."""
+
+    def __init__(self, function: Callable[[Any, Any], Any], names: list[str]) -> None:
+        self._function = function
+        self._names = names
+
+    def __call__(self, value: Any, row: Row) -> Any:  # noqa: ANN401 what the user's function returned last
+        return {name: row[name] for name in self._names} if value is None else self._function(value, row)
+
+
 def as_columns(result: Any, names: list[str]) -> dict[str, Any]:  # noqa: ANN401 whatever a user's function returns
     """A dict, dataclass, pydantic model, Row or tuple as the columns it stands for."""
     if isinstance(result, Mapping):

@@ -13,7 +13,7 @@ from odradek.streams.aggregating import aggregated
 from odradek.streams.expressions import column_of
 from odradek.streams.formats.schemas import struct_of
 from odradek.streams.joining import join_static, join_streams, join_tables, look_up
-from odradek.streams.python_rows import map_pandas, map_rows, with_record
+from odradek.streams.python_rows import Reducing, map_pandas, map_rows, with_record
 from odradek.streams.sources import from_outside, queried, read_topic, static
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def changes(rows: DataFrame) -> DataFrame:
 
 
 def folded(node: graph.Fold, rows: DataFrame) -> DataFrame:
-    return state.fold(rows, node.keys, node.initial, node.function, struct_of(node.schema))
+    columns = struct_of(node.schema)
+    function = Reducing(node.function, columns.names) if node.reduces else node.function
+    return state.fold(rows.drop("_record"), node.keys, node.initial, function, columns)
 
 
 def processed(node: graph.Process, rows: DataFrame) -> DataFrame:

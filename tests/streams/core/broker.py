@@ -1,0 +1,57 @@
+"""Topics for tests: filled with JSON, read to their end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from odradek.client.admin import Cluster
+
+
+class Topics:
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.cluster = Cluster(bootstrap)
+
+    def create(self, *names: str, partitions: int = 1) -> None:
+        for name in names:
+            self.cluster.create_topic(name, partitions)
+
+    def send(self, topic: str, *values: Any, key: str | None = None) -> None:
+        """Dicts as JSON, text as it is; a dict's `key` entry, if there is one, is the record's key and not part of it."""
+        self.create(topic)
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for value in values:
+            own_key = value.pop("key", key) if isinstance(value, dict) else key
+            producer.produce(topic, json.dumps(value) if isinstance(value, dict) else value, own_key)
+        assert producer.flush(10) == 0
+
+    def delete(self, topic: str, key: str) -> None:
+        self.send(topic, None, key=key)
+
+    def records(self, topic: str) -> list[Any]:
+        """Every record of the topic, partition by partition."""
+        ends = self.cluster.end_offsets(topic)
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "tests", "enable.auto.commit": False})
+        found = []
+        for partition, end in ends.items():
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            missing = end
+            while missing:
+                record = consumer.poll(10)
+                assert record is not None, f"{topic}-{partition} has fewer records than {end}"
+                found.append(record)
+                missing = end - record.offset() - 1
+        consumer.close()
+        return found
+
+    def values(self, topic: str) -> list[Any]:
+        return [record.value() and json.loads(record.value()) for record in self.records(topic)]
+
+    def keyed(self, topic: str) -> list[tuple[str | None, Any]]:
+        return [
+            (record.key() and record.key().decode(), record.value() and json.loads(record.value()))
+            for record in self.records(topic)
+        ]
