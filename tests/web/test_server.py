@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from odradek.web import CannotListen, HttpError, HttpServer, PackageFiles, application
+from odradek.web.events import ABORT
 
 
 async def echo(request: Request) -> Response:
@@ -66,6 +67,15 @@ def test_it_listens_on_loopback_only_and_is_gone_after_the_block():
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
     assert "odradek-http" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_answers_are_not_held_back_by_nagle():
+    async def tell(request: Request) -> Response:
+        transport = request.scope[ABORT].__self__
+        return JSONResponse(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    with HttpServer(application([Route("/", tell)])) as server:
+        assert httpx.get(server.url).json() == 1
 
 
 def test_a_taken_port_is_told_at_once_with_what_to_do():

@@ -24,9 +24,9 @@ POLL_S = 0.2
 CHECK_S = 2.0  # how soon a topic that was replaced, or has grown, is noticed
 RETRY_S = 0.5
 # While loading, large commits: each one rewrites every page that it touches.
-COMMIT_ROWS_MAX = 200_000
+COMMIT_ROWS_MAX = 100_000
 COMMIT_BYTES_MAX = 64 * MIB
-COMMIT_AGE_S = {"loading": 2.0, "following": 0.05}
+COMMIT_AGE_S = {"loading": 5.0, "following": 0.05}
 CONSUME_MAX = 10_000
 
 _READING: Mapping[str, str | int] = {
