@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,16 +49,16 @@ class Outcome:
     """What a query gave, micro-batch by micro-batch."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self.rows: list[Row] = []
         self.query: Any = None
 
     def add(self, batch: DataFrame, _number: int) -> None:
-        self._rows += batch.collect()
+        self.rows += batch.collect()
 
     def take(self) -> list[Row]:
         """All that came since the last time, when the query has nothing left to do."""
         self.query.processAllAvailable()
-        rows, self._rows = self._rows, []
+        rows, self.rows = self.rows, []
         return rows
 
 
@@ -75,3 +76,10 @@ def running(frame: DataFrame, checkpoint: Path, mode: str = "append") -> Iterato
 def seconds(moment: datetime) -> float:
     """After noon. Spark's rows have times in the zone of the machine, without saying so."""
     return round((moment.astimezone(UTC) - NOON).total_seconds(), 3)
+
+
+def until(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.02)

@@ -7,11 +7,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark import cloudpickle
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
+from odradek.streams.errors import PipelineError
 from odradek.streams.state import ListState, MapState, State, Timers, process
-from streams.state.feeding import Feed, running, seconds
+from streams.state.feeding import NOON, Feed, running, seconds, until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as what a user's script defines
 
@@ -90,3 +93,91 @@ def test_state_timers_and_restart(spark: SparkSession, tmp_path: Path) -> None:
         ]
         put((1, "Essen", 1, 19))
         assert took(outcome) == [(1, "t:Essen", 1, 19.0)]  # cleared by its timer
+
+
+class Spree:
+    """A class with both functions, in the place of two arguments; the wall's clock."""
+
+    def on_rows(self, key: int, rows: Iterator[Row], count: State[int], timers: Timers) -> Iterator[Any]:
+        count.value = (count.value or 0) + sum(1 for _ in rows)
+        timers.at(NOON)  # long past: fires when the clock moves
+        yield key, "counted", count.value
+
+    def on_timer(self, key: int, at: datetime, count: State[int]) -> Iterator[Any]:
+        yield key, "over", count.value
+        count.clear()
+
+
+def risky(key: int, rows: Iterator[Row], sums: State[float], all_of_them: ListState[float], by: MapState[str, int]):
+    for row in rows:
+        sums.value = (sums.value or 0) + 1 / row.speed
+        all_of_them.append(row.speed)
+        by["n"] = by.get("n", 0) + 1
+        if row.speed < 0:
+            raise ValueError(f"speed {row.speed}")
+        yield {"driver": key, "what": f"{sums.value} {list(all_of_them)} {dict(by)}"}
+
+
+def test_ttl_and_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(spark, tmp_path / "rows", "driver int, speed double")
+    rows = feed.stream.withWatermark("_time", "100 seconds").withColumn("_record", F.struct("speed"))
+    outcomes = process(rows, ["driver"], risky, "driver int, what string", ttl="10s", dead_letters=True)
+
+    def put(*rows):
+        feed.put(*({"driver": driver, "speed": speed, "at": at} for driver, speed, at in rows))
+
+    def took(outcome):
+        return sorted(
+            (seconds(row._time), row.what or (row._record.speed, row._error.exception, row._error.message))
+            for row in outcome.take()
+        )
+
+    with running(outcomes, tmp_path / "checkpoint") as outcome:
+        put((1, 2, 1), (1, 0, 2), (1, -1, 3), (1, 4, 4))
+        assert took(outcome) == [
+            (1.0, "0.5 [2.0] {'n': 1}"),
+            (2.0, (0.0, "ZeroDivisionError", "float division by zero")),
+            (3.0, (-1.0, "ValueError", "speed -1.0")),
+            (4.0, "0.75 [2.0, 4.0] {'n': 2}"),
+        ]
+        put((1, 2, 25), (1, 2, 14), (1, 2, 3.5))  # ten seconds after 4 is not too long, eleven after 14 is
+        assert took(outcome) == [
+            (3.5, "1.25 [2.0, 4.0, 2.0] {'n': 3}"),
+            (14.0, "1.75 [2.0, 4.0, 2.0, 2.0] {'n': 4}"),
+            (25.0, "0.5 [2.0] {'n': 1}"),
+        ]
+        put((2, 1, 200))
+        put((2, 1, 136), (2, 1, 201))  # by the watermark, 100 and then 101, the key of driver 1 is forgotten
+        outcome.take()
+        (operator,) = outcome.query.lastProgress["stateOperators"]
+        assert operator["numRowsTotal"] == 6, "of driver 2: a value, a list of three, a map of one, a time"
+
+
+def test_timers_of_the_wall(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(spark, tmp_path / "rows", "driver int")
+    frame = process(feed.stream, ["driver"], Spree(), "driver int, what string, n int", timers="processing")
+    with running(frame, tmp_path / "checkpoint") as outcome:
+        feed.put({"driver": 1, "at": 1}, {"driver": 1, "at": 1})
+        until(lambda: len(outcome.rows) == 2, "the timer has fired")
+        assert [row[:3] for row in outcome.rows] == [(1, "counted", 2), (1, "over", 2)]
+
+
+def bad_annotation(key, rows, count): ...
+def two_types(key, at, count: State[str]): ...
+def no_timer(key, rows, count: State[int], timers: Timers): ...
+def plain(key, rows, count: State[int]): ...
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "told"),
+    [
+        (bad_annotation, {}, "parameter count of bad_annotation does not say what it is"),
+        (plain, {"on_timer": two_types, "timers": "processing"}, "state count is of one type for rows and of another"),
+        (no_timer, {}, "nothing happens when one fires"),
+        (plain, {"ttl": "5s"}, "need a watermark"),
+        (no_timer, {"ttl": "5s", "on_timer": plain}, "cannot have a ttl"),
+    ],
+)
+def test_what_cannot_work_is_refused(spark: SparkSession, tmp_path: Path, function, more, told) -> None:
+    with pytest.raises(PipelineError, match=told):
+        process(Feed(spark, tmp_path / "rows", "driver int").stream, ["driver"], function, "driver int", **more)

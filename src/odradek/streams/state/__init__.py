@@ -6,9 +6,21 @@ must keep its state in RocksDB (`odradek.spark.session` sees to it).
 
 from __future__ import annotations
 
+from odradek.streams.state.fold import fold
 from odradek.streams.state.process import process
 from odradek.streams.state.sliding import sliding
 from odradek.streams.state.states import ListState, MapState, State, Timers
 from odradek.streams.state.stream_table import stream_table_join
+from odradek.streams.state.table_table import table_table_join
 
-__all__ = ["ListState", "MapState", "State", "Timers", "process", "sliding", "stream_table_join"]
+__all__ = [
+    "ListState",
+    "MapState",
+    "State",
+    "Timers",
+    "fold",
+    "process",
+    "sliding",
+    "stream_table_join",
+    "table_table_join",
+]

@@ -25,6 +25,7 @@ SCAN_FROM = 32
 SCAN_RATIO = 8
 """Entries read in bulk per key that is wanted: an entry costs about a tenth of a question."""
 
+_UNKNOWN: Any = object()
 Key = tuple[Any, ...]
 Entry = tuple[Any, ...]
 
@@ -61,7 +62,7 @@ class Entries:
         return self._known[key]
 
     def __setitem__(self, key: Key, entry: Entry | None) -> None:
-        if self[key] != entry:
+        if self._known.get(key, _UNKNOWN) != entry:
             self._known[key] = entry
             self._changed.add(key)
 

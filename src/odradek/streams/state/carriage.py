@@ -52,8 +52,13 @@ class Carriage:
             columns.append(reduce(Column.__add__, bits).alias(mask))
         return columns
 
+    @property
+    def nothing(self) -> tuple[int | bool | None, ...]:
+        """Packed values of a row that has none of these columns."""
+        return tuple(_nothing(f.dataType) for f in self.schema.fields)
+
     def absent(self) -> list[Column]:
-        """In the place of `pack` for rows that have none of these columns."""
+        """The same as columns, in the place of `pack`."""
         return [_filler(f.dataType).alias(f.name) for f in self.schema.fields]
 
     def unpack(self, present: Column | None = None) -> list[Column]:
@@ -127,8 +132,14 @@ def _unpacked(column: Column, kind: T.DataType) -> Column:
     return column
 
 
+def _nothing(packed: T.DataType) -> int | bool | None:
+    if isinstance(packed, T.BooleanType):
+        return False
+    return 0 if isinstance(packed, NUMBERS) else None
+
+
 def _filler(packed: T.DataType) -> Column:
-    return F.lit(0 if isinstance(packed, NUMBERS) else None).cast(packed)
+    return F.lit(_nothing(packed)).cast(packed)
 
 
 def quoted(name: str) -> str:

@@ -1,9 +1,9 @@
 """Each event of a stream with the newest row of a table.
 
 - The table is a changelog that goes on while the query runs; a changed row is seen by the next event of its key.
-- Rows of one key in one micro-batch are taken in the order of their times, the table first where they are equal.
-- An event that comes late sees the newest row, never the one that was there at its time.
-- Of the rows of a table the one that came last holds, whatever its time says, as in a compacted topic.
+- Within a micro-batch rows are taken in the order of their times, the table first where they are equal.
+- An event of a later micro-batch sees the newest row, however late it is itself: never an older version.
+- A row of the table that comes in a later micro-batch holds, whatever its time says, as in a compacted topic.
 
 A watermark on the stream is kept (events later than it are dropped, rows of the table never are). Without one no event
 is dropped, and the watermark can be set on the result.
@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from odradek.streams.errors import PipelineError
 from odradek.streams.state.buckets import Entries, bucket
 from odradek.streams.state.carriage import Carriage, quoted
+from odradek.streams.state.changes import RESERVED, any_null, refuse_clashes, tuples
 from odradek.streams.state.event_time import has_watermark, without_watermark
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, TimerValues
 
 Join = Literal["inner", "left"]
-EVENT, KEYLESS_EVENT, TABLE_ROW, DELETION = range(4)
-RESERVED = ("_key", "_time", "_deleted")
+DELETION, TABLE_ROW, EVENT, KEYLESS_EVENT = range(4)
 
 
 def stream_table_join(stream: DataFrame, table: DataFrame, on: Mapping[str, str], how: Join = "inner") -> DataFrame:
@@ -40,7 +39,7 @@ def stream_table_join(stream: DataFrame, table: DataFrame, on: Mapping[str, str]
     `_deleted`; in a deletion the columns of `on` must be filled.
     """
     added = [f for f in table.schema if f.name not in (*RESERVED, *on.values())]
-    _refuse_clashes({f.name for f in stream.schema}, {f.name for f in added})
+    refuse_clashes({f.name for f in stream.schema}, {f.name for f in added})
     timed = has_watermark(stream)
     # A table of nothing but its key still says which keys there are.
     carried = added or [table.schema[column] for column in on.values()]
@@ -53,7 +52,7 @@ def stream_table_join(stream: DataFrame, table: DataFrame, on: Mapping[str, str]
     spread = F.when(F.col("side") == KEYLESS_EVENT, bucket([F.col("at")])).otherwise(bucket([F.col(n) for n in names]))
     packed = both.select(spread.alias("bucket"), *keys.pack(), *[c for c in both.columns if c not in names])
     joined = packed.groupBy("bucket").transformWithStateInPandas(
-        _Lookup(keys.schema, events.schema, rows.schema, left=how == "left", timed=timed),
+        _Lookup(keys.schema, events.schema, rows, left=how == "left", timed=timed),
         outputStructType=_output(events, rows, timed),
         outputMode="Append",
         timeMode="EventTime" if timed else "None",
@@ -67,7 +66,7 @@ def stream_table_join(stream: DataFrame, table: DataFrame, on: Mapping[str, str]
 
 def _events(stream: DataFrame, on: Mapping[str, str], events: Carriage, rows: Carriage, how: Join) -> DataFrame:
     keyed = [F.col(quoted(column)) for column in on]
-    keyless = _any_null(keyed)
+    keyless = any_null(keyed)
     if how == "inner":
         stream = stream.filter(~keyless)
     return stream.select(
@@ -83,7 +82,7 @@ def _events(stream: DataFrame, on: Mapping[str, str], events: Carriage, rows: Ca
 def _rows(table: DataFrame, on: Mapping[str, str], events: Carriage, rows: Carriage) -> DataFrame:
     table = without_watermark(table)
     keyed = [F.col(quoted(column)) for column in on.values()]
-    return table.filter(~_any_null(keyed)).select(
+    return table.filter(~any_null(keyed)).select(
         *[key.alias(f"on{n}") for n, key in enumerate(keyed)],
         F.when(F.col("_deleted"), DELETION).otherwise(TABLE_ROW).alias("side"),
         F.unix_micros("_time").alias("at"),
@@ -93,36 +92,17 @@ def _rows(table: DataFrame, on: Mapping[str, str], events: Carriage, rows: Carri
     )
 
 
-def _any_null(columns: list[Column]) -> Column:
-    found = columns[0].isNull()
-    for column in columns[1:]:
-        found = found | column.isNull()
-    return found
-
-
 def _output(events: Carriage, rows: Carriage, timed: bool) -> T.StructType:
     time = [T.StructField("_time", T.TimestampType())] if timed else []
     return T.StructType([*time, *events.schema, *rows.schema, T.StructField("found", T.BooleanType())])
 
 
-def _refuse_clashes(stream: set[str], table: set[str]) -> None:
-    if clashes := sorted(stream & table):
-        raise PipelineError(
-            f"stream and table both have {', '.join(clashes)}",
-            why="the result would have two columns of one name",
-            instead="a name of its own on one side, with select or with_columns",
-        )
-
-
 class _Lookup(StatefulProcessor):
-    def __init__(
-        self, keys: T.StructType, events: T.StructType, rows: T.StructType, *, left: bool, timed: bool
-    ) -> None:
-        self._keys, self._rows = keys, rows
-        self._key_columns, self._event_columns, self._row_columns = keys.names, events.names, rows.names
-        self._left = left
-        self._timed = timed
-        self._nothing = tuple(0 if isinstance(f.dataType, T.NumericType) else None for f in rows)
+    def __init__(self, keys: T.StructType, events: T.StructType, rows: Carriage, *, left: bool, timed: bool) -> None:
+        self._keys, self._rows = keys, rows.schema
+        self._event_columns = events.names
+        self._nothing = rows.nothing
+        self._left, self._timed = left, timed
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state: MapState = handle.getMapState("rows", self._keys, self._rows)
@@ -133,17 +113,18 @@ class _Lookup(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: ARG002, N803
     ) -> Iterator[pd.DataFrame]:
+        import numpy as np
         import pandas as pd
 
-        batch = pd.concat(list(rows), ignore_index=True)
-        keys = _tuples(batch, self._key_columns)
+        arrived = pd.concat(list(rows))
+        batch = arrived.iloc[np.lexsort((arrived["side"] >= EVENT, arrived["at"]))]
+        keys = tuples(batch, self._keys.names)
         sides = batch["side"].tolist()
-        payloads = _tuples(batch, self._row_columns)
+        payloads = tuples(batch, self._rows.names)
         entries = Entries(self._state)
-        entries.expect(keys)
+        entries.expect(key for key, side in zip(keys, sides, strict=True) if side == EVENT)
         met, found = [], []
-        for index in _in_order(keys, sides, batch["at"].tolist()):
-            side = sides[index]
+        for index, side in enumerate(sides):
             if side == TABLE_ROW:
                 entries[keys[index]] = payloads[index]
             elif side == DELETION:
@@ -162,28 +143,10 @@ class _Lookup(StatefulProcessor):
 
         joined = {name: events[name].array for name in self._event_columns}
         columns = zip(*[self._nothing if row is None else row for row in found], strict=True)
-        joined |= dict(zip(self._row_columns, map(list, columns), strict=True))
+        joined |= dict(zip(self._rows.names, map(list, columns), strict=True))
         joined["found"] = [row is not None for row in found]
         if self._timed:
             joined["_time"] = pd.to_datetime(events["at"], unit="us", utc=True).array
         return pd.DataFrame(joined)
 
     def close(self) -> None: ...
-
-
-def _tuples(batch: pd.DataFrame, columns: list[str]) -> list[tuple[Any, ...]]:
-    return list(zip(*[batch[name].tolist() for name in columns], strict=True))
-
-
-def _in_order(keys: list[tuple[Any, ...]], sides: list[int], times: list[int]) -> list[int]:
-    """Indices by time, rows of the table first; a row of the table never comes before one that arrived before it."""
-    newest: dict[tuple[Any, ...], int] = {}
-    order = []
-    for index, (key, side, time) in enumerate(zip(keys, sides, times, strict=True)):
-        if side >= TABLE_ROW:
-            newest[key] = at = max(time, newest.get(key, time))
-            order.append((at, 0, index))
-        else:
-            order.append((time, 1, index))
-    order.sort()
-    return [index for _, _, index in order]

@@ -102,6 +102,27 @@ def _optional(revive: Reviver) -> Reviver:
     return lambda stored: None if stored is None else revive(stored)
 
 
+def stored_reader(schema: T.StructType) -> Callable[[Any], Row]:
+    """From what Spark gives out of state to a Row whose times say their zone."""
+    read = [_optional(_stored(f.dataType)) for f in schema]
+    make = Row(*schema.names)
+    return lambda stored: make(*[one(value) for one, value in zip(read, stored, strict=True)])
+
+
+def _stored(kind: T.DataType) -> Reviver:
+    if isinstance(kind, T.TimestampType):
+        return aware
+    if isinstance(kind, T.StructType):
+        return stored_reader(kind)
+    if isinstance(kind, T.ArrayType):
+        element = _optional(_stored(kind.elementType))
+        return lambda stored: [element(one) for one in stored]
+    if isinstance(kind, T.MapType):
+        item = _optional(_stored(kind.valueType))
+        return lambda stored: {key: item(one) for key, one in stored.items()}
+    return lambda stored: stored
+
+
 def row_reader(schema: T.StructType) -> Callable[[Row], Row]:
     """From a Row with Arrow's values to one with Spark's: structs are Rows, maps are dicts."""
     nested = {f.name: _reader(f.dataType) for f in schema if isinstance(f.dataType, NESTED)}

@@ -1,0 +1,135 @@
+"""An aggregate in Python per key: `function(aggregate, row) -> aggregate`, with a row of results for each change.
+
+Rows of a key come in the order of their times within a micro-batch, and each key that changed in it gives one row, its
+newest. An aggregate comes back to the function as what `initial` is: a dict, a dataclass, a tuple, a plain value; a Row
+when `initial` is None, which is for functions that begin with their first row.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from odradek.streams.formats.schemas import Schema, struct_of
+from odradek.streams.python_rows import as_columns
+from odradek.streams.state.buckets import Entries, bucket
+from odradek.streams.state.carriage import Carriage, quoted
+from odradek.streams.state.changes import any_null
+from odradek.streams.state.event_time import without_watermark
+from odradek.streams.state.output import Output
+from odradek.streams.state.values import nullable_struct, plain, row_reader, stored_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, TimerValues
+
+Function = Callable[[Any, Row], Any]
+
+
+def fold(rows: DataFrame, keys: Sequence[str], initial: Any, function: Function, schema: Schema) -> DataFrame:  # noqa: ANN401
+    """A changelog: the keys, the columns of `schema`, `_key` (null), `_time` (of the newest row), `_deleted`.
+
+    Rows without a key are left out. When the function returns None the aggregate is over: a deletion.
+    """
+    result = nullable_struct(struct_of(schema))
+    rows = without_watermark(rows)
+    by = Carriage([rows.schema[key] for key in keys], "__k")
+    keyed = [F.col(quoted(key)) for key in keys]
+    packed = rows.filter(~any_null(keyed)).select(bucket(keyed).alias("__bucket"), *by.pack(), "*")
+    columns = [f for f in nullable_struct(rows.select(*keyed).schema) if f.name not in result.names]
+    times = [T.StructField("_time", T.TimestampType()), T.StructField("_deleted", T.BooleanType())]
+    folded = packed.groupBy("__bucket").transformWithState(
+        _Folding(function, initial, list(keys), by.schema, rows.schema, result),
+        outputStructType=T.StructType([*columns, *result, *times]),
+        outputMode="Append",
+        timeMode="None",
+    )
+    return folded.withColumn("_key", F.lit(None).cast("binary"))
+
+
+class _Folding(StatefulProcessor):
+    def __init__(
+        self,
+        function: Function,
+        initial: Any,  # noqa: ANN401
+        keys: list[str],
+        packed_keys: T.StructType,
+        rows: T.StructType,
+        result: T.StructType,
+    ) -> None:
+        self._function, self._initial = function, initial
+        self._keys, self._packed_keys, self._rows, self._result = keys, packed_keys, rows, result
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state: MapState = handle.getMapState("aggregates", self._packed_keys, self._result)
+        self._read_row = row_reader(self._rows)
+        self._read_stored = stored_reader(self._result)
+
+    def handleInputRows(  # type: ignore[override]  # noqa: N802
+        self,
+        key: Any,  # noqa: ANN401, ARG002
+        rows: Iterator[Row],
+        timerValues: TimerValues,  # noqa: ARG002, N803
+    ) -> Iterator[Output]:
+        ordered = sorted(rows, key=_time)
+        entries = Entries(self._state)
+        keys = [tuple(row[name] for name in self._packed_keys.names) for row in ordered]
+        entries.expect(keys)
+        aggregates: dict[tuple[Any, ...], Any] = {}
+        newest: dict[tuple[Any, ...], Row] = {}
+        for one, row in zip(keys, ordered, strict=True):
+            if one not in aggregates:
+                aggregates[one] = self._stored(entries[one])
+            aggregate = copy.deepcopy(self._initial) if aggregates[one] is None else aggregates[one]
+            aggregates[one] = self._function(aggregate, self._read_row(row))
+            newest[one] = row
+        for one, aggregate in aggregates.items():
+            entries[one] = None if aggregate is None else tuple(self._columns(aggregate).values())
+            yield self._output(newest[one], aggregate)
+        entries.save()
+
+    def close(self) -> None: ...
+
+    def _output(self, row: Row, aggregate: Any) -> Output:  # noqa: ANN401
+        columns = {} if aggregate is None else self._columns(aggregate)
+        keys = {name: row[name] for name in self._keys}
+        return Output({**keys, **columns}, _time=row["_time"], _deleted=aggregate is None)
+
+    def _columns(self, aggregate: Any) -> dict[str, Any]:  # noqa: ANN401
+        names = self._result.names
+        if isinstance(aggregate, Row):
+            return {name: plain(aggregate[name]) for name in names}
+        if len(names) == 1 and not _is_record(aggregate):
+            return {names[0]: plain(aggregate)}
+        return {name: plain(value) for name, value in as_columns(aggregate, names).items()}
+
+    def _stored(self, entry: tuple[Any, ...] | None) -> Any:  # noqa: ANN401
+        """As the function last returned it, as far as `initial` tells."""
+        if entry is None:
+            return None
+        row = self._read_stored(entry)
+        initial = self._initial
+        if isinstance(initial, Mapping):
+            return row.asDict(recursive=True)
+        if dataclasses.is_dataclass(initial):
+            make: Any = type(initial)
+            return make(**row.asDict())
+        if isinstance(initial, tuple | list) and len(self._result) == len(initial):
+            return type(initial)(row)
+        return row if initial is None else row[0]
+
+
+def _is_record(value: Any) -> bool:  # noqa: ANN401
+    return isinstance(value, Mapping | tuple) or dataclasses.is_dataclass(value) or hasattr(value, "model_dump")
+
+
+def _time(row: Row) -> datetime:
+    time: datetime = row["_time"]
+    return time
