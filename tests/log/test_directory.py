@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
+
 import pytest
 
 from odradek.adapters.disk import OsDisk
+from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import TopicId, TopicPartition
+from odradek.sim.disk import SimDisk
+from odradek.sim.inode import DiskKnobs
 
 OTHER_ID = TopicId(b"o" * 16)
+
+
+def _folders(partition):
+    return [name for name in partition.disk.listdir("") if not name.endswith("-checkpoint")]
 
 
 def test_logs_keep_their_identity(partition):
@@ -48,11 +58,11 @@ def test_deletion_is_at_once_and_finished_by_the_next_start(partition):
     directory = partition.logs.mark_deleted(partition.log.topic_partition)
     assert directory == f"orders-0.{1:032x}-delete"
     assert partition.logs.logs == {}
-    assert partition.disk.listdir("") == [directory]
+    assert _folders(partition) == [directory]
     assert b"a" in region.read()
     region.release()
     partition.crash()
-    assert partition.disk.listdir("") == []
+    assert _folders(partition) == []
     assert partition.log is None
 
 
@@ -62,7 +72,7 @@ def test_a_deleted_topic_may_come_back_at_once(partition):
     log = partition.logs.create_log(partition.log.topic_partition, OTHER_ID, partition.config, 0)
     assert log.log_end_offset == 0
     partition.logs.remove_deleted(directory)
-    assert partition.disk.listdir("") == ["orders-0"]
+    assert _folders(partition) == ["orders-0"]
 
 
 def test_long_names_fit(partition):
@@ -107,9 +117,17 @@ def test_on_a_real_disk_with_few_descriptors(make_partition, tmp_path):
 
 
 def test_high_watermarks_are_remembered(partition):
+    partition.logs.write_checkpoints()
     partition.logs.write_high_watermarks({TopicPartition("orders", 0): 12})
     partition.crash()
     assert partition.logs.high_watermarks == {TopicPartition("orders", 0): 12}
+
+
+def _delete_and_create_again(partition):
+    name = partition.log.topic_partition
+    partition.logs.mark_deleted(name)
+    partition.log = partition.logs.create_log(name, OTHER_ID, partition.config, 0)
+    partition.append(b"new")
 
 
 def _succeed_a_longer_log(partition):
@@ -119,10 +137,7 @@ def _succeed_a_longer_log(partition):
     partition.log.sync()
     partition.logs.write_checkpoints()
     partition.logs.write_high_watermarks({partition.log.topic_partition: 3})
-    name = partition.log.topic_partition
-    partition.logs.mark_deleted(name)
-    partition.log = partition.logs.create_log(name, OTHER_ID, partition.config, 0)
-    partition.append(b"new")
+    _delete_and_create_again(partition)
 
 
 @pytest.mark.parametrize("stops", [["crash"], ["crash", "crash"], ["restart"], ["crash", "restart"]])
@@ -144,3 +159,93 @@ def test_once_written_anew_the_checkpoints_count_again(partition):
     partition.logs.write_checkpoints()
     partition.crash()
     assert (partition.log.log_start_offset, partition.values()) == (1, [b"newer"])
+
+
+def _expire_elsewhere(partition):
+    other = partition.logs.create_log(TopicPartition("t", 0), OTHER_ID, partition.config, 0)
+    partition.log, log = other, partition.log
+    for n in range(20):
+        partition.append(b"%03d" % n * 50)
+    partition.configure(retention_bytes=0)
+    partition.logs.retire(other.delete_expired(partition.wall_ms, other.log_end_offset))
+    partition.log = log
+
+
+def test_log_starts_written_by_retention_are_about_the_logs_of_that_moment(partition):
+    partition.append(b"a", b"b", b"c")
+    partition.log.advance_log_start(2)
+    _expire_elsewhere(partition)
+    _delete_and_create_again(partition)
+    partition.crash()
+    assert (partition.log.log_start_offset, partition.values()) == (0, [b"new"])
+
+
+def test_high_watermarks_are_about_the_logs_of_that_moment(partition):
+    partition.append(b"a", b"b", b"c")
+    partition.logs.write_high_watermarks({partition.log.topic_partition: 3})
+    _delete_and_create_again(partition)
+    partition.crash()
+    assert partition.logs.high_watermarks == {}
+    partition.logs.write_checkpoints()
+    partition.crash()
+    assert partition.logs.high_watermarks == {}
+
+
+class BusyDisk(MemoryDisk):
+    """Something happens right after one of the files was replaced."""
+
+    meanwhile: dict[str, Callable[[], None]]
+
+    def replace(self, path, data):
+        super().replace(path, data)
+        self.meanwhile.pop(path, lambda: None)()
+
+
+@pytest.mark.parametrize("checkpoint", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
+@pytest.mark.parametrize("known_before", [False, True])
+def test_a_topic_comes_back_while_checkpoints_are_written(make_partition, checkpoint, known_before):
+    disk = BusyDisk()
+    disk.meanwhile = {}
+    partition = make_partition(disk)
+    partition.append(b"a", b"b", b"c")
+    if known_before:
+        partition.logs.write_checkpoints()
+    partition.log.advance_log_start(2)
+    partition.log.sync()
+    disk.meanwhile = {checkpoint: lambda: _delete_and_create_again(partition)}
+    partition.logs.write_checkpoints()
+    assert not disk.meanwhile
+    partition.crash()
+    assert (partition.log.log_start_offset, partition.values()) == (0, [b"new"])
+
+
+def test_what_retention_left_of_a_log_that_was_never_synced_stays(partition):
+    _succeed_a_longer_log(partition)
+    for n in range(20):
+        partition.append(b"%03d" % n * 50)
+    partition.configure(retention_bytes=1000)
+    partition.logs.retire(partition.log.delete_expired(partition.wall_ms, partition.log.log_end_offset))
+    kept = partition.records()
+    assert kept[0][0] > 0
+    partition.crash()
+    assert partition.records() == kept
+
+
+def test_a_power_cut_takes_no_name_that_its_checkpoints_hang_on(make_partition):
+    """Whatever unsynced names it leaves: never is the new log judged by the old one's recovery point."""
+    for seed in range(60):
+        disk = SimDisk(Random(seed), DiskKnobs(survival=0.7))
+        partition = make_partition(disk.mount())
+        for n in range(60):
+            partition.append(b"%03d" % n * 50)
+        partition.log.sync()
+        partition.logs.write_checkpoints()
+        _delete_and_create_again(partition)
+        for n in range(20):
+            partition.append(b"%03d" % n * 50)
+        disk.power_cut()
+        partition.disk = disk.mount()
+        partition.crash()
+        if partition.log is not None and partition.log.topic_id == OTHER_ID:
+            assert partition.log.log_start_offset == 0
+            assert [offset for offset, _, _ in partition.records()] == list(range(partition.log.log_end_offset))

@@ -245,12 +245,18 @@ def test_a_clean_stop_syncs_everything_and_a_second_one_nothing(watched):
         "everything",
         "recovery-point-offset-checkpoint",
         "log-start-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "topic-id-checkpoint",
         ".kafka_cleanshutdown",
     ]
     watched.crash()
     synced(watched)
     watched.logs.close(broker_epoch=7)
-    assert "everything" not in synced(watched)
+    assert synced(watched) == [
+        "recovery-point-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        ".kafka_cleanshutdown",
+    ]
 
 
 def test_truncation_lowers_the_recovery_point_on_disk_first(watched):

@@ -1,5 +1,7 @@
 """Kafka's small text and JSON files: offset checkpoints, leader epochs, the topic id, the clean-shutdown marker.
 
+And one of our own in the same manner, TOPIC_IDS. Kafka does not look at it.
+
 A checkpoint that cannot be parsed counts as absent: recovery then reads more of the log than it would have to.
 """
 
@@ -18,6 +20,7 @@ story = logging.getLogger(__name__)
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+TOPIC_IDS = "topic-id-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 T = TypeVar("T")
@@ -30,6 +33,14 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
     """Kafka creates these files empty."""
     return dict(_decode(content, _offset_line)) if content else {}
+
+
+def encode_topic_ids(topic_ids: Mapping[TopicPartition, TopicId]) -> bytes:
+    return _encode(f"{tp.topic} {tp.partition} {uuid_text(topic_id)}" for tp, topic_id in topic_ids.items())
+
+
+def decode_topic_ids(content: bytes) -> dict[TopicPartition, TopicId]:
+    return dict(_decode(content, _topic_id_line))
 
 
 def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
@@ -91,6 +102,11 @@ def _decode(content: bytes, parse: Callable[[list[str]], T]) -> list[T]:
 def _offset_line(words: list[str]) -> tuple[TopicPartition, int]:
     topic, partition, offset = words
     return TopicPartition(topic, int(partition)), int(offset)
+
+
+def _topic_id_line(words: list[str]) -> tuple[TopicPartition, TopicId]:
+    topic, partition, topic_id = words
+    return TopicPartition(topic, int(partition)), TopicId(uuid_from_text(topic_id))
 
 
 def _epoch_line(words: list[str]) -> tuple[int, int]:

@@ -2,6 +2,10 @@
 
 What is marked *slow* belongs off the event loop, one such call at a time: each writes checkpoints from what the logs
 say at that moment.
+
+Checkpoints know a log by its name, and a topic deleted and created again has the name of the one before it. So one more
+checkpoint says of which topics the others speak. It is written after them: what is said under a name may be about a
+younger topic than it says, never about an older one, and a log of another topic does not listen.
 """
 
 from __future__ import annotations
@@ -20,16 +24,20 @@ from odradek.log.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    TOPIC_IDS,
     decode_clean_shutdown,
     decode_offsets,
+    decode_topic_id,
+    decode_topic_ids,
     encode_clean_shutdown,
     encode_offsets,
     encode_topic_id,
+    encode_topic_ids,
     read_checkpoint,
 )
 from odradek.log.config import LogConfig
 from odradek.log.durability import Durability
-from odradek.log.folder import PARTITION_METADATA, SUCCESSOR, Folder
+from odradek.log.folder import PARTITION_METADATA, Folder
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log import Log
 from odradek.log.producers import Producers
@@ -53,9 +61,7 @@ class LogDirectory:
         self._rng = rng
         self.logs: dict[TopicPartition, Log] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}  # as they were when last written
-        # Logs that the checkpoints on disk may speak of, and those of them that are not the ones spoken of.
-        self._spoken_of: dict[TopicPartition, None] = {}
-        self._successors: dict[TopicPartition, Log] = {}
+        self._topic_ids: dict[TopicPartition, TopicId] = {}  # of which topics the checkpoints on disk speak
         self.stopped_cleanly = False
         self.previous_broker_epoch = -1  # of the process that stopped cleanly
 
@@ -71,7 +77,8 @@ class LogDirectory:
         recovery_points = read_checkpoint(self._disk, RECOVERY_POINTS, decode_offsets) or {}
         log_starts = read_checkpoint(self._disk, LOG_STARTS, decode_offsets) or {}
         self.high_watermarks = read_checkpoint(self._disk, HIGH_WATERMARKS, decode_offsets) or {}
-        self._spoken_of = dict.fromkeys([*recovery_points, *log_starts, *self.high_watermarks])
+        # None: of those that are here. So it is after a clean stop, be it Kafka's, and where only Kafka was.
+        topic_ids = None if self.stopped_cleanly else read_checkpoint(self._disk, TOPIC_IDS, decode_topic_ids)
         for name in self._disk.listdir(""):
             if name.endswith(DELETE):
                 self._disk.remove_tree(name)
@@ -82,8 +89,11 @@ class LogDirectory:
             topic_partition = TopicPartition(parsed["topic"], int(parsed["partition"]))
             if topic_partition == METADATA_LOG:
                 continue
-            is_successor = self._disk.exists(f"{name}/{SUCCESSOR}")
-            if is_successor:
+            spoken_of = topic_ids is None or safeguards.is_spoken_of(
+                topic_ids.get(topic_partition),
+                read_checkpoint(self._disk, f"{name}/{PARTITION_METADATA}", decode_topic_id),
+            )
+            if not spoken_of:
                 for offsets in (recovery_points, log_starts, self.high_watermarks):
                     offsets.pop(topic_partition, None)
             opening = LogOpening(
@@ -98,8 +108,10 @@ class LogDirectory:
                 persist_checkpoints=self.write_checkpoints,
             )
             log = self.logs[topic_partition] = open_log(self._disk, opening)
-            if is_successor:
-                self._successors[topic_partition] = log
+            if spoken_of and log.topic_id is not None:
+                self._topic_ids[topic_partition] = log.topic_id
+        if self._topic_ids != topic_ids:
+            self._disk.replace(TOPIC_IDS, encode_topic_ids(self._topic_ids))
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
         return self.logs.get(topic_partition)
@@ -121,8 +133,6 @@ class LogDirectory:
         durability = Durability(folder, 0, is_new=True)
         folder.write(PARTITION_METADATA, encode_topic_id(topic_id))
         durability.also_sync(PARTITION_METADATA)
-        if topic_partition in self._spoken_of:
-            folder.create(SUCCESSOR).close()
         log = self.logs[topic_partition] = Log(
             folder,
             topic_partition,
@@ -138,8 +148,6 @@ class LogDirectory:
             jitter=self._rng.below,
             persist_checkpoints=self.write_checkpoints,
         )
-        if topic_partition in self._spoken_of:
-            self._successors[topic_partition] = log
         return log
 
     def mark_deleted(self, topic_partition: TopicPartition) -> str:
@@ -163,24 +171,25 @@ class LogDirectory:
             for directory in dict.fromkeys(segment.folder.path for segment in deleted):
                 with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
                     safeguards.sync_names(self._disk, directory)  # what stays is the beginning now
-            self._write_log_starts()
+            self.write_checkpoints()
             for segment in deleted:
                 segment.rename()
 
     def write_checkpoints(self) -> None:
         """Slow. From time to time, so that a crash costs little."""
-        successors = dict(self._successors)
-        spoken_of = dict.fromkeys(self.logs)
+        # First of all: topics may go and come while this writes.
+        topic_ids = {name: log.topic_id for name, log in list(self.logs.items()) if log.topic_id is not None}
         self._write_recovery_points()
         self._write_log_starts()
-        if successors:
-            self._acknowledge(successors)
-        self._spoken_of = spoken_of | dict.fromkeys(self.high_watermarks)
+        if topic_ids != self._topic_ids:
+            self._forget_high_watermarks(topic_ids)
+            self._disk.replace(TOPIC_IDS, encode_topic_ids(topic_ids))
+            self._topic_ids = topic_ids
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Slow."""
+        """Slow. As they were after the last such call began: not of topics older than those it spoke of."""
+        self._disk.replace(HIGH_WATERMARKS, encode_offsets(high_watermarks))
         self.high_watermarks = dict(high_watermarks)
-        self._disk.replace(HIGH_WATERMARKS, encode_offsets(self.high_watermarks))
 
     def close(self, broker_epoch: int) -> None:
         """Slow. After this the next start scans nothing, unless a log could not be closed."""
@@ -201,17 +210,10 @@ class LogDirectory:
         if len(whole) == len(self.logs):
             self._disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
 
-    def _acknowledge(self, successors: Mapping[TopicPartition, Log]) -> None:
-        """The checkpoints on disk speak of these by now, and the high watermarks no longer of those before them."""
-        self.write_high_watermarks(
-            {name: offset for name, offset in self.high_watermarks.items() if name not in successors}
-        )
-        for topic_partition, log in successors.items():
-            with contextlib.suppress(FileNotFoundError):  # the topic was deleted meanwhile
-                self._disk.remove(f"{log.directory}/{SUCCESSOR}")
-                safeguards.sync_names(self._disk, log.directory)
-            if self._successors.get(topic_partition) is log:
-                del self._successors[topic_partition]
+    def _forget_high_watermarks(self, topic_ids: Mapping[TopicPartition, TopicId]) -> None:
+        """Those under a name that changes hands: they may be of the one before. Too low is always right."""
+        known = {name for name, topic_id in topic_ids.items() if topic_id == self._topic_ids.get(name)}
+        self.write_high_watermarks({name: offset for name, offset in self.high_watermarks.items() if name in known})
 
     def _put_aside(self, topic_partition: TopicPartition, suffix: str) -> str:
         log = self.logs.pop(topic_partition)

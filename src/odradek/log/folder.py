@@ -16,8 +16,6 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
-# What the checkpoints on disk say under this log's name is about another one, which had the name before.
-SUCCESSOR = ".successor"
 
 
 def offset_name(offset: int, suffix: str) -> str:

@@ -5,6 +5,7 @@ Called as `safeguards.name(...)`, never imported by name: replacing the attribut
 
 from __future__ import annotations
 
+from odradek.base.ids import TopicId
 from odradek.base.ports import ByteSource, Disk, File
 from odradek.protocol.checksum import crc32c
 
@@ -57,6 +58,11 @@ def forgets_clean_stop_before_loading(disk: Disk, marker: str) -> None:
     """A crash while loading must not look like a clean stop at the next start."""
     disk.remove(marker)
     disk.sync_dir("")
+
+
+def is_spoken_of(checkpointed: TopicId | None, topic_id: TopicId | None) -> bool:
+    """A topic that was created again under its name is not judged by the checkpoints of the one before it."""
+    return checkpointed == topic_id
 
 
 def sync_file(file: File) -> None:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from odradek.base.errors import KafkaError
-from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Spawner
 from odradek.log.directory import LogDirectory
 from odradek.log.retention import DeletedSegment
@@ -45,7 +44,6 @@ class Housekeeping:
         self._stopping = asyncio.Event()
         self._chores: list[asyncio.Task[None]] = []
         self._removals: dict[asyncio.TimerHandle, None] = {}
-        self._written_high_watermarks: dict[TopicPartition, int] = {}
 
     def start(self, partitions: PartitionTable) -> None:
         self._partitions = partitions
@@ -90,10 +88,13 @@ class Housekeeping:
         await self._slow(self._logs.write_checkpoints)
 
     async def write_high_watermarks(self) -> None:
-        marks = {partition.log.topic_partition: int(partition.high_watermark) for partition in self._partitions.all()}
-        if marks != self._written_high_watermarks:
-            await self._slow(self._logs.write_high_watermarks, marks)
-            self._written_high_watermarks = marks
+        async with self._directory_turn:
+            # Not before its turn: topics may go and come while it waits.
+            marks = {
+                partition.log.topic_partition: int(partition.high_watermark) for partition in self._partitions.all()
+            }
+            if marks != self._logs.high_watermarks:
+                await self._spawner.blocking(self._logs.write_high_watermarks, marks)
 
     async def forget_producers(self) -> None:
         async for partition in self._each():
