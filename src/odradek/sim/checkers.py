@@ -6,7 +6,7 @@ whatever was not synced, as long as a prefix remains. A killed process takes not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.sim.history import History, Place, Violation
@@ -39,13 +39,14 @@ class RecoveryWatch:
         else:
             self.power_was_cut |= power_cut
 
-    def serving(self, files: dict[str, bytes], forgiven: Mapping[str, bool]) -> dict[str, StoredLog]:
+    def serving(self, files: dict[str, bytes], leaving: Callable[[str], bool]) -> dict[str, StoredLog]:
+        """`leaving`: whether a directory may be on its way out, because its topic is being deleted."""
         after = stored_logs(files)
         log_starts = checkpointed(files, "log-start-offset-checkpoint")
         if not self.served:
             floor = self.synced if self.power_was_cut else self.before
             for directory in sorted(floor):
-                if directory not in forgiven:
+                if not leaving(directory):
                     log_start = log_starts.get(directory, 0)
                     self._compare(directory, floor[directory], after.get(directory), log_start)
         self.served = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from odradek.base.ports import Ports
 from odradek.node.build import Node
@@ -42,8 +42,7 @@ class Machine:
         self.disk = SimDisk(streams.stream("disk"), knobs.disk)
         self.clock = SimClock(loop)
         self.recovery = RecoveryWatch()
-        # Directories whose loss is nobody's fault: their topic was being deleted.
-        self.forgiven: Mapping[str, bool] = {}
+        self._staying = ("__cluster_metadata", "__consumer_offsets", *(topic.name for topic in knobs.topics))
         self.host: Host | None = None
         self._dead: Host | None = None
         self.node: Node | None = None
@@ -78,9 +77,13 @@ class Machine:
         self.node = Node(self._config, ports)
         await self.node.start()
         # Nothing has been answered yet: what is on disk now is what recovery made of it.
-        self._on_serving(self.incarnation, self.recovery.serving(self.disk.files(), self.forgiven))
+        self._on_serving(self.incarnation, self.recovery.serving(self.disk.files(), self._leaving))
         self._loop.note("node serves")
         self.started = True
+
+    def _leaving(self, directory: str) -> bool:
+        """Its topic is one of those that come and go: their own clients keep account of them."""
+        return directory.rpartition("-")[0] not in self._staying
 
     def _failed(self, task: str, problem: BaseException) -> None:
         """A node may give up by itself, but only when its disk did."""

@@ -23,6 +23,7 @@ from odradek.sim.workloads.admin import IdCollector, RecordDeleter, TopicChurn, 
 from odradek.sim.workloads.consumer import Consumer, FinalReader
 from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
 from odradek.sim.workloads.producer import Producer, ProducerPlan
+from odradek.sim.workloads.reincarnation import Reincarnation
 from odradek.sim.workloads.vandal import Vandal
 from odradek.sim.workloads.worker import Errand, Worker
 
@@ -139,6 +140,7 @@ class World:
         workers.append(RecordDeleter("deleter", self._errand("deleter"), trimmed))
         firm = tuple(place for topic in knobs.topics if topic.safe and not topic.shrinks for place in topic.places)
         workers.append(Vandal("vandal", self._errand("vandal"), firm))
+        workers.append(Reincarnation("again", self._errand("again")))
         workers.append(TopicChurn("churn", self._errand("churn")))
         workers.append(IdCollector("ids", self._errand("ids")))
         return workers
