@@ -89,11 +89,10 @@ class Processor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Output]:
-        expiry = expiredTimerInfo.getExpiryTimeInMs()
         if self._plan.ttl_ms is not None:
-            self._end_of_life(expiry, self._plan.ttl_ms)
+            self._end_of_life(self._clock(timerValues), self._plan.ttl_ms)
             return
-        self._timers.now = fired = moment(expiry)
+        self._timers.now = fired = moment(expiredTimerInfo.getExpiryTimeInMs())
         wanted = self._arguments(self._plan.timer_parameters)
         for result in self._on_timer(self._shown(key), fired, **wanted) or ():
             yield self._output(result, fired, None)
@@ -171,10 +170,10 @@ class Processor(StatefulProcessor):
         if stored is None:
             self._handle.registerTimer(max(newest + ttl, self._clock(timer_values)) + 1)
 
-    def _end_of_life(self, expiry: int, ttl: int) -> None:
+    def _end_of_life(self, clock: int, ttl: int) -> None:
         """The one timer of a key with a ttl: rows that came since it was set only move it on."""
         newest = (self._alive.get() or (0,))[0]
-        if newest + ttl < expiry:
+        if newest + ttl < clock:
             self._clear()
             for state in self._states.values():
                 state.save()

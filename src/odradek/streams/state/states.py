@@ -227,4 +227,5 @@ class Timers:
             for time in list(self._handle.listTimers()):
                 self._handle.deleteTimer(time)
         for time in self._added:
+            # what comes out of a timer has its time, and rows older than the watermark would end the query
             self._handle.registerTimer(max(time, clock_ms + 1))
