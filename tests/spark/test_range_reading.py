@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
 from odradek.client.admin import Cluster
 from odradek.protocol.batch import CONTROL, TRANSACTIONAL, encode_batch
 from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.records import Record
-from odradek.spark import arrow_batches, consumers
+from odradek.spark import arrow_batches, consumers, raw_fetching
 from odradek.spark.errors import DataLoss, ReadTimeout
 from odradek.spark.offsets import TopicPartition
 from odradek.spark.options import batch_options
@@ -24,6 +25,9 @@ from odradek.spark.range_reading import ROWS_MAX, read_range
 from odradek.spark.schema import arrow_schema
 from odradek.testing import Embedded
 from support.topics import Records
+
+# Any config of the client does: it is librdkafka that honours them.
+BY_LIBRDKAFKA = {"kafka.check.crcs": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +51,15 @@ def wanted(topic: str, start: int, end: int, **more: bool) -> OffsetRange:
 
 
 def read(bootstrap: str, range_: OffsetRange, **options: str) -> list[dict]:
+    """By both ways, which must agree."""
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": range_.topic, **options}
-    batches = list(read_range(batch_options(given), range_))
-    for batch in batches:
+    fast = list(read_range(batch_options(given), range_))
+    slow = list(read_range(batch_options(given | BY_LIBRDKAFKA), range_))
+    for batch in fast + slow:
         batch.validate(full=True)
-    return [row for batch in batches for row in batch.to_pylist()]
+    rows, same_rows = ([row for batch in batches for row in batch.to_pylist()] for batches in (fast, slow))
+    assert rows == same_rows
+    return rows
 
 
 def offsets(rows: list[dict]) -> list[int]:
@@ -113,6 +121,12 @@ def test_large_ranges_come_in_bounded_batches(cluster: Cluster, records: Records
     records.put("large", (b"x" * 100 for _ in range(25_000)))
     given = batch_options({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "large"})
 
+    assert raw_fetching.suits(given)
+    batches = list(read_range(given, wanted("large", 0, 25_000)))
+    assert sum(batch.num_rows for batch in batches) == 25_000
+    assert max(batch.nbytes for batch in batches) < 2 * raw_fetching.FETCH_BYTES_MAX
+
+    given = batch_options({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "large", **BY_LIBRDKAFKA})
     batches = list(read_range(given, wanted("large", 0, 25_000)))
     assert sum(batch.num_rows for batch in batches) == 25_000
     assert max(batch.num_rows for batch in batches) <= ROWS_MAX
@@ -155,6 +169,7 @@ def test_a_query_that_needs_no_more_rows_gives_its_consumer_back(cluster: Cluste
     cluster.create_topic("limited", 1)
     records.put("limited", ["v"] * 10)
     given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "limited", "groupIdPrefix": "limited"}
+    given |= BY_LIBRDKAFKA
     reading = read_range(batch_options(given), wanted("limited", 0, 10))
 
     next(reading)
@@ -217,17 +232,84 @@ def test_a_broker_that_is_away_is_named_when_time_is_up():
         read("127.0.0.1:1", wanted("any", 0, 5), **{"kafkaConsumer.pollTimeoutMs": "300"})
 
 
-def test_a_broker_restart_in_the_middle_of_a_range_is_survived(tmp_path: Path):
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"kafka.max.partition.fetch.bytes": "100000", "kafka.queued.max.messages.kbytes": "200"}],
+    ids=["fast", "librdkafka"],
+)
+def test_a_broker_restart_in_the_middle_of_a_range_is_survived(tmp_path: Path, options: dict[str, str]):
     with Embedded(data=tmp_path) as broker:
         bootstrap, port = broker.bootstrap_servers, broker.port
         Cluster(bootstrap).create_topic("restarted", 1)
         Records(bootstrap).put("restarted", (b"x" * 1000 for _ in range(20_000)))
-        small = {"kafka.max.partition.fetch.bytes": "100000", "kafka.queued.max.messages.kbytes": "200"}
-        given = batch_options({"kafka.bootstrap.servers": bootstrap, "subscribe": "restarted", **small})
+        given = batch_options({"kafka.bootstrap.servers": bootstrap, "subscribe": "restarted", **options})
         reading = read_range(given, wanted("restarted", 0, 20_000))
         first = next(reading)
     with Embedded(data=tmp_path, port=port):
-        assert first.num_rows + sum(batch.num_rows for batch in reading) == 20_000
+        assert pa.Table.from_batches([first, *reading])["offset"].to_pylist() == list(range(20_000))
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records(cluster: Cluster, codec: str):
+    cluster.create_topic(codec, 1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": codec, "linger.ms": 5})
+    for number in range(2_000):
+        producer.produce(codec, f"{number} is a number", str(number))
+    producer.flush()
+
+    rows = read(cluster.bootstrap, wanted(codec, 3, 1_900))
+    assert [row["value"].decode() for row in rows] == [f"{number} is a number" for number in range(3, 1_900)]
+
+
+def test_a_leader_that_is_not_there_any_more_is_found_again(cluster: Cluster, records: Records):
+    cluster.create_topic("moved", 1)
+    records.put("moved", ["v"] * 5)
+    given = batch_options(
+        {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "moved", "groupIdPrefix": "moved"}
+    )
+    assert len(list(read_range(given, wanted("moved", 0, 5)))) == 1
+    (consumer,) = [idle for key, idle in consumers._idle.items() if ("group.id", "moved-executor") in key]
+    leader = consumer.leaders[TopicPartition("moved", 0)]
+    consumer.leaders[TopicPartition("moved", 0)] = ("127.0.0.1", 1)
+
+    for _ in range(2):  # the first goes on with librdkafka, the second asks who leads
+        assert sum(batch.num_rows for batch in read_range(given, wanted("moved", 0, 5))) == 5
+    assert consumer.leaders[TopicPartition("moved", 0)] == leader
+
+
+def test_connections_are_kept_unless_something_is_on_its_way(cluster: Cluster, records: Records):
+    cluster.create_topic("connected", 1)
+    records.put("connected", (bytes(1000) for _ in range(10_000)))
+    given = batch_options({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "connected"})
+    list(read_range(given, wanted("connected", 0, 10)))
+    kept = dict(raw_fetching._idle)
+    assert kept
+
+    list(read_range(given, wanted("connected", 0, 10_000)))
+    assert dict(raw_fetching._idle) == kept
+
+    reading = read_range(given, wanted("connected", 0, 10_000))
+    next(reading)
+    reading.close()
+    assert raw_fetching._idle.keys().isdisjoint(kept)
+
+
+@pytest.mark.parametrize(
+    ("options", "fast"),
+    [
+        ({}, True),
+        ({"kafka.group.id": "g", "kafka.isolation.level": "read_committed"}, True),
+        ({"kafka.security.protocol": "plaintext"}, True),
+        ({"kafka.security.protocol": "SSL"}, False),
+        ({"kafka.sasl.mechanism": "PLAIN"}, False),
+        ({"kafka.fetch.max.bytes": "1000000"}, False),
+        ({"includeHeaders": "true"}, False),
+    ],
+)
+def test_the_fast_way_is_for_what_it_can_do(options: dict[str, str], fast: bool):
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", **options}
+
+    assert raw_fetching.suits(batch_options(given)) is fast
 
 
 def test_offsets_that_do_not_exist_are_stepped_over(tmp_path: Path):

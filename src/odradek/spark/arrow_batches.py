@@ -26,9 +26,9 @@ Numbers = np.ndarray[Any, Any]
 def record_batches(
     place: TopicPartition, messages: Sequence[Message], *, include_headers: bool
 ) -> Iterator[pa.RecordBatch]:
-    """All messages, in as many batches as their bytes ask for."""
+    """All messages, in as many batches as the bytes of their values ask for."""
     keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
-    if len(messages) > 1 and _bytes(keys) + _bytes(values) > BATCH_BYTES_MAX:
+    if len(messages) > 1 and sum(map(len, messages)) > BATCH_BYTES_MAX:
         half = len(messages) // 2
         yield from record_batches(place, messages[:half], include_headers=include_headers)
         yield from record_batches(place, messages[half:], include_headers=include_headers)
@@ -41,7 +41,7 @@ def record_batches(
         same_text(place.topic, count),
         fixed(pa.int32(), np.full(count, place.partition, np.int32)),
         fixed(pa.int64(), np.fromiter(map(Message.offset, messages), np.int64, count)),
-        fixed(TIMESTAMP, _micros(np.fromiter(map(itemgetter(1), stamps), np.int64, count), place)),
+        fixed(TIMESTAMP, micros(np.fromiter(map(itemgetter(1), stamps), np.int64, count), place)),
         # librdkafka counts from "not available" = 0, Kafka from -1
         fixed(pa.int32(), np.fromiter(map(itemgetter(0), stamps), np.int32, count) - np.int32(1)),
     ]
@@ -61,7 +61,7 @@ def binary(values: list[bytes | None], kind: pa.DataType | None = None) -> pa.Ar
         kind or pa.binary(),
         len(values),
         [
-            _validity([value is not None for value in values]) if missing else None,
+            validity([value is not None for value in values]) if missing else None,
             _buffer(_ends(np.fromiter(map(len, present), np.int32, len(present)))),
             pa.py_buffer(b"".join(present)),
         ],
@@ -85,7 +85,7 @@ def headers(of_messages: list[list[tuple[str, bytes | None]] | None]) -> pa.Arra
     return pa.Array.from_buffers(
         HEADERS,
         len(of_messages),
-        [_validity([bool(each) for each in of_messages]), _buffer(_ends(lengths))],
+        [validity([bool(each) for each in of_messages]), _buffer(_ends(lengths))],
         children=[pairs],
     )
 
@@ -100,15 +100,11 @@ def _ends(lengths: Numbers) -> Numbers:
     return ends
 
 
-def _validity(present: list[bool]) -> pa.Buffer:
+def validity(present: list[bool] | Numbers) -> pa.Buffer:
     return _buffer(np.packbits(present, bitorder="little"))
 
 
-def _bytes(values: list[bytes | None]) -> int:
-    return sum(len(value) for value in values if value is not None)
-
-
-def _micros(stamps_ms: Numbers, place: TopicPartition) -> Numbers:
+def micros(stamps_ms: Numbers, place: TopicPartition) -> Numbers:
     if len(stamps_ms) and int(stamps_ms.max()) > TIMESTAMP_MS_MAX:
         raise OverflowError(f"{place} has a record with timestamp {stamps_ms.max()} ms, more than Spark can hold")
     return stamps_ms * np.int64(1000)

@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError
 
 from odradek.spark.clients import Config
+from odradek.spark.offsets import TopicPartition
 
 IDLE_MAX = 4
 
@@ -19,11 +20,12 @@ _idle: OrderedDict[frozenset[tuple[str, Any]], RangeConsumer] = OrderedDict()
 
 
 class RangeConsumer:
-    """A consumer, the topics whose leaders it knows, and what its connections last complained about."""
+    """A consumer, the leaders it was told of, and what its connections last complained about."""
 
     def __init__(self, config: Config) -> None:
         self.key = frozenset(config.items())
-        self.topics: set[str] = set()
+        self.leaders: dict[TopicPartition, tuple[str, int]] = {}
+        self.assigned = False
         self.last_error: KafkaError | None = None
         self.kafka = Consumer({**config, "error_cb": self._on_error})
 
@@ -40,7 +42,9 @@ def take(config: Config) -> RangeConsumer:
 
 
 def give_back(consumer: RangeConsumer) -> None:
-    consumer.kafka.unassign()
+    if consumer.assigned:  # costs milliseconds even when nothing is
+        consumer.kafka.unassign()
+        consumer.assigned = False
     if consumer.key in _idle:
         consumer.kafka.close()
         return

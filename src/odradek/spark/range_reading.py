@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from odradek.spark import clients, consumers
+from odradek.spark import clients, consumers, raw_fetching
 from odradek.spark.arrow_batches import record_batches
 from odradek.spark.consumers import RangeConsumer
 from odradek.spark.errors import DataLoss, ReadTimeout
+from odradek.spark.offsets import TopicPartition
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import OffsetRange
 
@@ -79,16 +80,32 @@ class _Reading:
         self._look_again_s = 0.0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        if self._wanted.topic not in self._consumer.topics:
+        if self._wanted.place not in self._consumer.leaders:
             # Of a topic that is new to it librdkafka finds the leader with its next look around, up to a second later.
             self._look_for_partition()
         if self._wanted.to_latest:
             self._wanted = replace(self._wanted, end=max(self._wanted.end, self._edges()[1]))
+        if raw_fetching.suits(self._options):
+            yield from self._fetched()
         self._go_on_at(self._position)
         while self._position < self._wanted.end:
             records = self._records(self._polled())
             if records:
                 yield from record_batches(self._wanted.place, records, include_headers=self._options.include_headers)
+
+    def _fetched(self) -> Iterator[pa.RecordBatch]:
+        """As much as can be had the fast way."""
+        leader = self._consumer.leaders.get(self._wanted.place)
+        if leader is None:
+            return
+        try:
+            for batch, position in raw_fetching.fetched(leader, self._options, self._wanted):
+                self._moved_to(position)
+                if batch is not None:
+                    yield batch
+        except raw_fetching.HandOver as reason:
+            log.info("%s goes on with librdkafka at offset %d: %s", self._wanted, self._position, reason)
+            self._consumer.leaders.pop(self._wanted.place, None)
 
     def _polled(self) -> list[Message]:
         """What has arrived, without waiting for more: `consume(n)` would wait for n messages or its whole timeout."""
@@ -151,13 +168,17 @@ class _Reading:
         """Nobody says that a topic is gone but the list of topics. It counts when it says so several times."""
         self._look_again_s = time.monotonic() + self._options.fetch_interval_s
         try:
-            known = self._kafka.list_topics(self._wanted.topic, timeout=METADATA_S).topics
+            metadata = self._kafka.list_topics(self._wanted.topic, timeout=METADATA_S)
         except KafkaException as problem:
             log.warning("looking for %s: %s", self._wanted.place, problem)
             return
-        if self._wanted.partition in known[self._wanted.topic].partitions:
+        partitions = metadata.topics[self._wanted.topic].partitions
+        for number, partition in partitions.items():
+            if partition.leader in metadata.brokers:
+                leader = metadata.brokers[partition.leader]
+                self._consumer.leaders[TopicPartition(self._wanted.topic, number)] = (leader.host, leader.port)
+        if self._wanted.partition in partitions:
             self._absences = 0
-            self._consumer.topics.add(self._wanted.topic)
             return
         self._absences += 1
         if self._absences >= self._options.fetch_attempts:
@@ -186,6 +207,7 @@ class _Reading:
     def _go_on_at(self, offset: int) -> None:
         self._moved_to(offset)
         if offset < self._wanted.end:
+            self._consumer.assigned = True
             self._kafka.assign([KafkaPartition(*self._wanted.place, offset)])
 
     def _moved_to(self, offset: int) -> None:

@@ -1,0 +1,175 @@
+"""Batches as brokers store them, decoded into Arrow: the same records that the plain decoder finds, or a refusal."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.protocol.batch import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    Batch,
+    encode_batch,
+    iter_batches,
+    iter_records,
+    stamp_append_time,
+)
+from odradek.protocol.compression import Codec
+from odradek.protocol.control_records import ControlType, encode_control_key
+from odradek.protocol.malformed import MalformedRecords
+from odradek.protocol.records import Record
+from odradek.spark.planning import OffsetRange
+from odradek.spark.raw_batches import checked, decoded, visible
+
+NOW_MS = 1_700_000_000_000
+
+
+def wanted(start: int = 0, end: int = 1 << 60) -> OffsetRange:
+    return OffsetRange(topic="t", partition=3, start=start, end=end)
+
+
+def read(*batches: bytes, start: int = 0, end: int = 1 << 60) -> list[dict]:
+    rows = decoded(list(checked(iter_batches(b"".join(batches)))), wanted(start, end))
+    if rows is None:
+        return []
+    rows.validate(full=True)
+    return rows.to_pylist()
+
+
+def values(batches: list[Batch]) -> list[bytes | None]:
+    return [record.value for batch in batches for record in iter_records(batch.data)]
+
+
+octets = st.none() | st.binary(max_size=300)
+records = st.lists(
+    st.builds(
+        Record,
+        key=octets,
+        value=octets,
+        headers=st.just(()) | st.just((("h", b"1"), ("n", None))),
+        timestamp=st.integers(NOW_MS, NOW_MS + (1 << 40)),
+    ),
+    min_size=1,
+    max_size=200,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(records, st.sampled_from(Codec)), min_size=1, max_size=4))
+def test_every_record_comes_out_as_the_plain_decoder_has_it(content):
+    batches, offset = [], 7
+    for rows, codec in content:
+        batches.append(bytes(encode_batch(rows, base_offset=offset, codec=codec)))
+        offset += len(rows) + 5  # compaction leaves gaps
+
+    expected = [record for batch in batches for record in iter_records(batch)]
+    found = read(*batches)
+
+    assert [(row["key"], row["value"], row["offset"]) for row in found] == [
+        (record.key, record.value, record.offset) for record in expected
+    ]
+    assert [round(row["timestamp"].timestamp() * 1000) for row in found] == [record.timestamp for record in expected]
+    assert {(row["topic"], row["partition"], row["timestampType"]) for row in found} == {("t", 3, 0)}
+
+
+def test_a_range_cuts_batches():
+    batch = encode_batch([Record(value=b"%d" % number, timestamp=1) for number in range(100)], base_offset=50)
+
+    assert [row["offset"] for row in read(batch, start=60, end=63)] == [60, 61, 62]
+    assert read(batch, start=150, end=200) == []
+    assert read(batch, start=0, end=50) == []
+    assert read() == []
+
+
+def test_long_records_and_distant_offsets():
+    rows = [Record(key=b"k" * 20_000, value=bytes(3_000_000), timestamp=1), Record(value=b"small", timestamp=1 << 41)]
+    found = read(encode_batch(rows, base_offset=1 << 40))
+
+    assert [(row["key"], row["value"]) for row in found] == [(row.key, row.value) for row in rows]
+    assert [row["offset"] for row in found] == [1 << 40, (1 << 40) + 1]
+
+
+def test_a_time_given_by_the_broker_counts_for_all_records_of_its_batch():
+    appended = encode_batch([Record(value=b"a", timestamp=5), Record(value=b"b", timestamp=900)])
+    stamp_append_time(appended, NOW_MS)
+    created = encode_batch([Record(value=b"c", timestamp=7)], base_offset=2)
+    assert appended[22] & LOG_APPEND_TIME
+
+    found = read(appended, created)
+
+    assert [round(row["timestamp"].timestamp() * 1000) for row in found] == [NOW_MS, NOW_MS, 7]
+    assert [row["timestampType"] for row in found] == [1, 1, 0]
+
+
+def marker(offset: int, producer_id: int, kind: ControlType) -> bytes:
+    record = Record(key=encode_control_key(kind), value=b"\0\0\0\0\0\0", timestamp=1)
+    return encode_batch([record], base_offset=offset, attributes=TRANSACTIONAL | CONTROL, producer_id=producer_id)
+
+
+def written(offset: int, producer_id: int, value: bytes) -> bytes:
+    attributes = TRANSACTIONAL if producer_id >= 0 else 0
+    return encode_batch(
+        [Record(value=value, timestamp=1)], base_offset=offset, attributes=attributes, producer_id=producer_id
+    )
+
+
+def test_aborted_transactions_are_not_seen():
+    log = b"".join(
+        (
+            written(0, 1, b"1 aborted"),
+            written(1, 2, b"2 committed"),
+            written(2, -1, b"no transaction"),
+            written(3, 1, b"1 aborted, too"),
+            marker(4, 1, ControlType.ABORT),
+            written(5, 1, b"1 committed later"),
+            marker(6, 2, ControlType.COMMIT),
+            written(7, 2, b"2 aborted later"),
+            marker(8, 1, ControlType.COMMIT),
+            marker(9, 2, ControlType.ABORT),
+        )
+    )
+
+    seen = list(visible(iter_batches(log), [(2, 7), (1, 0)]))
+    assert values(seen) == [b"2 committed", b"no transaction", b"1 committed later"]
+    assert len(values(list(visible(iter_batches(log), ())))) == 6  # no markers either way
+    # Fetched from the middle of an aborted transaction: the list names its first offset, long before.
+    assert values(list(visible(iter_batches(log[len(written(0, 1, b"1 aborted")) :]), [(1, 0), (2, 7)]))) == values(
+        seen
+    )
+
+
+def test_a_wrong_checksum_is_refused():
+    batch = encode_batch([Record(value=b"value", timestamp=1)])
+    batch[-3] ^= 1
+
+    with pytest.raises(MalformedRecords, match="the batch at offset 0 has a wrong checksum"):
+        read(batch)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_no_bytes_point_arrow_outside_of_what_was_read(seed):
+    """A checksum does not help against a producer that computes it over nonsense."""
+    chance = random.Random(seed)
+    rows = [Record(key=b"key", value=bytes(chance.randrange(200)), timestamp=1) for _ in range(chance.randrange(1, 20))]
+    broken = encode_batch(rows)
+    for _ in range(chance.randrange(1, 4)):
+        broken[chance.randrange(61, len(broken))] = chance.choice([0, 1, 127, 128, 255, chance.randrange(256)])
+
+    try:
+        rows = decoded(list(iter_batches(broken)), wanted())
+    except MalformedRecords:
+        return
+    if rows is not None:
+        rows.validate(full=True)
+
+
+def test_announced_and_present_records_must_agree():
+    batch = encode_batch([Record(value=b"v", timestamp=1)] * 3)
+    batch[60] = 2
+
+    with pytest.raises(MalformedRecords, match="2 records are announced, 3 are there"):
+        decoded(list(iter_batches(batch)), wanted())
