@@ -60,7 +60,7 @@ class Compilation:
         """The good rows of a node; `timed`: with a watermark on `_time`."""
         if timed and self.grace is not None and not has_watermark(node):
             with explaining(node):
-                return self.frame(node).withWatermark("_time", interval(self.grace))
+                return self._watermarked(self.frame(node), interval(self.grace))
         if isinstance(node, Topic | MapRows | Process):
             good = good_rows(node, self.outcome(node))
             return good if self.records else good.drop("_record")
@@ -76,6 +76,13 @@ class Compilation:
             with explaining(node):
                 self._outcomes[node] = step(node, inputs, self)
         return self._outcomes[node]
+
+    def _watermarked(self, rows: DataFrame, delay: str) -> DataFrame:
+        if self.settings.ticks is None:
+            return rows.withWatermark("_time", delay)
+        from odradek.streams.ticking import watermarked
+
+        return watermarked(rows, delay, f"{self.settings.ticks}/{self.group}")
 
 
 def has_watermark(node: Node) -> bool:

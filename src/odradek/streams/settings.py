@@ -25,6 +25,7 @@ class Settings:
     master: str | None = None  # None: this machine
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     config: Mapping[str, str] = field(default_factory=dict)  # of Kafka clients
+    ticks: str | None = None  # where tests let event time pass: a directory, in it one for each consumer group
 
     def over(self, **overrides: Any) -> Settings:  # noqa: ANN401 the fields above; None leaves one as it is
         return replace(self, **{name: value for name, value in overrides.items() if value is not None})

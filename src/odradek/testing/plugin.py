@@ -1,14 +1,18 @@
-"""pytest fixtures: `odradek` is a broker for one test, `odradek_session` one for the whole run."""
+"""pytest fixtures: brokers (`odradek`, `odradek_session`), a Spark session, and `odradek_test_driver` for pipelines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from odradek.streams import App
     from odradek.testing.embedded import Embedded
+    from odradek.testing.test_driver import TestDriver
 
 
 @pytest.fixture
@@ -27,3 +31,24 @@ def odradek_session() -> Iterator[Embedded]:
 
     with Embedded() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def odradek_spark() -> SparkSession:
+    """One local Spark session for all tests of the run. Tests are skipped where there is no Java."""
+    from odradek.spark.java import NoJava, find_java
+    from odradek.testing.test_driver import warm_session
+
+    try:
+        find_java()
+    except NoJava as missing:
+        pytest.skip(str(missing))
+    return warm_session()
+
+
+@pytest.fixture
+def odradek_test_driver(odradek_spark: SparkSession) -> Callable[[App], TestDriver]:
+    """`with odradek_test_driver(app) as t:` runs a Streams application between topics that the test fills and reads."""
+    from odradek.testing.test_driver import TestDriver
+
+    return lambda app: TestDriver(app, session=odradek_spark)

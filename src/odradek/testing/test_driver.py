@@ -1,0 +1,201 @@
+"""TestDriver: a Streams application under test, on a real broker and a real Spark.
+
+    def test_five_violations_make_an_alert(odradek_test_driver):
+        with odradek_test_driver(app) as t:
+            t.input("truck_events").send(*[{"driverId": 11, "eventType": "Overspeed"}] * 5, at="2026-01-01T00:00:10Z")
+            t.advance_time("2026-01-01T00:05:00Z")
+            assert t.output("driver_alerts").read_values() == [{"driverId": 11, "violations": 5}]
+            assert t.view("alerts_by_driver")[11]["violations"] == 5
+
+The application is the one that runs elsewhere, unchanged: its topics are on an embedded broker of its own, its queries
+run on the Spark session of the process, which is started once and stays warm. Reading waits until everything sent has
+gone through all queries.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from odradek.client.admin import Cluster
+from odradek.spark.session import local_session
+from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
+from odradek.streams.running import RunningApp, group_of, start
+from odradek.testing.embedded import Embedded
+from odradek.testing.records import InputTopic, OutputTopic, key_text, moment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from odradek.streams import App
+
+_warm: SparkSession | None = None
+
+
+def warm_session() -> SparkSession:
+    """The Spark session of this process for tests: two cores, started by the first who asks, stopped at exit."""
+    global _warm
+    if _warm is None:
+        _warm = local_session("odradek-tests", master="local[2]")
+        atexit.register(_warm.stop)
+    return _warm
+
+
+class TestDriver:
+    """Runs an application between topics that a test fills and reads.
+
+    It starts with the first thing that is asked of it. Event time moves with the records, as in production, and with
+    `advance_time`. `restart` stops the application and starts it again on its checkpoints.
+    """
+
+    __test__ = False  # pytest would take it for a class of tests
+
+    def __init__(self, app: App, *, session: SparkSession | None = None) -> None:
+        self.app = app
+        self._session = session
+        self._broker = Embedded()
+        self._directory = Path(tempfile.mkdtemp(prefix="odradek-test-driver-"))
+        self._running: RunningApp | None = None
+        self._outputs: dict[str, OutputTopic] = {}
+        self._sent_last: Topic | None = None
+        self._ticks = 0
+
+    def __enter__(self) -> Self:
+        self._broker.start()
+        cluster = Cluster(self.bootstrap)
+        for node in self.app.graph.topics:
+            cluster.create_topic(node.topic)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._stop()
+        finally:
+            for output in self._outputs.values():
+                output.close()
+            self._broker.stop()
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def bootstrap(self) -> str:
+        """The embedded broker, for clients of your own."""
+        return self._broker.bootstrap_servers
+
+    # --- what goes in
+
+    def input(self, topic: str) -> InputTopic:
+        """A topic that the application reads, to send records to.
+
+        What is sent before and after a change of a table is processed before and after it: events see the row that the
+        test's order says, whatever their times.
+        """
+        nodes = [node for node in self.app.graph.topics if node.topic == topic]
+        if not nodes:
+            known = _listed(node.topic for node in self.app.graph.topics)
+            raise KeyError(f"the application reads no topic {topic!r}, only {known}")
+        return InputTopic(self.bootstrap, nodes[0], before=self._before_sending)
+
+    def advance_time(self, to: str | datetime) -> None:
+        """Let event time pass, in all streams, as if a record with this time had come: nothing else comes of it.
+
+        Windows whose end and grace are over by then give their final results, timers fire, joins give up waiting; not
+        so timers in processing time. Queries take the step one after the other, as topics flow between them.
+        """
+        self.settle()
+        self._ticks += 1
+        for query in self._started().queries:
+            if query.plan.grace is not None:
+                directory = self._tick_directory(query.name)
+                unfinished = directory / f"_{self._ticks}"  # Spark ignores names that begin so
+                unfinished.write_text(moment(to).isoformat())
+                unfinished.rename(directory / f"{self._ticks}.txt")
+                self.settle()
+
+    # --- what comes out
+
+    def output(self, topic: str) -> OutputTopic:
+        """A topic that the application writes; each reading gives what has come since the last."""
+        if topic not in self._outputs:
+            self._outputs[topic] = OutputTopic(self.bootstrap, topic, self._sink_of(topic), before=self.settle)
+        return self._outputs[topic]
+
+    def view(self, name: str) -> View:
+        """What `materialize(name)` keeps, by key."""
+        return View(self, name)
+
+    # --- how it runs
+
+    def settle(self) -> None:
+        """Wait until all that was sent has gone through all queries. A query that failed raises why."""
+        self._started().await_all_processed()
+
+    def restart(self) -> None:
+        """Stop the queries and start them again, from their checkpoints."""
+        self._stop()
+        self._started()
+
+    def _before_sending(self, node: Topic) -> None:
+        last, self._sent_last = self._sent_last, node
+        if last is not None and last.topic != node.topic and (last.table_key or node.table_key):
+            self.settle()
+
+    def _started(self) -> RunningApp:
+        if self._running is None:
+            for query in self.app.queries():
+                self._tick_directory(query.name).mkdir(parents=True, exist_ok=True)
+            settings = self.app.settings.over(
+                bootstrap=self.bootstrap, state_dir=str(self._directory / "state"), ticks=str(self._directory / "ticks")
+            )
+            self._running = start(self.app, settings, self._session or warm_session(), available_now=False)
+        return self._running
+
+    def _stop(self) -> None:
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+
+    def _tick_directory(self, query: str) -> Path:
+        return self._directory / "ticks" / group_of(self.app.name, query)
+
+    def _sink_of(self, topic: str) -> TopicSink | Materialize | DeadLetters | Topic:
+        nodes = (*self.app.graph.sinks, *self.app.graph.topics)
+        for node in nodes:
+            if isinstance(node, TopicSink | Materialize | DeadLetters | Topic) and node.topic == topic:
+                return node
+        written = (n.topic for n in nodes if isinstance(n, TopicSink | Materialize | DeadLetters))
+        raise KeyError(f"the application writes no topic {topic!r}, only {_listed(written)}")
+
+    def view_rows(self, name: str) -> dict[str, Any]:
+        self.settle()
+        view = self._started().view(name)
+        view.wait_caught_up()
+        return {key.decode(): json.loads(value) for key, value in view.scan()}
+
+
+class View(Mapping[Any, Any]):
+    """A materialised table of the application under test: rows as dicts, by key."""
+
+    def __init__(self, driver: TestDriver, name: str) -> None:
+        self._driver, self._name = driver, name
+
+    def __getitem__(self, key: object) -> Any:  # noqa: ANN401 what the columns hold
+        return self._rows()[key_text(key)]
+
+    def __iter__(self) -> Any:  # noqa: ANN401
+        return iter(self._rows())
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    def _rows(self) -> dict[str, Any]:
+        return self._driver.view_rows(self._name)
+
+
+def _listed(names: Any) -> str:  # noqa: ANN401 any names
+    return ", ".join(sorted(set(names))) or "none"

@@ -1,0 +1,73 @@
+"""The driver for pipelines under test, on pipelines that need all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from odradek.streams import App, F, tumbling
+from odradek.streams.errors import StreamsError
+
+
+@dataclass
+class Event:
+    driver: int
+    kind: str
+    at: datetime
+
+
+def test_windows_close_when_time_is_told_to_pass(odradek_test_driver):
+    app = App("alerts")
+    events = app.stream("events", schema=Event, time="at", late="10 seconds", dlq="events-dlq")
+    bad = events[events.kind != "Normal"].group_by("driver").window(tumbling("3 minutes")).agg(n=F.count("*"))
+    bad.to("alerts", key="driver")
+    bad.materialize("by_driver", key="driver")
+
+    with odradek_test_driver(app) as t:
+        t.input("events").send(*[{"driver": 11, "kind": "Overspeed"}] * 2, at="2026-01-01T00:00:10Z")
+        t.input("events").send(Event(11, "Lane Departure", datetime(2026, 1, 1, 0, 1, tzinfo=UTC)), "no json")
+        t.advance_time("2026-01-01T00:03:09Z")
+        assert t.output("alerts").read() == [], "it ended, but rows may still come for ten seconds"
+        t.advance_time("2026-01-01T00:03:10Z")
+
+        ((key, alert),) = t.output("alerts").read_keyed()
+        assert (key, alert["driver"], alert["n"]) == ("11", 11, 3)
+        assert t.output("alerts").read() == [], "read is read"
+        assert t.view("by_driver")[11]["n"] == 3
+        (letter,) = t.output("events-dlq").read()
+        assert (letter.value, letter.headers["__streams.errors.exception"]) == (b"no json", b"NotJson")
+
+
+def test_events_see_the_table_as_the_test_tells_it_also_after_a_restart(odradek_test_driver):
+    app = App("lookup")
+    drivers = app.table("drivers", key="id", schema="id int, name string")
+    events = app.stream("events", schema="driver int")
+    events.join(drivers, on={"driver": "id"}, how="left").select("name").to("names")
+
+    with odradek_test_driver(app) as t:
+        t.input("drivers").send({"id": 11, "name": "Anna"})
+        t.input("events").send({"driver": 11}, at="2001-01-01")
+        assert t.output("names").read_values() == [{"name": "Anna"}], "though the event is older than the row"
+        t.restart()
+        t.input("events").send({"driver": 11})
+        t.input("drivers").delete(11)
+        t.input("events").send({"driver": 11})
+        assert t.output("names").read_values() == [{"name": "Anna"}, {"name": None}]
+
+
+def test_mistakes_are_told(odradek_test_driver):
+    app = App("strict")
+    app.stream("numbers", schema="n int not null").to("copies")
+
+    with odradek_test_driver(app) as t:
+        with pytest.raises(KeyError, match="reads no topic 'nmbers', only numbers"):
+            t.input("nmbers")
+        with pytest.raises(KeyError, match="writes no topic 'copy', only copies"):
+            t.output("copy")
+        with pytest.raises(TypeError, match="no record"):
+            t.input("numbers").send(5)
+        t.input("numbers").send({"n": "five"})
+        with pytest.raises(StreamsError, match="field n: five is not int"):
+            t.settle()
