@@ -67,7 +67,7 @@ def test_a_killed_part_comes_back_and_its_children_do_not_stay(tmp_path):
     until(lambda: not runs(child), worker)
 
 
-def test_a_part_that_never_lived_is_given_up_with_its_last_words(tmp_path):
+def test_a_part_that_never_lives_is_given_up_with_its_last_words(tmp_path):
     worker = part(tmp_path, "raise SystemExit('no Java here')")
     worker.start()
     with pytest.raises(PartFailed, match="ended with 1:\nno Java here"):
@@ -83,4 +83,4 @@ def test_a_part_that_lived_once_gets_a_few_chances(tmp_path):
     worker.kill()
     with pytest.raises(PartFailed, match="ended with 3"):
         until(lambda: False, worker)
-    assert worker.restarts == 3
+    assert worker.restarts == 3  # three chances after the life it had

@@ -31,7 +31,7 @@ class Follower:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self.positions: defaultdict[str, dict[int, int]] = defaultdict(dict)  # topic -> partition -> offset after
-        self.last_result_at = 0.0  # when a record of the application was last seen
+        self.seen_at: dict[str, float] = {}  # topic -> when a record of it was last seen
 
     def start(self) -> None:
         names = topics.INPUTS + topics.OUTPUTS
@@ -51,8 +51,7 @@ class Follower:
             self._see(records)
             for message in records:
                 self.positions[message.topic()][message.partition()] = message.offset() + 1
-                if message.topic() in topics.OUTPUTS:
-                    self.last_result_at = time.monotonic()
+                self.seen_at[message.topic()] = time.monotonic()
 
 
 class LagWatch:

@@ -15,7 +15,7 @@ from odradek.demo.trucking.page_state import PartState
 
 STOP_TIMEOUT_S = 20.0
 RESTART_AFTER_S = 0.5
-# A process that ends this often before it was alive once will not get better.
+# A process that ends so often before it is alive will not get better.
 HOPELESS_STARTS = 3
 
 
@@ -92,7 +92,7 @@ class Part:
 
     def _note_end(self, returncode: int) -> None:
         self._failed_starts += not self._alive
-        if not self._was_alive or self._failed_starts >= HOPELESS_STARTS:
+        if self._failed_starts >= HOPELESS_STARTS:
             raise PartFailed(f"{self.name} ended with {returncode}:\n{self.last_words()}")
         self._sweep()
         self._alive, self._ended_at = False, time.monotonic()
@@ -139,7 +139,5 @@ class Part:
         )
 
     def last_words(self) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
-
-    def last_line(self) -> str:
-        return next(iter(self.last_words().splitlines()[-1:]), "")[:80]
+        said = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(said.splitlines()[-25:])

@@ -26,6 +26,7 @@ from odradek.demo.trucking.parts import Part, PartFailed
 from odradek.demo.trucking.progress import Progress
 from odradek.demo.trucking.simulator import Simulator
 from odradek.demo.trucking.truth import truth_of
+from odradek.spark.java import NoJava, find_java
 
 APPLICATION = "trucking"
 TICK_S = 0.5
@@ -51,6 +52,10 @@ class Wishes:
 
 def show(wishes: Wishes) -> None:
     """Until Ctrl-C, or for a while and then a check."""
+    try:
+        find_java()
+    except NoJava as missing:
+        raise DemoFailed(f"{missing}\nWithout Java there is `odradek demo traffic`.") from missing
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
@@ -99,7 +104,7 @@ class _Scene:
             "spark",
             [sys.executable, "-m", "odradek.demo.trucking.app"],
             data / "spark.out",
-            lambda: self._follower.last_result_at > self._spark.started_at,
+            lambda: len(self._topics_written()) == len(topics.STEADY),
             self._spark_detail,
             SPARK_START_S,
             environment={"ODRADEK_STREAMS_BOOTSTRAP": bootstrap, "ODRADEK_STREAMS_STATE_DIR": str(data / "streams")},
@@ -129,10 +134,9 @@ class _Scene:
         self._lag.start()
         started = time.monotonic()
         self._progress.say("trucks", f"{self._wishes.trucks} on the road; {', '.join(topics.INPUTS)}")
-        self._progress.say("spark", "starting Java and the application; this takes a while")
+        self._progress.say("spark", "starting Java and the application")
         self._wait("spark", lambda: self._spark.alive, SPARK_TIMEOUT_S)
-        self._progress.say("spark", f"first results: {', '.join(topics.OUTPUTS)}")
-        self._progress.say("live", self._page.server.url)
+        self._progress.say("live", f"{self._page.server.url}  the application writes {', '.join(topics.OUTPUTS)}")
         end = started + self._wishes.duration_s if self._wishes.duration_s else float("inf")
         while time.monotonic() < end and not self._stopping.is_set():
             self._tick()
@@ -157,7 +161,7 @@ class _Scene:
         deadline = time.monotonic() + timeout_s
         while not ready() and not self._stopping.is_set():
             if time.monotonic() > deadline:
-                raise DemoFailed(f"{name} did not get ready within {timeout_s:.0f} s")
+                raise DemoFailed(f"{name} did not get ready within {timeout_s:.0f} s{self._spark_says()}")
             self._tick()
 
     def _tick(self) -> None:
@@ -200,7 +204,16 @@ class _Scene:
     def _spark_detail(self) -> str:
         if self._spark.alive:
             return "running"
-        return self._spark.last_line() or "Java and Python"
+        written = self._topics_written()
+        return f"{len(written)} of {len(topics.STEADY)} topics written" if written else "Java and the session"
+
+    def _topics_written(self) -> list[str]:
+        """By the application as it was started last."""
+        seen_at = self._follower.seen_at
+        return [topic for topic in topics.STEADY if seen_at.get(topic, 0.0) > self._spark.started_at]
+
+    def _spark_says(self) -> str:
+        return f"\nSpark's last words, after {self._spark.restarts} restarts:\n{self._spark.last_words()}"
 
     def _check(self) -> None:
         """Wait until nothing is wrong any more, or for so long that something is."""
@@ -215,7 +228,7 @@ class _Scene:
             if time.monotonic() > deadline or self._stopping.is_set():
                 found = found or [f"the application is still behind: {self._lag.lag}"]
                 told = "\n".join(f"  {problem}" for problem in found[:PROBLEMS_TOLD])
-                raise DemoFailed(f"{len(found)} things were wrong:\n{told}")
+                raise DemoFailed(f"{len(found)} things were wrong:\n{told}{self._spark_says()}")
             self._tick()
         self._progress.say(
             "check",

@@ -14,5 +14,8 @@ ALERTS = "driver_alerts"
 DEAD_LETTERS = "trucking.dlq"
 OUTPUTS = (DANGEROUS, ENRICHED, STATISTICS, ALERTS, DEAD_LETTERS)
 
+# What shows that the application is at work; alerts and dead letters come when there is a reason.
+STEADY = (DANGEROUS, ENRICHED, STATISTICS)
+
 PARTITIONS = 2  # as many as the cores the demo is made for
 COMPACTED = (DRIVERS, STATISTICS)
