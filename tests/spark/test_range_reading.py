@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from odradek.client.admin import Cluster
 from odradek.protocol.batch import CONTROL, TRANSACTIONAL, encode_batch
 from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.records import Record
-from odradek.spark import arrow_batches, consumers, raw_fetching
+from odradek.spark import arrow_batches, clients, consumers, raw_fetching
 from odradek.spark.errors import DataLoss, ReadTimeout
 from odradek.spark.offsets import TopicPartition
 from odradek.spark.options import batch_options
@@ -340,6 +340,25 @@ def test_offsets_that_do_not_exist_are_stepped_over(tmp_path: Path):
             assert offsets(read(broker.bootstrap_servers, wanted("gaps", 0, 10), **level)) == [0, 1, 5, 6]
             assert offsets(read(broker.bootstrap_servers, wanted("gaps", 7, 20), **level)) == []
             assert offsets(read(broker.bootstrap_servers, wanted("gaps", 21, 22), **level)) == []
+
+
+def test_a_record_that_is_not_what_was_written_is_not_read(tmp_path: Path):
+    with Embedded(data=tmp_path) as broker:
+        Cluster(broker.bootstrap_servers).create_topic("rotten", 1)
+        Records(broker.bootstrap_servers).put("rotten", ["a value"])
+    (log,) = tmp_path.glob("rotten-0/*.log")
+    log.write_bytes(log.read_bytes().replace(b"a value", b"a velue"))  # after a clean stop no broker looks again
+
+    with Embedded(data=tmp_path) as broker, pytest.raises(KafkaException, match="CRC"):
+        read(broker.bootstrap_servers, wanted("rotten", 0, 1))
+
+
+def test_the_default_of_the_kafka_connector_is_not_that_of_librdkafka():
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
+
+    assert clients.reading(batch_options(given), 1)["isolation.level"] == "read_uncommitted"
+    committed = given | {"kafka.isolation.level": "read_committed"}
+    assert clients.reading(batch_options(committed), 1)["isolation.level"] == "read_committed"
 
 
 def test_no_worker_pays_for_the_import_of_pandas(cluster: Cluster, records: Records):

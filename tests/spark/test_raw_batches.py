@@ -16,6 +16,7 @@ from odradek.protocol.batch import (
     encode_batch,
     iter_batches,
     iter_records,
+    read_header,
     stamp_append_time,
 )
 from odradek.protocol.compression import Codec
@@ -165,6 +166,21 @@ def test_no_bytes_point_arrow_outside_of_what_was_read(seed):
         return
     if rows is not None:
         rows.validate(full=True)
+
+
+@pytest.mark.parametrize("size", [b"\x28", b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"])
+@pytest.mark.parametrize("place", ["key", "value"])
+def test_a_key_or_value_longer_than_its_record_is_refused(size, place):
+    """Also when the length is so large that a sum with it turns negative."""
+    sizes = size + b"\x06" if place == "key" else b"\x01" + size
+    body = b"\0\0\0" + sizes + b"abc" + b"\0" * 8
+    record = bytes([2 * len(body)]) + body
+    whole = encode_batch([Record(value=b"x" * 100, timestamp=1)])
+    header = read_header(whole)._replace(length=len(record) + 49)
+    batch = Batch(header, memoryview(bytes(whole[:61]) + record))
+
+    with pytest.raises(MalformedRecords, match="shorter than what it holds"):
+        decoded([batch], wanted())
 
 
 def test_announced_and_present_records_must_agree():

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
@@ -150,6 +152,18 @@ def test_a_pattern_finds_topics_as_they_come_and_reads_them_from_the_beginning(c
     assert planned(reader, start, end) == ["shop-north-0 [0, 2)"]
 
 
+def test_a_pattern_does_not_mean_internal_topics(broker: Embedded, cluster: Cluster):
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "makes-it-exist"})
+    cluster.create_topic("not-internal", 1)
+    consumer.commit(offsets=[KafkaPartition("not-internal", 0, 0)], asynchronous=False)
+    consumer.close()
+    assert "__consumer_offsets" in cluster.topics(include_internal=True)
+
+    found = stream(cluster, subscribePattern=".*").initialOffset()
+    assert "not-internal" in found
+    assert "__consumer_offsets" not in found
+
+
 def test_new_partitions_are_read_from_the_beginning(broker: Embedded, cluster: Cluster, records: Records):
     cluster.create_topic("widened", 1)
     reader = stream(cluster, subscribe="widened", startingOffsets="latest", maxOffsetsPerTrigger="2")
@@ -214,7 +228,7 @@ def test_a_batch_waits_for_enough_records_or_long_enough(cluster: Cluster, recor
 def test_available_now_has_one_end_and_reaches_it(cluster: Cluster, records: Records):
     cluster.create_topic("now", 1)
     records.put("now", ["v"] * 5)
-    reader = stream(cluster, subscribe="now", minOffsetsPerTrigger="2", maxOffsetsPerTrigger="3", maxTriggerDelay="1h")
+    reader = stream(cluster, subscribe="now", minOffsetsPerTrigger="3", maxOffsetsPerTrigger="3", maxTriggerDelay="1h")
     reader.prepareForTriggerAvailableNow()
     limit = reader.getDefaultReadLimit()
 
@@ -299,8 +313,6 @@ def test_progress_that_cannot_be_committed_is_sent_again_and_disturbs_nobody(
     cluster: Cluster, records: Records, monkeypatch: pytest.MonkeyPatch
 ):
     """The group has a member of its own: its coordinator refuses offsets from outside."""
-    from confluent_kafka import Consumer
-
     from odradek.spark import group_progress
 
     monkeypatch.setattr(group_progress, "RETRY_S", 0.0)

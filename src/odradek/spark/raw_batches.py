@@ -75,10 +75,11 @@ class _Records:
         time_deltas, at = _varints(octets, body + 1)  # behind one byte of attributes
         offset_deltas, at = _varints(octets, at)
         key_sizes, self._key_starts = _varints(octets, at)
-        self._key_ends = self._key_starts + np.maximum(key_sizes, 0)
+        self._key_ends = self._key_starts + np.clip(key_sizes, 0, len(data))
         value_sizes, self._value_starts = _varints(octets, self._key_ends)
-        self._value_ends = self._value_starts + np.maximum(value_sizes, 0)
-        if (self._value_ends > ends).any() or (self._key_ends > ends).any() or (self._key_starts > ends).any():
+        self._value_ends = self._value_starts + np.clip(value_sizes, 0, len(data))
+        # Each place follows from the one before, so the last one speaks for all of them.
+        if (self._value_ends > ends).any():
             raise MalformedRecords("a record is shorter than what it holds")
         self._has_key, self._has_value = key_sizes >= 0, value_sizes >= 0
 
@@ -171,7 +172,7 @@ def _varints(octets: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
         behind = behind + more
         more = more & (read > 127)
         shift += 7
-    return (values >> 1) ^ -(values & 1), behind
+    return (values.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(values & 1), behind
 
 
 def _is_abort_marker(batch: Batch) -> bool:
