@@ -41,12 +41,12 @@ def admin_client(bootstrap: str) -> AdminClient:
     """To be kept in a variable until its futures are done: they die with it."""
     from confluent_kafka.admin import AdminClient
 
-    _require_somebody_there(bootstrap)
+    require_somebody_there(bootstrap)
     return AdminClient({"bootstrap.servers": bootstrap}, logger=_silent_logger())
 
 
 def client_config(bootstrap: str, **more: object) -> dict[str, object]:
-    _require_somebody_there(bootstrap)
+    require_somebody_there(bootstrap)
     return {"bootstrap.servers": bootstrap, "logger": _silent_logger(), **more}
 
 
@@ -97,7 +97,7 @@ def each_told(answers: Mapping[str, Future[Any]], done: str) -> None:
         raise SystemExit(NOT_FOUND if set(refusals) <= _NOT_FOUND_CODES else FAILED)
 
 
-def _require_somebody_there(bootstrap: str) -> None:
+def require_somebody_there(bootstrap: str) -> None:
     """librdkafka would try again until its time-out; a person wants to know at once."""
     refusals = []
     for address in bootstrap.split(","):

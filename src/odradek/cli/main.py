@@ -15,6 +15,7 @@ COMMANDS = {
     "produce": ("odradek.cli.produce", "Write records, one per line of input."),
     "consume": ("odradek.cli.consume", "Read records; without --group nobody is disturbed."),
     "group": ("odradek.cli.group", "List, describe and delete consumer groups."),
+    "streams": ("odradek.cli.streams", "Run streaming applications on Spark, look at them, begin again."),
     "demo": ("odradek.cli.demo", "Show the platform at work."),
     "sim": ("odradek.cli.sim", "Run the broker under deterministic simulation."),
 }

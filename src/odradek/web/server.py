@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -73,9 +73,14 @@ class HttpServer:
         self._thread.join()
         self._socket = self._server = self._thread = None
 
-    def serve_forever(self) -> None:
-        """In the foreground, until SIGINT or SIGTERM, which are raised again after the clean stop."""
+    def serve_forever(self, on_ready: Callable[[str], None] | None = None) -> None:
+        """In the foreground, until SIGINT or SIGTERM, which are raised again after the clean stop.
+
+        `on_ready` gets the URL when it can be asked.
+        """
         self._socket = _listening(self._host, self._wanted_port)
+        if on_ready is not None:
+            on_ready(self.url)  # the socket takes connections already
         try:
             _Server(self._app).run_on(self._socket)
         finally:

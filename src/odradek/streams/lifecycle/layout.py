@@ -2,6 +2,7 @@
 
     <state dir>/<app>/<query>           a checkpoint of Spark: offsets, commits, state
     <state dir>/<app>/@views/<view>.db  the store of a view
+    <state dir>/<app>/@served/<view>.db the same, of `odradek streams views`
     <state dir>/<app>/@status.json      how the queries are doing
     <state dir>/<app>/@lock             held while the application runs
     <app>.<query>                       the consumer group that shows how far a query has read
@@ -55,6 +56,9 @@ class Layout:
 
     def view_store(self, view: str) -> Path:
         return self.views / f"{view}.db"
+
+    def served_store(self, view: str) -> Path:
+        return self.folder / "@served" / f"{view}.db"
 
     @property
     def status(self) -> Path:

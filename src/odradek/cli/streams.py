@@ -1,0 +1,301 @@
+"""`odradek streams`: run applications, look at them, begin again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from odradek.cli.cluster import NOT_FOUND, fail, require_somebody_there
+from odradek.cli.output import Row, output_option, print_rows
+
+if TYPE_CHECKING:
+    from odradek.client.admin import Cluster
+    from odradek.streams.app import App
+    from odradek.streams.lifecycle.layout import Layout
+    from odradek.streams.lifecycle.reset import ResetPlan
+    from odradek.streams.lifecycle.status import AppStatus, QueryStatus
+    from odradek.streams.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group("streams")
+def command() -> None:
+    """Run streaming applications, look at them, begin again.
+
+    APP is a file, `app.py` or `app.py:name` if it has several; where it says so also the name of an application that
+    has run here.
+    """
+
+
+def bootstrap_option(command: F) -> F:
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        envvar=["ODRADEK_STREAMS_BOOTSTRAP", "ODRADEK_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS"],
+        help="Where the cluster is, instead of what the application says.",
+    )(command)
+
+
+def state_option(command: F) -> F:
+    return click.option(
+        "--state-dir",
+        envvar="ODRADEK_STREAMS_STATE_DIR",
+        help="Where checkpoints and views are, instead of what the application says (./.odradek-streams).",
+    )(command)
+
+
+@command.command()
+@click.argument("app")
+@click.option(
+    "--master", envvar="ODRADEK_STREAMS_MASTER", help="A Spark cluster, as spark://host:7077; else this machine."
+)
+@bootstrap_option
+@state_option
+def run(app: str, master: str | None, bootstrap: str | None, state_dir: str | None) -> None:
+    """Run an application until Ctrl-C. Started again, it goes on where it was."""
+    from odradek.streams.lifecycle.loading import pickle_by_value
+
+    # Before the file is loaded: an application that starts itself (`app.run()`) hears of it too.
+    given = {"BOOTSTRAP": bootstrap, "STATE_DIR": state_dir, "MASTER": master}
+    os.environ.update({f"ODRADEK_STREAMS_{name}": value for name, value in given.items() if value is not None})
+    with told():
+        loaded, settings = _loaded(app, bootstrap, state_dir)
+        require_somebody_there(settings.bootstrap)
+        pickle_by_value(loaded)
+        loaded.run()
+
+
+@command.command()
+@click.argument("app")
+@click.argument("file", required=False, type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "svg"]),
+    default="text",
+    show_default=True,
+    help="Words, data, or a drawing.",
+)
+def describe(app: str, file: Path | None, output: str) -> None:
+    """Show the queries and steps of an application, as text or drawn; into FILE if one is named. Starts nothing."""
+    from odradek.streams.lifecycle.describe import as_data
+    from odradek.streams.lifecycle.drawing import draw
+
+    with told():
+        loaded, _ = _loaded(app, None, None)
+        if output == "svg":
+            description = draw(loaded)
+        else:
+            description = (json.dumps(as_data(loaded), indent=2) if output == "json" else loaded.describe()) + "\n"
+    if file is None or str(file) == "-":
+        click.echo(description, nl=False)
+    else:
+        file.write_text(description)
+        click.echo(f"wrote {file}", err=True)
+
+
+@command.command("ls")
+@state_option
+@output_option
+def list_applications(state_dir: str | None, output: str) -> None:
+    """List the applications that have run from a state directory."""
+    from odradek.streams.lifecycle.layout import applications
+    from odradek.streams.lifecycle.status import status
+
+    known = [status(layout, None) for layout in applications(_state_dir(state_dir))]
+    rows = [
+        {
+            "application": app.application,
+            "state": "running" if app.runs_in else "not running",
+            "pid": app.runs_in.pid if app.runs_in else None,
+            "queries": [query.record.name for query in app.queries],
+            "bootstrap": app.bootstrap,
+        }
+        for app in known
+        if app is not None
+    ]
+    print_rows(rows, output, nothing=f"no application has run from {_state_dir(state_dir)}")
+
+
+@command.command("status")
+@click.argument("app", required=False)
+@bootstrap_option
+@state_option
+@output_option
+def show_status(app: str | None, bootstrap: str | None, state_dir: str | None, output: str) -> None:
+    """Show how the queries of an application (a file or a name), or of all, are doing."""
+    from odradek.streams.lifecycle.layout import applications
+
+    with told():
+        layouts = [_named(app, bootstrap, state_dir)[0]] if app else applications(_state_dir(state_dir))
+        found = [known for known in (_status(layout, bootstrap) for layout in layouts) if known is not None]
+    if app and not found:
+        fail(f"{app} has not run from {layouts[0].state_dir}; `odradek streams ls` shows those that have", NOT_FOUND)
+    rows = [_row(known, query, output) for known in found for query in known.queries]
+    print_rows(rows, output, nothing=f"no application has run from {_state_dir(state_dir)}")
+    if output == "table":
+        for known in found:
+            for query in known.queries:
+                if query.record.error:
+                    click.echo(f"\n{known.application}.{query.record.name} failed:\n{query.record.error}", err=True)
+
+
+@command.command()
+@click.argument("app")
+@bootstrap_option
+@state_option
+@click.option("-y", "--yes", is_flag=True, help="Do it; without, only show what would go.")
+def reset(app: str, bootstrap: str | None, state_dir: str | None, yes: bool) -> None:
+    """Forget what an application (a file or a name) has read, kept and derived: its next run begins again.
+
+    Topics that it writes for others stay.
+    """
+    from odradek.streams.lifecycle.lock import AlreadyRunning, holder_of
+    from odradek.streams.lifecycle.reset import carry_out, plan_reset
+
+    with told():
+        layout, loaded, bootstrap = _named(app, bootstrap, state_dir)
+        cluster = _cluster(bootstrap, loaded)
+        planned = plan_reset(layout, cluster, loaded.graph if loaded else None)
+        if planned.is_empty:
+            click.echo(f"nothing to forget: {layout.app} has not run from {layout.state_dir}", err=True)
+            return
+        _print_plan(planned)
+        if not yes:
+            click.echo("\nnothing was touched: add --yes to do it", err=True)
+            return
+        holder = holder_of(layout)
+        if holder is not None:
+            raise AlreadyRunning(layout, holder)
+        carry_out(planned, cluster)
+        click.echo(f"\n{layout.app} will begin again", err=True)
+
+
+@command.command("views")
+@click.argument("app")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8088, show_default=True, type=click.IntRange(0, 65535))
+@bootstrap_option
+@state_option
+def serve_views(app: str, host: str, port: int, bootstrap: str | None, state_dir: str | None) -> None:
+    """Serve the materialised tables of an application over HTTP, until Ctrl-C. Needs no Spark.
+
+    GET /views, /views/NAME?prefix=&limit=, /views/NAME/KEY; /graph.svg and /status show the application.
+    """
+    from odradek.streams.lifecycle.serving import serve
+    from odradek.web import CannotListen
+
+    with told():
+        loaded, settings = _loaded(app, bootstrap, state_dir)
+        require_somebody_there(settings.bootstrap)
+        try:
+            serve(loaded, settings, host, port, on_ready=lambda url: click.echo(f"{url}/views", err=True))
+        except CannotListen as refused:
+            fail(str(refused.strerror))
+
+
+# --- what the commands share
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Errors that know what to say are said, and nothing more."""
+    from odradek.client.admin import ClusterError, UnknownTopic
+    from odradek.client.refused import RefusedConfig
+    from odradek.spark.java import NoJava
+    from odradek.spark.session import NoSpark
+    from odradek.streams.errors import StreamsError
+
+    try:
+        yield
+    except (StreamsError, ClusterError, UnknownTopic, RefusedConfig, NoJava, NoSpark) as problem:
+        fail(str(problem))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _loaded(app: str, bootstrap: str | None, state_dir: str | None) -> tuple[App, Settings]:
+    from odradek.streams.lifecycle.loading import load_app
+
+    loaded = load_app(app)
+    return loaded, loaded.settings.from_environment().over(bootstrap=bootstrap, state_dir=state_dir)
+
+
+def _named(app: str, bootstrap: str | None, state_dir: str | None) -> tuple[Layout, App | None, str]:
+    """A file, or the name of an application that has left its record."""
+    from odradek.streams.lifecycle.layout import Layout
+    from odradek.streams.lifecycle.recording import AppRecord
+    from odradek.streams.settings import DEFAULT_BOOTSTRAP
+
+    if ".py" in app:
+        loaded, settings = _loaded(app, bootstrap, state_dir)
+        return Layout(settings.state_dir, loaded.name), loaded, settings.bootstrap
+    layout = Layout(_state_dir(state_dir), app)
+    record = AppRecord.read(layout.status)
+    return layout, None, bootstrap or (record.bootstrap if record else DEFAULT_BOOTSTRAP)
+
+
+def _state_dir(given: str | None) -> str:
+    from odradek.streams.settings import DEFAULT_STATE_DIR
+
+    return given or DEFAULT_STATE_DIR
+
+
+def _cluster(bootstrap: str, app: App | None = None) -> Cluster:
+    from odradek.client.admin import Cluster
+    from odradek.client.java_names import librdkafka_config
+
+    require_somebody_there(bootstrap)
+    return Cluster(bootstrap, librdkafka_config(app.settings.config) if app else {})
+
+
+def _status(layout: Layout, bootstrap: str | None) -> AppStatus | None:
+    from odradek.streams.lifecycle.recording import AppRecord
+    from odradek.streams.lifecycle.status import status
+
+    record = AppRecord.read(layout.status)
+    return None if record is None else status(layout, _cluster(bootstrap or record.bootstrap))
+
+
+def _row(app: AppStatus, query: QueryStatus, output: str) -> Row:
+    record = query.record
+    lag: object = query.lag
+    if output == "table":
+        lag = [f"{topic}:{behind}" for topic, behind in sorted(query.lag.items())] if query.lag is not None else None
+    row = {
+        "query": f"{app.application}.{record.name}",
+        "state": query.state,
+        "in/s": record.input_rows_per_s,
+        "done/s": record.processed_rows_per_s,
+        "batch": record.batch,
+        "batch_ms": record.batch_ms,
+        "watermark": record.watermark,
+        "state_rows": record.state_rows,
+        "state_bytes": record.state_bytes,
+        "lag": lag,
+    }
+    return row if output == "table" else {**row, "error": record.error}
+
+
+def _print_plan(planned: ResetPlan) -> None:
+    parts = {
+        "checkpoint": [str(path) for path in planned.checkpoints],
+        "view": [str(path) for path in planned.views],
+        "group": planned.groups,
+        "topic": planned.topics,
+    }
+    for what, names in parts.items():
+        for name in names:
+            click.echo(f"{what:10}  {name}")
+    for checkpoint in planned.out_of_reach:
+        click.echo(f"delete by hand, only Spark reaches it: {checkpoint}", err=True)
+    for other in planned.left_alone:
+        click.echo(f"named alike, and left alone: {other}", err=True)

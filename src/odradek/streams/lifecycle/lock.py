@@ -1,0 +1,77 @@
+"""One process at a time runs an application or resets it: two would write the same checkpoints.
+
+The lock is the kernel's and ends with the process that holds it, however that dies; the file says who it is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from dataclasses import dataclass
+from typing import IO
+
+from odradek.streams.errors import StreamsError
+from odradek.streams.lifecycle.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    pid: int
+    host: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+class AlreadyRunning(StreamsError):
+    def __init__(self, layout: Layout, holder: Holder | None) -> None:
+        self.holder = holder
+        who = holder or "another process"
+        super().__init__(
+            f"{layout.app} is run by {who} from {layout.folder}.\n"
+            "Stop that first, or give this one a state directory of its own (--state-dir)."
+        )
+
+
+class AppLock:
+    """Held from here until `release`."""
+
+    def __init__(self, layout: Layout) -> None:
+        layout.folder.mkdir(parents=True, exist_ok=True)
+        file = layout.lock.open("a+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = _named(file)
+            file.close()
+            raise AlreadyRunning(layout, who) from None
+        file.truncate(0)
+        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
+        file.flush()
+        self._file = file
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def holder_of(layout: Layout) -> Holder | None:
+    """Who runs the application now; None when nobody does."""
+    if not layout.lock.exists():
+        return None
+    with layout.lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _named(file) or Holder(0, "an unknown machine")
+    return None
+
+
+def _named(file: IO[bytes]) -> Holder | None:
+    file.seek(0)
+    try:
+        who = json.loads(file.read())
+        return Holder(who["pid"], who["host"])
+    except (ValueError, KeyError):  # between its opening and its writing
+        return None

@@ -1,0 +1,91 @@
+"""Beginning again: forget what an application has read, kept and derived for itself.
+
+First a plan that names everything which would go; carrying it out is a second step. Topics that the application writes
+for others are not its own and stay. Only names that are known to be this application's are touched, from its code,
+its record and its directory: `fleet-` may also be the beginning of `fleet-east`'s topics.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from odradek.client.admin import Cluster
+from odradek.streams.graph import Graph, Materialize
+from odradek.streams.lifecycle.layout import Layout
+from odradek.streams.lifecycle.lock import AppLock
+from odradek.streams.lifecycle.recording import AppRecord
+from odradek.streams.planning import plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetPlan:
+    layout: Layout
+    checkpoints: tuple[Path, ...]
+    views: tuple[Path, ...]
+    groups: tuple[str, ...]
+    topics: tuple[str, ...]
+    out_of_reach: tuple[str, ...]  # checkpoints that only Spark can reach: to be deleted by hand
+    left_alone: tuple[str, ...]  # groups and topics that are named alike, and may be another application's
+
+    @property
+    def is_empty(self) -> bool:
+        found = (self.checkpoints, self.views, self.groups, self.topics, self.out_of_reach)
+        return not any(found) and not self.layout.status.exists()
+
+
+def plan_reset(layout: Layout, cluster: Cluster, graph: Graph | None = None) -> ResetPlan:
+    """With the graph of the application also what it has never recorded here."""
+    queries = {query.name for query in plan(graph)} if graph is not None else set()
+    checkpoints = _folders(layout)
+    record = AppRecord.read(layout.status)
+    wanted_groups = {layout.group(name) for name in {*queries, *(path.name for path in checkpoints)}}
+    wanted_topics = {*(record.internal_topics if record else ())}
+    wanted_topics |= (
+        {node.topic for node in graph.nodes if isinstance(node, Materialize)} if graph is not None else set()
+    )
+    wanted_topics |= {layout.changelog(path.stem) for path in layout.folder.glob("@*/*.db")}
+    groups = cluster.groups(layout.group_prefix)
+    topics = [topic for topic in cluster.topics() if layout.is_changelog(topic)]
+    return ResetPlan(
+        layout=layout,
+        checkpoints=checkpoints,
+        views=tuple(sorted(layout.folder.glob("@*/*.db"))),
+        groups=tuple(group for group in groups if group in wanted_groups),
+        topics=tuple(topic for topic in topics if topic in wanted_topics),
+        out_of_reach=tuple(layout.checkpoint(query) for query in sorted(queries)) if layout.is_remote else (),
+        left_alone=tuple(
+            [f"group {group}" for group in groups if group not in wanted_groups]
+            + [f"topic {topic}" for topic in topics if topic not in wanted_topics]
+        ),
+    )
+
+
+def carry_out(reset: ResetPlan, cluster: Cluster) -> None:
+    """Refused while the application runs. The files go last: they are how a second try finds the rest."""
+    lock = AppLock(reset.layout)
+    try:
+        cluster.delete_topics(reset.topics)
+        for group in reset.groups:
+            cluster.delete_group(group)
+        _remove(reset.layout, reset.checkpoints)
+    finally:
+        lock.release()
+
+
+def _remove(layout: Layout, checkpoints: Sequence[Path]) -> None:
+    for folder in [*checkpoints, *layout.folder.glob("@*/")]:
+        shutil.rmtree(folder)
+    layout.status.unlink(missing_ok=True)
+    layout.lock.unlink()
+    if not any(layout.folder.iterdir()):
+        layout.folder.rmdir()
+
+
+def _folders(layout: Layout) -> tuple[Path, ...]:
+    """The checkpoints: all directories but our own."""
+    if not layout.folder.is_dir():
+        return ()
+    return tuple(sorted(path for path in layout.folder.iterdir() if path.is_dir() and not path.name.startswith("@")))

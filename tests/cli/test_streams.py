@@ -1,0 +1,143 @@
+"""`odradek streams` as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+
+from odradek.cli.main import main
+from odradek.client.admin import Cluster
+from odradek.streams.lifecycle.layout import Layout
+from odradek.streams.lifecycle.lock import AppLock
+from odradek.streams.lifecycle.recording import AppRecord, QueryRecord
+
+APP = """
+from odradek.streams import App, F
+app = App("fleet")
+positions = app.stream("positions", schema="driver string, speed double")
+positions.group_by("driver").agg(top=F.max("speed")).materialize("top")
+"""
+
+
+@pytest.fixture
+def app_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", "")
+    path = tmp_path / "app.py"
+    path.write_text(APP)
+    return str(path)
+
+
+def streams(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["streams", *arguments])
+
+
+def record(state: str, bootstrap: str) -> Layout:
+    layout = Layout(state, "fleet")
+    (layout.folder / "aggregate-1-updates").mkdir(parents=True)
+    query = QueryRecord(
+        name="aggregate-1-updates", state="failed", batch=3, batch_ms=120, error="it broke\n  at app.py:4"
+    )
+    AppRecord(
+        application="fleet",
+        bootstrap=bootstrap,
+        internal_topics=("fleet-top-changelog",),
+        pid=1,
+        started_s=0,
+        written_s=0,
+        queries=(query,),
+    ).write(layout.status)
+    return layout
+
+
+def test_describe_as_text_as_data_and_drawn(app_file, tmp_path):
+    text = streams("describe", app_file)
+    assert text.exit_code == 0
+    assert "Query 0: aggregate-1-updates" in text.stdout
+    assert json.loads(streams("describe", app_file, "-o", "json").stdout)["application"] == "fleet"
+    drawn = tmp_path / "graph.svg"
+    assert streams("describe", app_file, "-o", "svg", str(drawn)).exit_code == 0
+    assert drawn.read_text().startswith("<svg ")
+    assert streams("describe", app_file, "-o", "svg").stdout == drawn.read_text()
+
+
+def test_a_file_that_does_not_load_is_told_without_a_trace(tmp_path):
+    (tmp_path / "bad.py").write_text("from odradek.streams import App\napp = App(1 / 0)\n")
+    result = streams("describe", str(tmp_path / "bad.py"))
+    assert result.exit_code == 1
+    assert result.stderr.endswith("bad.py:2\n    app = App(1 / 0)\nZeroDivisionError: division by zero\n")
+    assert "Traceback" not in result.output
+
+
+def test_ls_and_status(odradek, tmp_path):
+    state = str(tmp_path / "state")
+    assert "no application has run" in streams("ls", "--state-dir", state).stderr
+    layout = record(state, odradek.bootstrap_servers)
+    lock = AppLock(layout)
+    [row] = json.loads(streams("ls", "--state-dir", state, "-o", "json").stdout)
+    lock.release()
+    assert (row["application"], row["state"], row["queries"]) == ("fleet", "running", ["aggregate-1-updates"])
+    table = streams("status", "--state-dir", state)
+    assert "fleet.aggregate-1-updates  failed" in table.stdout
+    assert "it broke\n  at app.py:4" in table.stderr
+    [row] = json.loads(streams("status", "fleet", "--state-dir", state, "-o", "json").stdout)
+    assert (row["batch_ms"], row["error"], row["lag"]) == (120, "it broke\n  at app.py:4", None)
+    assert streams("status", "nobody", "--state-dir", state).exit_code == 3
+
+
+def test_reset_shows_first_and_does_it_when_told_to(odradek, app_file, tmp_path):
+    state = str(tmp_path / "state")
+    arguments = ["reset", app_file, "--state-dir", state, "-b", odradek.bootstrap_servers]
+    assert "nothing to forget" in streams(*arguments).stderr
+    layout = record(state, odradek.bootstrap_servers)
+    cluster = Cluster(odradek.bootstrap_servers)
+    cluster.create_topic("fleet-top-changelog", 1, {"cleanup.policy": "compact"})
+    shown = streams(*arguments)
+    assert shown.stdout.splitlines() == [
+        f"checkpoint  {layout.folder / 'aggregate-1-updates'}",
+        "topic       fleet-top-changelog",
+    ]
+    assert "nothing was touched" in shown.stderr
+    lock = AppLock(layout)
+    refused = streams(*arguments, "--yes")
+    lock.release()
+    assert refused.exit_code == 1
+    assert "fleet is run by process" in refused.stderr
+    assert cluster.topics() == ["fleet-top-changelog"]
+    assert streams(*arguments, "--yes").exit_code == 0
+    assert cluster.topics() == []
+    assert not layout.folder.exists()
+
+
+def test_run_says_at_once_that_nobody_is_there(app_file, tmp_path, monkeypatch):
+    for name in ("BOOTSTRAP", "STATE_DIR", "MASTER"):
+        monkeypatch.setenv(f"ODRADEK_STREAMS_{name}", "")
+    result = streams("run", app_file, "-b", "127.0.0.1:1", "--state-dir", str(tmp_path / "state"))
+    assert result.exit_code == 4
+    assert "no answer from 127.0.0.1:1" in result.stderr
+
+
+def test_views_are_served_without_spark(odradek, app_file, tmp_path):
+    cluster = Cluster(odradek.bootstrap_servers)
+    cluster.create_topic("fleet-top-changelog", 1, {"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": odradek.bootstrap_servers})
+    producer.produce("fleet-top-changelog", key=b"ann", value=b'{"driver":"ann","top":91.5}')
+    assert producer.flush(10) == 0
+    command = [sys.executable, "-m", "odradek.cli", "streams", "views", app_file, "--port", "0"]
+    command += ["-b", odradek.bootstrap_servers, "--state-dir", str(tmp_path / "state")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        url = process.stderr.readline().strip()
+        while httpx.get(f"{url}/top/ann").status_code == 404:
+            pass
+        assert httpx.get(f"{url}/top/ann").json() == {"key": "ann", "value": {"driver": "ann", "top": 91.5}}
+        assert httpx.get(url.replace("/views", "/graph.svg")).text.startswith("<svg ")
+        assert httpx.get(url.replace("/views", "/status")).status_code == 404
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130

@@ -1,0 +1,152 @@
+"""Who runs an application, and what it leaves on disk about how it is doing."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from odradek.streams.lifecycle.layout import Layout, applications
+from odradek.streams.lifecycle.lock import AlreadyRunning, AppLock, holder_of
+from odradek.streams.lifecycle.recording import AppRecord, QueryRecord, Tenure, recorded, told
+
+PROGRESS = {
+    "batchId": 7,
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "numInputRows": 100,
+    "inputRowsPerSecond": 50.04,
+    "processedRowsPerSecond": 99.96,
+    "batchDuration": 1000,
+    "eventTime": {"watermark": "2025-12-31T23:59:50.000Z"},
+    "stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 1000}, {"numRowsTotal": 4, "memoryUsedBytes": 500}],
+}
+
+
+@pytest.fixture
+def layout(tmp_path):
+    return Layout(str(tmp_path), "fleet")
+
+
+HOLD = """
+import sys
+from odradek.streams.lifecycle.layout import Layout
+from odradek.streams.lifecycle.lock import AppLock
+
+lock = AppLock(Layout(sys.argv[1], "fleet"))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_process_runs_an_application_and_its_death_frees_it(layout):
+    assert holder_of(layout) is None
+    command = [sys.executable, "-c", HOLD, layout.state_dir]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        assert holder_of(layout).pid == process.pid
+        with pytest.raises(AlreadyRunning, match=rf"fleet is run by process {process.pid} on "):
+            AppLock(layout)
+        process.kill()
+        process.wait()
+    assert holder_of(layout) is None
+    AppLock(layout).release()
+
+
+def test_the_same_process_cannot_run_it_twice_either(layout):
+    lock = AppLock(layout)
+    with pytest.raises(AlreadyRunning):
+        AppLock(layout)
+    lock.release()
+    lock.release()
+
+
+def test_names_of_ours_are_no_names_of_steps(layout):
+    assert layout.checkpoint("views") == f"{layout.state_dir}/fleet/views"
+    assert layout.view_store("alerts").name == "alerts.db"
+    assert not layout.views.name[0].isalnum()
+    remote = Layout("s3a://bucket/state/", "fleet")
+    assert remote.checkpoint("q") == "s3a://bucket/state/fleet/q"
+    assert not str(remote.folder).startswith("s3a")
+
+
+def test_what_spark_says_becomes_a_few_numbers():
+    record = told("count", "working", PROGRESS, None)
+    assert (record.batch, record.input_rows_per_s, record.processed_rows_per_s) == (7, 50.0, 100.0)
+    assert (record.batch_ms, record.state_rows, record.state_bytes) == (1000, 7, 1500)
+    assert record.watermark == "2025-12-31T23:59:50.000Z"
+    stateless = told(
+        "copy", "working", {**PROGRESS, "inputRowsPerSecond": math.nan, "stateOperators": [], "eventTime": {}}, None
+    )
+    assert (stateless.input_rows_per_s, stateless.state_rows, stateless.watermark) == (None, None, None)
+
+
+class Query:
+    """As Spark's looks from here."""
+
+    name = "count"
+
+    def __init__(self, *, active=True, busy=False, progress=None, problem=None):
+        self.isActive, self.status, self.lastProgress = active, {"isTriggerActive": busy}, progress
+        self._problem = problem
+
+    @property
+    def spark(self):
+        return self
+
+    def problem(self):
+        return self._problem
+
+
+@pytest.mark.parametrize(
+    ("query", "state"),
+    [
+        (Query(), "waiting"),
+        (Query(busy=True), "starting"),
+        (Query(busy=True, progress=PROGRESS), "working"),
+        (Query(active=False, progress=PROGRESS), "stopped"),
+        (Query(active=False, problem=ValueError("bad")), "failed"),
+    ],
+)
+def test_states(query, state):
+    assert recorded(query).state == state
+
+
+def test_a_tenure_leaves_a_record_of_bounded_size(layout):
+    tenure = Tenure(layout, "127.0.0.1:1", ["fleet-alerts-changelog"])
+    tenure.watch([Query(active=False, progress=PROGRESS, problem=ValueError("x" * 100_000))])
+    assert holder_of(layout) is not None
+    tenure.end()
+    assert holder_of(layout) is None
+    record = AppRecord.read(layout.status)
+    [query] = record.queries
+    assert (query.state, query.batch, len(query.error)) == ("failed", 7, 4000)
+    assert layout.status.stat().st_size < 10_000
+    assert [found.app for found in applications(layout.state_dir)] == ["fleet"]
+
+
+def test_topics_of_earlier_versions_are_remembered(layout):
+    for topics in (["fleet-old-changelog"], ["fleet-new-changelog"]):
+        tenure = Tenure(layout, "127.0.0.1:1", topics)
+        tenure.watch([])
+        tenure.end()
+    assert AppRecord.read(layout.status).internal_topics == ("fleet-new-changelog", "fleet-old-changelog")
+
+
+def test_a_record_reads_as_it_was_written(tmp_path):
+    record = AppRecord(
+        application="fleet",
+        bootstrap="b",
+        internal_topics=("t",),
+        pid=1,
+        started_s=1.5,
+        written_s=2.5,
+        queries=(QueryRecord(name="q", state="waiting"),),
+    )
+    record.write(tmp_path / "status.json")
+    assert AppRecord.read(tmp_path / "status.json") == record
+    assert json.loads((tmp_path / "status.json").read_text())["queries"][0]["name"] == "q"
+    assert [path.name for path in tmp_path.iterdir()] == ["status.json"]
+    assert AppRecord.read(tmp_path / "none.json") is None
