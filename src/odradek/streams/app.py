@@ -11,6 +11,7 @@ from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import ColumnLike, col
 from odradek.streams.graph import DeadLetters, Frame, Graph, MapRows, Node, OnError, SchemaOf, Sql, StaticFrame, Topic
+from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.planning import Query, plan
 from odradek.streams.rows import Names, keys_of, names, node_of
 from odradek.streams.settings import DEFAULT_BOOTSTRAP, DEFAULT_STATE_DIR, Settings
@@ -216,7 +217,7 @@ class App:
 
     def changelog(self, view: str) -> str:
         """The internal topic that a view lives in."""
-        return f"{self.name}-{view}-changelog"
+        return Layout(self.settings.state_dir, self.name).changelog(view)
 
     def add_dead_letters(self, node: Node, topic: str | None) -> None:
         if topic is not None:

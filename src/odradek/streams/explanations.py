@@ -15,6 +15,9 @@ from odradek.streams.errors import Origin, PipelineError
 from odradek.streams.graph import Node
 
 LINES_MAX = 12
+_FRAME = re.compile(
+    r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n(?:    [^\n]*\n)*(?P<error>[A-Za-z_][^\n]*)'
+)
 
 
 class QueryFailed(PipelineError):
@@ -96,6 +99,12 @@ EXPLANATIONS = (
         '.join(other, on="driverId", within="5 seconds")',
     ),
     Explanation(
+        r"Python worker failed to connect back|Timed out while waiting for the Python worker",
+        "a Python process of Spark did not start in time",
+        "this machine has more to do than it can",
+        "a start with less beside it; progress is kept, nothing is lost",
+    ),
+    Explanation(
         r"Redefining watermark|EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE|watermark",
         "the event time of these rows is not known here",
         "windows and joins of streams need it, and Python functions and SQL that do not hand on `_time` lose it",
@@ -130,7 +139,8 @@ def explained_failure(message: str, trunk: Node, steps: dict[str, Node]) -> Pipe
     """Why a running query stopped. `steps` by name: the message may name the one that failed."""
     from odradek.streams.failures import FAILED_RECORD
 
-    if failed := re.search(rf"{FAILED_RECORD} (?P<step>\S+): (?P<rest>[^\n]*)", message):
+    message = message.split("=== Streaming Query ===", maxsplit=1)[0]  # its plan has the words of every error in it
+    if failed := re.search(rf"USER_RAISED_EXCEPTION\] {FAILED_RECORD} (?P<step>\S+): (?P<rest>[^\n]*)", message):
         node = steps.get(failed["step"], trunk)
         return QueryFailed(
             f"{node.name} cannot handle {_unquoted(failed['rest'])}",
@@ -138,7 +148,21 @@ def explained_failure(message: str, trunk: Node, steps: dict[str, Node]) -> Pipe
             instead='dlq="some-topic" to set them aside with the reason in their headers, or on_error="skip"',
             origin=node.origin,
         )
+    if raised := _raised_in_python(message):
+        return QueryFailed(
+            f"a Python function of the query {trunk.name} raised {raised['error']}",
+            why=f"in {raised['function']}, {raised['file']}:{raised['line']}",
+            instead="a function that can take every row, or dlq= on the step, which sets aside the rows it cannot take",
+            origin=trunk.origin,
+        )
     return explained(message, trunk.origin, f"the query {trunk.name}", QueryFailed)
+
+
+def _raised_in_python(message: str) -> re.Match[str] | None:
+    """The innermost line of the traceback of a Python worker, and what was raised there."""
+    worker = message.rfind("thrown from the Python worker")
+    found = list(_FRAME.finditer(message, worker)) if worker >= 0 else []
+    return found[-1] if found else None
 
 
 def _unquoted(text: str) -> str:

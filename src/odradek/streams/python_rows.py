@@ -115,14 +115,17 @@ class _PieceByPiece:
 
 
 class Reducing:
-    """A function of two values as a fold that begins with the first row."""
+    """A function of two values as a fold that begins with the first row; both values are always Rows."""
 
     def __init__(self, function: Callable[[Any, Any], Any], names: list[str]) -> None:
         self._function = function
         self._names = names
 
     def __call__(self, value: Any, row: Row) -> Any:  # noqa: ANN401 what the user's function returned last
-        return {name: row[name] for name in self._names} if value is None else self._function(value, row)
+        if value is None:
+            return Row(**{name: row[name] for name in self._names})
+        result = self._function(value, row)
+        return None if result is None else Row(**as_columns(result, self._names))
 
 
 def as_columns(result: Any, names: list[str]) -> dict[str, Any]:  # noqa: ANN401 whatever a user's function returns

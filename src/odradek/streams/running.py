@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
@@ -20,8 +20,10 @@ from odradek.streams.delivering import Delivery, check_sinks
 from odradek.streams.errors import PipelineError, StreamsError
 from odradek.streams.explanations import explained_failure, explaining
 from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
+from odradek.streams.lifecycle.layout import Layout
+from odradek.streams.lifecycle.recording import Tenure
 from odradek.streams.planning import Query
-from odradek.streams.settings import DEFAULT_STATE_DIR, Settings
+from odradek.streams.settings import Settings
 from odradek.streams.views import View
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from odradek.streams.app import App
 
 POLL_S = 0.5
+FIRST_BATCH_S = 30.0
+IDLE = "Waiting for data to arrive"  # in Spark's words
+START_POLL_S = 0.02
+START_ATTEMPTS = 3
 REPORT_EVERY_S = 10.0
 COMPACTED = {"cleanup.policy": "compact"}
 
@@ -58,12 +64,15 @@ class RunningQuery:
 class RunningApp:
     """The queries of an application. A query that failed makes `check`, `await_*` and `stop` raise why."""
 
-    def __init__(self, app: App, settings: Settings, session: SparkSession, *, owns_session: bool) -> None:
+    def __init__(
+        self, app: App, settings: Settings, session: SparkSession, tenure: Tenure, *, owns_session: bool
+    ) -> None:
         self.app = app
         self.settings = settings
         self.session = session
         self.queries: list[RunningQuery] = []
         self._views: dict[str, View] = {}
+        self._tenure = tenure
         self._owns_session = owns_session
 
     def __enter__(self) -> Self:
@@ -108,7 +117,7 @@ class RunningApp:
             view = View(
                 self.settings.bootstrap,
                 topics[name],
-                view_store(self.settings, self.app.name, name),
+                Layout(self.settings.state_dir, self.app.name).view_store(name),
                 name=name,
                 config=librdkafka_config(self.settings.config),
             )
@@ -124,6 +133,7 @@ class RunningApp:
         for query in self.queries:
             with contextlib.suppress(Exception):  # a query that failed says why in check
                 query.spark.stop()
+        self._tenure.end()
         if self._owns_session:
             self.session.stop()
 
@@ -149,14 +159,24 @@ def start(app: App, settings: Settings, session: SparkSession | None, *, availab
             f"the application {app.name} has no sink, so there is nothing to run",
             instead='.to("topic"), .materialize("view"), .foreach(function) on a stream or table',
         )
-    create_topics(queries, settings)
-    running = RunningApp(app, settings, session_for(app, settings, session), owns_session=session is None)
+    internal = [sink.topic for sink in app.graph.sinks if isinstance(sink, Materialize)]
+    tenure = Tenure(Layout(settings.state_dir, app.name), settings.bootstrap, internal)
+    try:
+        create_topics(queries, settings)
+        session_in_use = session_for(app, settings, session)
+    except BaseException:
+        tenure.end()
+        raise
+    running = RunningApp(app, settings, session_in_use, tenure, owns_session=session is None)
+    tenure.watch(running.queries)
     try:
         for query in queries:
             running.queries.append(_started(app, settings, running.session, query, available_now=available_now))
             if available_now:  # what it writes must be there before those that read it look for what there is
                 running.await_termination()
-    except Exception:
+        if available_now:  # done: the next run may begin while this one is still asked for its views
+            tenure.end()
+    except BaseException:
         running.stop()
         raise
     return running
@@ -179,6 +199,7 @@ def run(app: App, settings: Settings, session: SparkSession | None) -> None:
 def session_for(app: App, settings: Settings, session: SparkSession | None) -> SparkSession:
     from pyspark.logger import PySparkLogger
 
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # as below
     for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         # they print what Spark throws, JVM stack and all, before anybody can explain it
         PySparkLogger.getLogger(logger).setLevel("CRITICAL")
@@ -208,22 +229,13 @@ def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
                 )
 
 
-def checkpoint_of(settings: Settings, app: str, query: str) -> str:
-    return f"{settings.state_dir.rstrip('/')}/{app}/{query}"
-
-
-def view_store(settings: Settings, app: str, view: str) -> Path:
-    """On this machine, also when the state of the queries is elsewhere."""
-    root = DEFAULT_STATE_DIR if "://" in settings.state_dir else settings.state_dir
-    return Path(root) / app / "views" / f"{view}.db"
-
-
 def group_of(app: str, query: str) -> str:
-    return f"{app}.{query}"
+    return Layout("", app).group(query)
 
 
 def _started(app: App, settings: Settings, session: SparkSession, query: Query, *, available_now: bool) -> RunningQuery:
-    group = group_of(app.name, query.name)
+    layout = Layout(settings.state_dir, app.name)
+    group = layout.group(query.name)
     compilation = Compilation(session, settings, group, query.trunk, records=query.calls_python)
     dead = any(isinstance(sink, DeadLetters) and sink.inputs == (query.trunk,) for sink in query.sinks)
     frame = compilation.outcome(query.trunk) if dead else compilation.frame(query.trunk)
@@ -232,13 +244,32 @@ def _started(app: App, settings: Settings, session: SparkSession, query: Query, 
     writer = (
         frame.writeStream.queryName(group)
         .outputMode("update" if query.emit == "updates" else "append")
-        .option("checkpointLocation", checkpoint_of(settings, app.name, query.name))
+        .option("checkpointLocation", layout.checkpoint(query.name))
         .foreachBatch(delivery)
     )
     if available_now:
         writer = writer.trigger(availableNow=True)
-    with explaining(query.trunk):
-        return RunningQuery(plan=query, spark=writer.start(), delivery=delivery)
+    for _ in range(START_ATTEMPTS):
+        with explaining(query.trunk):
+            running = RunningQuery(plan=query, spark=writer.start(), delivery=delivery)
+        if _came_up(running):
+            break
+    return running
+
+
+def _came_up(query: RunningQuery) -> bool:
+    """Waits until the query has done something or has nothing to do.
+
+    Queries that start together fight for the cores: the first results come later, and Spark gives a Python process no
+    more than ten seconds to come up. False when that was not enough, which is the machine's fault and not the query's.
+    """
+    deadline = time.monotonic() + FIRST_BATCH_S
+    while query.spark.isActive and time.monotonic() < deadline:
+        if query.spark.lastProgress is not None or query.spark.status["message"] == IDLE:
+            return True
+        time.sleep(START_POLL_S)
+    failure = query.spark.exception()
+    return failure is None or "Python worker failed to connect back" not in str(failure)
 
 
 def _ended(query: RunningQuery, timeout_s: float) -> None:

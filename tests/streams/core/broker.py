@@ -20,7 +20,7 @@ class Topics:
             self.cluster.create_topic(name, partitions)
 
     def send(self, topic: str, *values: Any, key: str | None = None) -> None:
-        """Dicts as JSON, text as it is; a dict's `key` entry, if there is one, is the record's key and not part of it."""
+        """Dicts as JSON, text as it is; an entry `key` of a dict is the record's key and not part of it."""
         self.create(topic)
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for value in values:

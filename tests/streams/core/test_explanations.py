@@ -17,13 +17,13 @@ def node():
     ("spark_says", "we_say"),
     [
         (
-            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `usr` cannot be "
-            "resolved. Did you mean one of the following? [`user`, `_key`]. SQLSTATE: 42703;\n'Project ['usr]",
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `usr` cannot "
+            "be resolved. Did you mean one of the following? [`user`, `_key`]. SQLSTATE: 42703;\n'Project ['usr]",
             ["there is no column usr", "user, _key"],
         ),
         (
-            "[UNRESOLVED_COLUMN.WITHOUT_SUGGESTION] A column, variable, or function parameter with name `usr` cannot be "
-            "resolved. SQLSTATE: 42703",
+            "[UNRESOLVED_COLUMN.WITHOUT_SUGGESTION] A column, variable, or function parameter with name `usr` cannot "
+            "be resolved. SQLSTATE: 42703",
             ["there is no column usr"],
         ),
         (
@@ -36,7 +36,7 @@ def node():
             ["cannot be merged", ".select(...)"],
         ),
         (
-            "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match existing state value schema.",
+            "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match existing state schema.",
             ["written by other code", "odradek streams reset"],
         ),
         (
@@ -44,8 +44,8 @@ def node():
             ["written by other code", "odradek streams reset"],
         ),
         (
-            "assertion failed: There are [1] sources in the checkpoint offsets and now there are [2] sources requested by "
-            "the query. Cannot continue.",
+            "assertion failed: There are [1] sources in the checkpoint offsets and now there are [2] sources requested "
+            "by the query. Cannot continue.",
             ["read other topics", "odradek streams reset", "name="],
         ),
         (
@@ -53,18 +53,18 @@ def node():
             ["runs already", "state_dir="],
         ),
         (
-            "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. This output mode is not "
-            "supported for streaming aggregations without watermark on streaming DataFrames/DataSets.",
+            "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. This output mode is "
+            "not supported for streaming aggregations without watermark on streaming DataFrames/DataSets.",
             ["needs event time", "tumbling"],
         ),
         (
-            "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: update. This output mode is not "
-            "supported for session window streaming aggregations on streaming DataFrames/DataSets.",
+            "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: update. This output mode is "
+            "not supported for session window streaming aggregations on streaming DataFrames/DataSets.",
             ["cannot give results", "emit="],
         ),
         (
-            "Stream-stream LeftOuter join between two streaming DataFrame/Datasets is not supported without a watermark in "
-            "the join keys, or a watermark on the nullable side and an appropriate range condition",
+            "Stream-stream LeftOuter join between two streaming DataFrame/Datasets is not supported without a watermark "
+            "in the join keys, or a watermark on the nullable side and an appropriate range condition",
             ["bound of time", "within="],
         ),
         ("Something nobody has seen.\n\tat org.apache.spark.Foo", ["Spark refuses", "Something nobody has seen."]),
@@ -78,11 +78,30 @@ def test_each_complaint_is_told_with_the_line_and_what_to_write(spark_says, we_s
     assert "at org.apache" not in told
 
 
+def test_a_function_that_raises_is_named_with_its_line():
+    clicks = node()
+    failed = explained_failure(
+        "PythonException: An exception was thrown from the Python worker:\n"
+        "Traceback (most recent call last):\n"
+        '  File "pyspark/worker.py", line 4327, in invoke_udf\n'
+        "    run_process()\n"
+        '  File "shop.py", line 12, in total\n'
+        "    return a.sum + b.sum\n"
+        "           ^^^^^\n"
+        "AttributeError: 'dict' object has no attribute 'sum'\n"
+        "\n\tat org.apache.spark.api.python",
+        clicks,
+        {},
+    )
+    assert "raised AttributeError: 'dict' object has no attribute 'sum'" in failed.what
+    assert failed.why == "in total, shop.py:12"
+
+
 def test_a_record_that_fails_is_named_with_the_step_that_failed():
     clicks = node()
     failed = explained_failure(
-        "Job aborted\n[USER_RAISED_EXCEPTION] ODRADEK_FAILED_RECORD clicks: clicks-0 at offset 17: WrongType: field n: 'x' "
-        "is no int SQLSTATE: P0001\n\tat org.apache",
+        "Job aborted\n[USER_RAISED_EXCEPTION] ODRADEK_FAILED_RECORD clicks: clicks-0 at offset 17: WrongType: field n: "
+        "'x' is no int SQLSTATE: P0001\n\tat org.apache",
         clicks,
         {"clicks": clicks},
     )

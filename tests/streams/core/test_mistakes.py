@@ -138,4 +138,4 @@ def test_sql_that_names_no_stream(app, clicks):
 
 
 def test_an_application_without_a_sink(app, clicks):
-    assert "nothing to run" in refused(lambda: app.start())
+    assert "nothing to run" in refused(app.start)
