@@ -22,12 +22,14 @@ from odradek.streams.windows import Window, hopping, session, sliding, tumbling
 
 if TYPE_CHECKING:
     from odradek.streams.running import RunningApp
-    from odradek.streams.state import State
+    from odradek.streams.state import ListState, MapState, State, Timers
 
 __all__ = [
     "App",
     "Expression",
     "F",
+    "ListState",
+    "MapState",
     "PipelineError",
     "RunningApp",
     "State",
@@ -35,6 +37,7 @@ __all__ = [
     "Stream",
     "StreamsError",
     "Table",
+    "Timers",
     "Window",
     "col",
     "hopping",
@@ -47,10 +50,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 what needs Spark is imported when it is asked for
-    if name == "State":
-        from odradek.streams.state import State
+    if name in ("ListState", "MapState", "State", "Timers"):
+        from odradek.streams import state
 
-        return State
+        return getattr(state, name)
     if name == "RunningApp":
         from odradek.streams.running import RunningApp
 

@@ -155,7 +155,7 @@ def test_ttl_and_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_timers_of_the_wall(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(spark, tmp_path / "rows", "driver int")
-    frame = process(feed.stream, ["driver"], Spree(), "driver int, what string, n int", timers="processing")
+    frame = process(feed.stream, ["driver"], Spree, "driver int, what string, n int", timers="processing")
     with running(frame, tmp_path / "checkpoint") as outcome:
         feed.put({"driver": 1, "at": 1}, {"driver": 1, "at": 1})
         until(lambda: len(outcome.rows) == 2, "the timer has fired")

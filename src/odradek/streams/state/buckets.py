@@ -22,8 +22,8 @@ BUCKETS = 64
 SCAN_FROM = 32
 """Keys of one micro-batch and bucket from which reading the bucket in bulk is tried before asking key by key."""
 
-SCAN_RATIO = 8
-"""Entries read in bulk per key that is wanted: an entry costs about a tenth of a question."""
+SCAN_RATIO = 2
+"""Entries read in bulk per key that is wanted: an entry costs 35 us of CPU, a question 78 (a key, four columns)."""
 
 _UNKNOWN: Any = object()
 Key = tuple[Any, ...]

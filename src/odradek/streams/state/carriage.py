@@ -27,16 +27,18 @@ JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZForma
 
 @dataclass(frozen=True, slots=True)
 class Carriage:
-    """The columns `fields`, packed under names that begin with `prefix`."""
+    """The columns `fields`, packed under names that begin with `prefix`; a key has no nulls, and no mask for them."""
 
     fields: Sequence[T.StructField]
     prefix: str
+    is_key: bool = False
     masked: Sequence[T.StructField] = field(init=False)
 
     def __post_init__(self) -> None:
         for one in self.fields:
             _refuse(one.name, one.dataType)
-        object.__setattr__(self, "masked", [f for f in self.fields if isinstance(f.dataType, NUMBERS + TIMES)])
+        nullable = [f for f in self.fields if isinstance(f.dataType, NUMBERS + TIMES)]
+        object.__setattr__(self, "masked", [] if self.is_key else nullable)
 
     @property
     def schema(self) -> T.StructType:

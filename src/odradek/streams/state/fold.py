@@ -40,7 +40,7 @@ def fold(rows: DataFrame, keys: Sequence[str], initial: Any, function: Function,
     """
     result = nullable_struct(struct_of(schema))
     rows = without_watermark(rows)
-    by = Carriage([rows.schema[key] for key in keys], "__k")
+    by = Carriage([rows.schema[key] for key in keys], "__k", is_key=True)
     keyed = [F.col(quoted(key)) for key in keys]
     packed = rows.filter(~any_null(keyed)).select(bucket(keyed).alias("__bucket"), *by.pack(), "*")
     columns = [f for f in nullable_struct(rows.select(*keyed).schema) if f.name not in result.names]

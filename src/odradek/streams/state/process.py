@@ -30,7 +30,7 @@ from odradek.streams.state.values import nullable_struct
 def process(
     rows: DataFrame,
     keys: Sequence[str],
-    function: Function | Any,  # noqa: ANN401 or an object with on_rows and perhaps on_timer
+    function: Function | Any,  # noqa: ANN401 or a class, or an object of one, with on_rows and perhaps on_timer
     out: Schema,
     *,
     on_timer: Function | None = None,
@@ -44,7 +44,8 @@ def process(
     same state. `key` is a tuple if there are several. With `dead_letters` the result also has failed rows, with
     `_error` and the `_record` they came with.
     """
-    function, on_timer = getattr(function, "on_rows", function), on_timer or getattr(function, "on_timer", None)
+    both = function() if isinstance(function, type) else function
+    function, on_timer = getattr(both, "on_rows", both), on_timer or getattr(both, "on_timer", None)
     if not dead_letters:
         rows = rows.drop("_record")
     plan = Plan(

@@ -47,7 +47,7 @@ def stream_table_join(stream: DataFrame, table: DataFrame, on: Mapping[str, str]
     both = _events(stream, on, events, rows, how).unionByName(_rows(table, on, events, rows))
     if not timed:
         both = both.drop("_time")
-    keys = Carriage([both.schema[f"on{n}"] for n in range(len(on))], "k")
+    keys = Carriage([both.schema[f"on{n}"] for n in range(len(on))], "k", is_key=True)
     names = [f.name for f in keys.fields]
     spread = F.when(F.col("side") == KEYLESS_EVENT, bucket([F.col("at")])).otherwise(bucket([F.col(n) for n in names]))
     packed = both.select(spread.alias("bucket"), *keys.pack(), *[c for c in both.columns if c not in names])

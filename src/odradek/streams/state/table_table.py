@@ -40,7 +40,9 @@ def table_table_join(left: DataFrame, right: DataFrame, on: Mapping[str, str], h
     # "there" keeps a table of nothing but its key from being a state without columns
     sides = Carriage([*mine, THERE], "l"), Carriage([*theirs, THERE], "r")
     both = _changes(left, list(on), sides, 0).unionByName(_changes(right, list(on.values()), sides, 1))
-    keys = Carriage([T.StructField(name, both.schema[f"on{n}"].dataType) for n, name in enumerate(on)], "k")
+    keys = Carriage(
+        [T.StructField(name, both.schema[f"on{n}"].dataType) for n, name in enumerate(on)], "k", is_key=True
+    )
     named = both.withColumnsRenamed({f"on{n}": name for n, name in enumerate(on)})
     packed = named.select(
         bucket([F.col(quoted(name)) for name in on]).alias("bucket"),
