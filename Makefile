@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check unit clients crash sim spark interop bench screenshot requirements clean
+.PHONY: help demo test check unit clients crash sim spark faults cluster interop bench screenshot requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,7 +29,7 @@ help:
 demo: .venv/run
 	@$(BIN)/odradek demo $(if $(DURATION),--duration $(DURATION))
 
-test: check unit clients crash sim spark
+test: check unit clients crash sim spark faults cluster
 
 check: .venv/dev
 	$(BIN)/ruff check .
@@ -40,16 +40,15 @@ check: .venv/dev
 
 unit: .venv/dev
 	$(BIN)/pytest -n 2 -m "not spark" tests --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
-	  --ignore=tests/interop
+	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster
 
 clients: .venv/dev
 	@sh tests/clients/install-kcat.sh
 	$(BIN)/pytest -rs tests/clients
 
 # make crash ROUNDS=50   kill -9 at random moments under load
-ROUNDS ?= 6
 crash: .venv/dev
-	ROUNDS=$(ROUNDS) $(BIN)/pytest -rs tests/crash
+	ROUNDS=$(or $(ROUNDS),6) $(BIN)/pytest -rs tests/crash
 
 # make sim SEEDS=1000    deterministic simulation of a node with power cuts and torn writes
 sim: .venv/dev
@@ -58,6 +57,14 @@ sim: .venv/dev
 # make spark             pipelines on a real Spark (needs Java 17)
 spark: .venv/dev
 	$(BIN)/pytest -rs -m spark tests
+
+# make faults ROUNDS=20  driver, executors, Python workers and broker of a running pipeline killed at seeded moments
+faults: .venv/dev
+	ROUNDS=$(or $(ROUNDS),3) $(BIN)/pytest -rs tests/faults
+
+# make cluster           the trucking application on a standalone Spark cluster
+cluster: .venv/dev
+	$(BIN)/pytest -rs tests/cluster
 
 # make interop           Apache Kafka and its tools on our directories, we on Kafka's (needs Java 17 and Maven)
 interop: .venv/dev

@@ -1,0 +1,99 @@
+"""What goes in, and so what must come out: clicks in seeded order, counted here in plain Python."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+from confluent_kafka import Producer
+
+from faults.counting import CLICKS
+
+Window = tuple[str, datetime]
+"""A user and the beginning of a window."""
+
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+WINDOW_S = 10
+ROUND = timedelta(days=1)
+USERS = 12
+# A chunk is acknowledged before the next is sent. With what is out of order it spans 6 seconds: nothing is ever late.
+CHUNK = 40
+CHUNK_S = 2.0
+OUT_OF_ORDER_S = 4.0
+PAUSE_S = 0.1
+ACKNOWLEDGED_TIMEOUT_S = 120.0
+CLOSER = "closer"
+
+
+class Clicks:
+    """Writes on a thread from `begin` to `end` of a round. Rounds are a day apart in event time."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.counts: Counter[Window] = Counter()
+        self.sent = 0
+        self.chunks = 0  # acknowledged, in this round
+        self._closed_before = BEGINNING
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "message.timeout.ms": int(ACKNOWLEDGED_TIMEOUT_S * 1000),
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        self._round = 0
+        self._rng = random.Random(0)
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._problem: BaseException | None = None
+
+    def begin(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._round += 1
+        self.chunks = 0
+        self._ending.clear()
+        self._thread = threading.Thread(target=self._run, name="clicks", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """All is acknowledged, and a last click, much later, ends every window of the round."""
+        assert self._thread is not None
+        self._ending.set()
+        self._thread.join()
+        if self._problem is not None:
+            raise self._problem
+        self._closed_before = BEGINNING + (self._round + 0.5) * ROUND
+        self._send(CLOSER, self._closed_before)
+        self._wait_for_acknowledgement()
+
+    def final(self) -> dict[Window, int]:
+        """The counts of windows that are over."""
+        return {window: count for window, count in self.counts.items() if window[1] < self._closed_before}
+
+    def _run(self) -> None:
+        try:
+            while not self._ending.wait(PAUSE_S):
+                self._send_chunk()
+        except BaseException as problem:  # noqa: BLE001 (told by `end`, on the thread of the test)
+            self._problem = problem
+
+    def _send_chunk(self) -> None:
+        begins = BEGINNING + self._round * ROUND + timedelta(seconds=self.chunks * CHUNK_S)
+        for _ in range(CHUNK):
+            after_s = self._rng.uniform(-OUT_OF_ORDER_S, CHUNK_S)
+            self._send(f"user-{self._rng.randrange(USERS)}", begins + timedelta(seconds=after_s))
+        self._wait_for_acknowledgement()
+        self.chunks += 1
+
+    def _send(self, user: str, at: datetime) -> None:
+        self._producer.produce(CLICKS, json.dumps({"user": user, "at": at.isoformat()}), user)
+        self.sent += 1
+        self.counts[user, at - timedelta(seconds=at.timestamp() % WINDOW_S)] += 1
+
+    def _wait_for_acknowledgement(self) -> None:
+        assert self._producer.flush(ACKNOWLEDGED_TIMEOUT_S) == 0, "the broker takes no clicks"

@@ -1,0 +1,169 @@
+"""Faults while windows are counted: afterwards every count is as if nothing had happened.
+
+A round: clicks come in, at a seeded moment something is killed, it recovers, the clicks end, all counts are compared
+with the input. One application goes through all rounds, so a later round would also find what an earlier one broke.
+
+`make faults ROUNDS=20` is the long form. Every choice of a round follows from its seed; `SEED=n` starts with that one.
+Half of the rounds wait for an open micro-batch: one whose offsets are in Spark's progress log and whose commit is not.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from faults.application import Application, kill
+from faults.clicking import Clicks
+from faults.counting import CLICKS, FINAL, NEWEST
+from faults.results import PARTITIONS, Results
+from odradek.client.admin import Cluster
+from odradek.spark.java import NoJava, find_java
+from support.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.faults
+
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+SEED = int(os.environ.get("SEED", "0"))
+FAULTS = ("executor", "broker", "driver", "workers")
+# Batches take a few hundred milliseconds on a quiet machine; the rest is for one that is not.
+TIMEOUT_S = 300.0
+POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a seed says: after how many chunks of clicks, how deep in a batch, who, for how long."""
+
+    seed: int
+    fault: str
+    chunks: int
+    aimed: bool
+    depth_s: float
+    victim: int
+    away_s: float
+
+    @classmethod
+    def of(cls, seed: int) -> Plan:
+        rng = random.Random(seed)
+        return cls(
+            seed=seed,
+            fault=FAULTS[seed % len(FAULTS)],
+            chunks=rng.randint(5, 25),
+            aimed=seed // len(FAULTS) % 2 == 0,
+            depth_s=rng.uniform(0, 0.2),
+            victim=rng.randrange(2),
+            away_s=rng.uniform(0, 2),
+        )
+
+    @property
+    def moment(self) -> str:
+        return f"chunk {self.chunks}" + (f" + {self.depth_s * 1000:.0f} ms in a batch" if self.aimed else "")
+
+
+class Story:
+    def __init__(self, place: Path) -> None:
+        self.broker = BrokerProcess(place / "broker").start()
+        cluster = Cluster(self.broker.bootstrap)
+        for topic in (CLICKS, NEWEST, FINAL):
+            cluster.create_topic(topic, PARTITIONS)
+        self.clicks = Clicks(self.broker.bootstrap)
+        self.results = Results(self.broker.bootstrap)
+        self.application = Application(self.broker.bootstrap, place)
+        self.application.start()
+
+    def close(self) -> None:
+        self.results.close()
+        self.application.stop()
+        self.broker.stop()
+
+    def play(self, plan: Plan) -> str:
+        began = time.time()
+        self.clicks.begin(plan.seed)
+        self._until(lambda: self.application.has_recovered_since(began), "counts at all")
+        self._until(lambda: self.clicks.chunks >= plan.chunks, "clicks")
+        if plan.aimed:
+            self._until(lambda: self._open_for(plan.depth_s), "an open batch")
+        inside = self._strike(plan)
+        struck = time.time()
+        self._until(lambda: self.application.has_recovered_since(struck), "recovery")
+        recovered_s = time.time() - struck
+        self.clicks.end()
+        self._until(self._all_is_right, lambda: "\n".join(self.results.differences(self.clicks)[:10]))
+        where = f"inside {inside}" if inside else "between batches"
+        return f"{plan.seed:4}  {plan.fault:8}  {plan.moment:29} {where:28} recovered in {recovered_s:5.1f} s"
+
+    def _strike(self, plan: Plan) -> str:
+        """Which batches were open before and after the kill."""
+        before = self._open()
+        match plan.fault:
+            case "driver":
+                self.application.kill()
+                after = self._open()  # nobody is left to write: what is open now was open then
+                self.application.start()
+                return " and ".join(after)
+            case "broker":
+                self.broker.kill()
+            case "executor":
+                executor = self.application.executors()[plan.victim]
+                kill(executor, *self.application.python_workers(executor))
+            case "workers":
+                kill(*self.application.python_workers(self.application.executors()[plan.victim]))
+        after = self._open()
+        if plan.fault == "broker":
+            deadline = time.monotonic() + plan.away_s
+            self._until(lambda: time.monotonic() > deadline, "time")
+            self.broker.start()
+        return " and ".join(batch for batch in before if batch in after)
+
+    def _open(self) -> list[str]:
+        return [str(batch) for batch in self.application.open_batches()]
+
+    def _open_for(self, depth_s: float) -> bool:
+        return any(batch.age_s >= depth_s for batch in self.application.open_batches())
+
+    def _all_is_right(self) -> bool:
+        self.results.read(POLL_S)
+        return not self.results.differences(self.clicks)
+
+    def _until(self, condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            self.application.check()
+            assert time.monotonic() < deadline, (
+                f"waited {TIMEOUT_S:.0f} s for {what if isinstance(what, str) else what()}"
+            )
+            time.sleep(POLL_S)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Story]:
+    try:
+        find_java()
+    except NoJava as missing:
+        pytest.skip(str(missing))
+    story = Story(tmp_path)
+    yield story
+    story.close()
+
+
+@pytest.mark.timeout(TIMEOUT_S * (ROUNDS + 1))
+def test_counts_are_those_of_the_input_whatever_is_killed(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    inside = 0
+    with capsys.disabled():
+        print(f"\nseed  fault     {'moment':29} {'at the kill':28}")
+        for seed in range(SEED, SEED + ROUNDS):
+            line = story.play(Plan.of(seed))
+            inside += "inside" in line
+            print(line, flush=True)
+        print(
+            f"{ROUNDS} faults, {inside} inside a micro-batch; {story.clicks.sent:,} clicks in "
+            f"{len(story.clicks.counts):,} windows: every count right, as it was last written and as it was final; "
+            f"{story.results.written_twice} final counts written twice"
+        )
+    assert inside >= ROUNDS // 4
