@@ -27,7 +27,14 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("master", "cores"),
-    [("local", 1), ("local[3]", 3), ("local[*]", os.cpu_count()), ("local[2, 4]", 2), ("local[*, 4]", os.cpu_count())],
+    [
+        ("local", 1),
+        ("local[3]", 3),
+        ("local[*]", os.cpu_count()),
+        ("local[2, 4]", 2),
+        ("local[*, 4]", os.cpu_count()),
+        ("local-cluster[2, 3, 1024]", 6),
+    ],
 )
 def test_a_stateful_query_has_a_partition_per_core(master: str, cores: int) -> None:
     settings = session_module.settings("app", master, {})
@@ -52,7 +59,13 @@ def test_memory_is_a_quarter_within_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("master", "python"), [("local[2]", sys.executable), ("spark://host:7077", sys.executable), ("yarn", None)]
+    ("master", "python"),
+    [
+        ("local[2]", sys.executable),
+        ("spark://127.0.0.1:7077", sys.executable),
+        ("spark://host:7077", sys.executable),
+        ("yarn", None),
+    ],
 )
 def test_workers_run_this_python_where_it_is_installed(
     master: str, python: str | None, monkeypatch: pytest.MonkeyPatch
@@ -63,7 +76,7 @@ def test_workers_run_this_python_where_it_is_installed(
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # a JVM runs: no Java is looked for
     session_module._prepare_environment("app", master, {})
     assert os.environ.get("PYSPARK_PYTHON") == python
-    assert os.environ.get("SPARK_LOCAL_IP") == ("127.0.0.1" if master.startswith("local") else None)
+    assert os.environ.get("SPARK_LOCAL_IP") == ("127.0.0.1" if master.startswith(("local", "spark://127.")) else None)
     assert os.environ["ODRADEK_SPARK_APPLICATION"] == "app"
 
 

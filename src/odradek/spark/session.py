@@ -24,6 +24,7 @@ APPLICATION = "ODRADEK_SPARK_APPLICATION"
 """In the environment of every Python process of an application: its name, and the group that shows its progress."""
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
+LOOPBACK = re.compile(r"spark://(127\.|localhost\b)")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 GIB = 1 << 30
 
@@ -103,7 +104,8 @@ def _prepare_environment(app_name: str, master: str, given: Mapping[str, str]) -
     os.environ[APPLICATION] = app_name
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise a JVM runs already
         os.environ["JAVA_HOME"] = str(find_java())
-    if _is_local(master):
+    if _is_local(master) or LOOPBACK.match(master):
+        # Else the driver announces the name of this machine, which need not lead to it.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if _is_local(master) or master.startswith("spark://"):
         # Spark would take python3 from PATH, which in a virtual environment that is not activated is another Python.
@@ -125,7 +127,12 @@ def _is_local(master: str) -> bool:
 
 
 def _cores(master: str) -> int:
-    """`local`, `local[4]`, `local[*]`, `local[4, 2]` (the second number is how often a task may fail)."""
+    """`local`, `local[4]`, `local[*]`, `local[4, 2]` (the second number is how often a task may fail).
+
+    `local-cluster[2, 1, 1024]`: processes, cores of each, megabytes of each.
+    """
+    if processes := re.match(r"local-cluster\[(\d+),\s*(\d+)", master):
+        return int(processes[1]) * int(processes[2])
     asked = re.match(r"local\[([*\d]+)", master)
     if asked is None:
         return 1
