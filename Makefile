@@ -1,4 +1,4 @@
-# make demo   sets everything up and shows the platform at work   (DURATION=20 ends by itself and checks what it showed)
+# make demo   sets everything up and shows the platform at work   (DURATION=90 ends by itself and checks what it showed)
 # make test   sets everything up and runs every test
 PYTHON ?= python3
 BIN := .venv/bin
@@ -27,7 +27,7 @@ help:
 	@touch $@
 
 demo: .venv/run
-	@$(BIN)/odradek demo $(if $(DURATION),--duration $(DURATION))
+	@$(BIN)/odradek demo trucking $(if $(DURATION),--duration $(DURATION))
 
 test: check unit clients crash sim spark faults cluster
 
@@ -56,7 +56,7 @@ sim: .venv/dev
 
 # make spark             pipelines on a real Spark (needs Java 17)
 spark: .venv/dev
-	$(BIN)/pytest -rs -m spark tests
+	$(BIN)/pytest -rs -m spark tests examples
 
 # make faults ROUNDS=20  driver, executors, Python workers and broker of a running pipeline killed at seeded moments
 faults: .venv/dev
@@ -75,7 +75,7 @@ bench: .venv/dev
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/pipelines.py
 
-# make screenshot        docs/demo.svg, the picture in the README
+# make screenshot        docs/trucking.png, the live page in a real browser (needs Java 17 and Chromium)
 screenshot: .venv/dev
 	$(BIN)/python tools/screenshot.py
 

@@ -1,6 +1,7 @@
 """A shop: sales and shipments in, reorders and price adjustments out.
 
     odradek streams run examples/retail/app.py
+
 What is on the shelf is the sum of what came and what went. A reorder goes out once when that falls to the limit of the
 product, and again only after a shipment. Prices follow the demand of the last hour.
 """
@@ -48,8 +49,8 @@ class Reorder:
 
 app = App("retail")
 
-sales = app.stream("sales", schema=Sale, time="sold_at", dlq="retail.dlq")
-shipments = app.stream("shipments", schema=Shipment, time="arrived_at", dlq="retail.dlq")
+sales = app.stream("sales", schema=Sale, time="sold_at")
+shipments = app.stream("shipments", schema=Shipment, time="arrived_at")
 products = app.table("products", schema=Product, key="sku")
 
 went = sales.select("sku", change="-quantity")

@@ -56,4 +56,5 @@ def test_the_python_snippets(broker_on_9092: Embedded, snippet: str) -> None:
 
 
 def test_the_example_test_passes() -> None:
-    subprocess.run([sys.executable, "-m", "pytest", "-q", str(ROOT / "examples")], check=True, timeout=120)
+    example = str(ROOT / "examples" / "test_orders.py")
+    subprocess.run([sys.executable, "-m", "pytest", "-q", example], check=True, timeout=120)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import signal
 import socket
@@ -92,9 +93,11 @@ class _Scene:
         port = free_port(wishes.port)
         bootstrap = f"127.0.0.1:{port}"
         self._bootstrap = bootstrap
+        self._state_dir = str(data / "streams")
+        odradek = [sys.executable, "-m", "odradek.cli"]
         self._broker = Part(
             "broker",
-            [sys.executable, "-m", "odradek.cli", "up", "--data", str(data / "broker"), "--port", str(port)],
+            [*odradek, "up", "--data", str(data / "broker"), "--port", str(port)],
             data / "broker.out",
             lambda: _listens(port),
             lambda: bootstrap,
@@ -102,12 +105,11 @@ class _Scene:
         )
         self._spark = Part(
             "spark",
-            [sys.executable, "-m", "odradek.demo.trucking.app"],
+            [*odradek, "streams", "run", _application_file(), "-b", bootstrap, "--state-dir", self._state_dir],
             data / "spark.out",
             lambda: len(self._topics_written()) == len(topics.STEADY),
             self._spark_detail,
             SPARK_START_S,
-            environment={"ODRADEK_STREAMS_BOOTSTRAP": bootstrap, "ODRADEK_STREAMS_STATE_DIR": str(data / "streams")},
         )
         fleet = Fleet(
             seed=wishes.seed, start_ms=int(time.time() * 1000), trucks=wishes.trucks, events_per_s=wishes.events_per_s
@@ -137,12 +139,24 @@ class _Scene:
         self._progress.say("spark", "starting Java and the application")
         self._wait("spark", lambda: self._spark.alive, SPARK_TIMEOUT_S)
         self._progress.say("live", f"{self._page.server.url}  the application writes {', '.join(topics.OUTPUTS)}")
+        self._suggest()
         end = started + self._wishes.duration_s if self._wishes.duration_s else float("inf")
         while time.monotonic() < end and not self._stopping.is_set():
             self._tick()
         self._simulator.stop()
         if self._checked and not self._stopping.is_set():
             self._check()
+
+    def _suggest(self) -> None:
+        command = "odradek" if shutil.which("odradek") else f"{sys.executable} -m odradek.cli"
+        place = f"-b {self._bootstrap}"
+        for line in (
+            f"{command} consume {topics.ALERTS} {place}",
+            f"{command} group ls {place}",
+            f"{command} streams status {APPLICATION} {place} --state-dir {self._state_dir}",
+            f"{command} streams describe {_application_file()}",
+        ):
+            self._progress.say("try", line)
 
     def close(self) -> None:
         self._progress.end()
@@ -237,6 +251,11 @@ class _Scene:
             f"{truth.malformed.total()} dead letters; "
             f"{self._results.repeated} written twice after {self._broker.restarts + self._spark.restarts} restarts",
         )
+
+
+def _application_file() -> str:
+    """Found without importing it: Spark is for the process that runs it."""
+    return importlib.util.find_spec("odradek.demo.trucking.app").origin  # type: ignore[union-attr, return-value]
 
 
 def _listens(port: int) -> bool:
