@@ -247,7 +247,7 @@ class App:
         return back.drop(EVENT_TIME)
 
     def _settings(self, bootstrap: str | None, master: str | None, state_dir: str | None) -> Settings:
-        return self.settings.from_environment().over(bootstrap=bootstrap, master=master, state_dir=state_dir)
+        return self.settings.from_environment().over(bootstrap=bootstrap, master=master, state_dir=state_dir).located()
 
     def _topic(
         self,

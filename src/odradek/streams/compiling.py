@@ -54,7 +54,8 @@ class Compilation:
         self.grace = grace_of(trunk)
         self.records = records
         self.dry = dry
-        self._outcomes = dict(known or {})
+        self._known = dict(known or {})
+        self._outcomes: dict[tuple[Node, bool], DataFrame] = {}
 
     def frame(self, node: Node, *, timed: bool = False) -> DataFrame:
         """The good rows of a node; `timed`: with a watermark on `_time`."""
@@ -67,15 +68,17 @@ class Compilation:
         return self.outcome(node, timed=timed)
 
     def outcome(self, node: Node, *, timed: bool = False) -> DataFrame:
-        if node not in self._outcomes:
+        if node in self._known:
+            return self._known[node]
+        if (node, timed) not in self._outcomes:
             from odradek.streams.steps import step
 
             inputs = [
                 self.frame(upstream, timed=wants_watermark(node, upstream, timed=timed)) for upstream in node.inputs
             ]
             with explaining(node):
-                self._outcomes[node] = step(node, inputs, self)
-        return self._outcomes[node]
+                self._outcomes[node, timed] = step(node, inputs, self)
+        return self._outcomes[node, timed]
 
     def _watermarked(self, rows: DataFrame, delay: str) -> DataFrame:
         if self.settings.ticks is None:

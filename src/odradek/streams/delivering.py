@@ -14,7 +14,18 @@ from odradek.streams.compiling import Compilation
 from odradek.streams.errors import PipelineError
 from odradek.streams.explanations import explaining
 from odradek.streams.failures import failed_rows
-from odradek.streams.graph import DeadLetters, ForeachBatch, ForeachRow, MapRows, Materialize, Node, Sink, TopicSink
+from odradek.streams.graph import (
+    Aggregate,
+    DeadLetters,
+    ForeachBatch,
+    ForeachRow,
+    MapRows,
+    Materialize,
+    Node,
+    Sink,
+    TopicSink,
+)
+from odradek.streams.grouping import WINDOW_COLUMNS
 from odradek.streams.planning import Query
 from odradek.streams.settings import Settings
 
@@ -41,25 +52,29 @@ class Delivery:
             raise
 
     def _deliver(self, batch: DataFrame, batch_id: int) -> None:
-        known = {self._query.trunk: batch}
-        compilation = Compilation(
-            batch.sparkSession,
-            self._settings,
-            self._group,
-            self._query.trunk,
-            known,
-            records=self._query.calls_python,
-        )
+        rows = self._below(batch)
         shared = [batch] if len(self._query.sinks) > 1 else []
-        shared += [compilation.outcome(node) for node in mapped_twice(self._query)]
+        shared += [rows.outcome(node) for node in mapped_twice(self._query)]
         for frame in shared:
             frame.persist()
         try:
             for sink in self._query.sinks:
-                self._hand_over(sink, compilation, batch_id)
+                below = self._below(as_changelog(batch)) if takes_changes(sink, self._query) else rows
+                self._hand_over(sink, below, batch_id)
         finally:
             for frame in reversed(shared):
                 frame.unpersist()
+
+    def _below(self, batch: DataFrame) -> Compilation:
+        """Of the steps below the trunk, on a micro-batch of it."""
+        return Compilation(
+            batch.sparkSession,
+            self._settings,
+            self._group,
+            self._query.trunk,
+            {self._query.trunk: batch},
+            records=self._query.calls_python,
+        )
 
     def _hand_over(self, sink: Sink, compilation: Compilation, batch_id: int) -> None:
         (upstream,) = sink.inputs
@@ -80,6 +95,21 @@ class Delivery:
         for name, value in self._settings.config.items():
             writer = writer.option(f"kafka.{name}", value)
         writer.option("topic", topic).mode("append").save()
+
+
+def takes_changes(sink: Sink, query: Query) -> bool:
+    """Whether a row that a filter no longer accepts must go from a view: so it is if the view has a row per window.
+
+    If it has one per driver, what the filter rejects is the result of another window, and what was there stays.
+    """
+    trunk = query.trunk
+    windowed = isinstance(trunk, Aggregate) and trunk.window is not None and query.emit == "updates"
+    return windowed and isinstance(sink, Materialize) and {*sink.key} >= {*WINDOW_COLUMNS}
+
+
+def as_changelog(rows: DataFrame) -> DataFrame:
+    """A filter that stops to accept a row then deletes it, instead of leaving what was there before."""
+    return rows if "_deleted" in rows.columns else rows.withColumn("_deleted", F.lit(False))
 
 
 def mapped_twice(query: Query) -> list[Node]:
@@ -103,8 +133,6 @@ def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
             origin=sink.origin,
         )
     format_ = sink.format if isinstance(sink, TopicSink) else "json"
-    if isinstance(sink, Materialize) and "_deleted" not in rows.columns:
-        rows = rows.withColumn("_deleted", F.lit(False))
     schema = sink.schema if isinstance(sink, TopicSink) else None
     return formats.encoding(format_, sink.key, values, schema)(rows)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ERROR = StructType([StructField(name, StringType()) for name in ("exception", "message", "stacktrace")])
 HIDDEN = ("_deleted", "_record")  # from the function
 STACKTRACE_CHARACTERS_MAX = 4000
+CONVERSION_ERRORS = (ValueError, TypeError, OverflowError, NotImplementedError)  # Arrow's own are among them
 
 
 def map_rows(node: MapRows, rows: DataFrame) -> DataFrame:
@@ -30,7 +31,9 @@ def map_rows(node: MapRows, rows: DataFrame) -> DataFrame:
     columns = struct_of(node.schema)
     carried = [rows.schema[name] for name in ("_key", "_time", "_record")]
     schema = StructType([StructField(f.name, f.dataType) for f in (*columns, *carried, StructField("_error", ERROR))])
-    return rows.mapInArrow(_RowByRow(node.function, columns, schema, flat=node.flat), schema)
+    timezone = str(rows.sparkSession.conf.get("spark.sql.session.timeZone"))
+    function = _RowByRow(node.function, columns.names, schema, timezone, flat=node.flat)
+    return rows.mapInArrow(function, schema)
 
 
 def map_pandas(node: MapPandas, rows: DataFrame) -> DataFrame:
@@ -63,41 +66,51 @@ def with_record(rows: DataFrame) -> DataFrame:
 class _RowByRow:
     """Called in the workers with Arrow batches."""
 
-    def __init__(self, function: Callable[[Any], Any], columns: StructType, schema: StructType, *, flat: bool) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], names: list[str], schema: StructType, timezone: str, *, flat: bool
+    ) -> None:
         self._function = function
-        self._columns = columns
+        self._names = names
         self._schema = schema
+        self._timezone = timezone
         self._flat = flat
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        types = to_arrow_schema(self._schema, timezone="UTC")
+        types = to_arrow_schema(self._schema, timezone=self._timezone)
         for batch in batches:
             made: list[dict[str, Any]] = []
             sources: list[int] = []
             for index, row in enumerate(_rows_of(batch)):
-                for one in self._outcomes(row, types):
-                    made.append(one)
-                    sources.append(index)
-            arrays = [
-                batch.column(field.name).take(pa.array(sources, pa.int32())).cast(field.type)
-                if field.name in ("_key", "_time", "_record")
-                else pa.array([one.get(field.name) for one in made], field.type)
-                for field in types
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=types)
+                outcomes = self._outcomes(row)
+                made += outcomes
+                sources += [index] * len(outcomes)
+            carried = batch.select(["_key", "_time", "_record"]).take(pa.array(sources, pa.int32()))
+            try:
+                own = self._arrays(made, types)
+            except CONVERSION_ERRORS:  # one wrong value fails the whole array, so it must be found
+                own = self._arrays([_convertible(one, types) for one in made], types)
+            arrays = {
+                **own,
+                **{name: carried.column(name).cast(types.field(name).type) for name in carried.schema.names},
+            }
+            yield pa.RecordBatch.from_arrays([arrays[field.name] for field in types], schema=types)
 
-    def _outcomes(self, row: Row, types: pa.Schema) -> list[dict[str, Any]]:
+    def _outcomes(self, row: Row) -> list[dict[str, Any]]:
         try:
             result = self._function(row)
             several = (result or ()) if self._flat else (result,)
-            values = [as_columns(one, self._columns.names) for one in several if one is not None]
-            for one in values:
-                _check_types(one, types)
+            return [as_columns(one, self._names) for one in several if one is not None]
         except Exception as problem:  # noqa: BLE001 whatever the user's function does wrong is this row's failure
             return [{"_error": error_of(problem)}]
-        return values
+
+    def _arrays(self, made: list[dict[str, Any]], types: pa.Schema) -> dict[str, pa.Array[Any]]:
+        import pyarrow as pa
+
+        return {
+            name: pa.array([one.get(name) for one in made], types.field(name).type) for name in (*self._names, "_error")
+        }
 
 
 class _PieceByPiece:
@@ -155,15 +168,16 @@ def error_of(problem: BaseException) -> dict[str, str]:
     }
 
 
-def _check_types(row: dict[str, Any], types: pa.Schema) -> None:
-    """One wrong value would fail the whole Arrow batch, and nobody could tell which row it was."""
+def _convertible(row: dict[str, Any], types: pa.Schema) -> dict[str, Any]:
+    """The row, or the failure that a value of it has not the type of its column."""
     import pyarrow as pa
 
     for name, value in row.items():
         try:
             pa.scalar(value, types.field(name).type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as problem:
-            raise TypeError(f"column {name}: {value!r} is no {types.field(name).type}") from problem
+        except CONVERSION_ERRORS:
+            return {"_error": error_of(TypeError(f"column {name}: {value!r} is no {types.field(name).type}"))}
+    return row
 
 
 def _rows_of(batch: pa.RecordBatch) -> Iterator[Row]:

@@ -187,7 +187,7 @@ def run(app: App, settings: Settings, session: SparkSession | None) -> None:
 
     progress = Progress(app)
     progress.starting(settings)
-    with start(app, settings, session, available_now=False) as running, _stopped_by_signals() as stopping:
+    with _stopped_by_signals() as stopping, start(app, settings, session, available_now=False) as running:
         progress.started(running)
         while running.active and not stopping.wait(POLL_S):
             running.check()
@@ -279,14 +279,21 @@ def _ended(query: RunningQuery, timeout_s: float) -> None:
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
+    """The first Ctrl-C or SIGTERM asks; a second one does what it does elsewhere."""
     stopping = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
+        restore()
         stopping.set()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield stopping
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -29,6 +30,11 @@ class Settings:
 
     def over(self, **overrides: Any) -> Settings:  # noqa: ANN401 the fields above; None leaves one as it is
         return replace(self, **{name: value for name, value in overrides.items() if value is not None})
+
+    def located(self) -> Settings:
+        """The state directory by its whole path: the JVM may be at home elsewhere."""
+        remote = "://" in self.state_dir
+        return self if remote else replace(self, state_dir=str(Path(self.state_dir).absolute()))
 
     def from_environment(self) -> Settings:
         return self.over(**{name: os.environ.get(variable) for name, variable in _ENVIRONMENT.items()})

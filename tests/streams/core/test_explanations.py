@@ -63,8 +63,8 @@ def node():
             ["cannot give results", "emit="],
         ),
         (
-            "Stream-stream LeftOuter join between two streaming DataFrame/Datasets is not supported without a watermark "
-            "in the join keys, or a watermark on the nullable side and an appropriate range condition",
+            "Stream-stream LeftOuter join between two streaming DataFrame/Datasets is not supported without a "
+            "watermark in the join keys, or a watermark on the nullable side and an appropriate range condition",
             ["bound of time", "within="],
         ),
         ("Something nobody has seen.\n\tat org.apache.spark.Foo", ["Spark refuses", "Something nobody has seen."]),

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from odradek.streams import App, F, PipelineError, hopping, session, sliding, tumbling
+from odradek.streams.delivering import takes_changes
 from odradek.streams.graph import TopicSink
 from odradek.streams.rows import node_of
 
@@ -145,3 +146,13 @@ def test_windows_say_what_they_are():
         hopping("1 minute", every="5 minutes")
     with pytest.raises(PipelineError, match="above zero"):
         tumbling("0 s")
+
+
+def test_a_view_per_window_loses_what_a_filter_no_longer_accepts_a_view_per_driver_does_not():
+    app = App("t")
+    counts = app.stream("in", schema="driver string").group_by("driver").window(tumbling("1 minute")).count()
+    counts.where("count < 3").materialize("by-window")
+    counts.where("count < 3").materialize("by-driver", key="driver")
+    counts.to("out", emit="updates")
+    (query,) = app.queries()
+    assert [takes_changes(sink, query) for sink in query.sinks] == [True, False, False]

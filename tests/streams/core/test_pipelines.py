@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
 import pytest
 
 from odradek.streams import App, F, State, tumbling
@@ -120,6 +124,26 @@ def test_a_running_application_follows_its_topics_until_it_is_stopped(topics, li
     assert running.active
     running.stop()
     assert not running.active
+
+
+def test_run_ends_with_a_signal_and_tells_what_it_did(topics, spark, tmp_path, capfd):
+    app = App("signalled")
+    app.stream("signalled-in", schema="n int").to("signalled-out")
+    topics.send("signalled-in", {"n": 1})
+
+    def stop_when_done() -> None:
+        while "signalled-out" not in topics.cluster.topics() or not topics.cluster.end_offsets("signalled-out")[0]:
+            threading.Event().wait(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    threading.Thread(target=stop_when_done, daemon=True).start()
+    app.run(session=spark, bootstrap=topics.bootstrap, state_dir=str(tmp_path))
+    assert topics.values("signalled-out") == [{"n": 1}]
+    told = capfd.readouterr().err
+    assert "signalled: " in told
+    assert "signalled-in -> signalled-out" in told
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_state_in_python_and_what_else_a_stream_can_meet(topics, live, spark):

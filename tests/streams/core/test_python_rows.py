@@ -60,7 +60,7 @@ def mapped(function, *, flat: bool = False) -> list[dict]:
             StructField("_error", ERROR),
         ]
     )
-    (made,) = _RowByRow(function, COLUMNS, schema, flat=flat)(iter([batch]))
+    (made,) = _RowByRow(function, COLUMNS.names, schema, "UTC", flat=flat)(iter([batch]))
     return made.to_pylist()
 
 
