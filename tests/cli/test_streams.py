@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 
 import httpx
 import pytest
@@ -133,11 +134,15 @@ def test_views_are_served_without_spark(odradek, app_file, tmp_path):
     command = [sys.executable, "-m", "odradek.cli", "streams", "views", app_file, "--port", "0"]
     command += ["-b", odradek.bootstrap_servers, "--state-dir", str(tmp_path / "state")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        url = process.stderr.readline().strip()
-        while httpx.get(f"{url}/top/ann").status_code == 404:
-            pass
-        assert httpx.get(f"{url}/top/ann").json() == {"key": "ann", "value": {"driver": "ann", "top": 91.5}}
-        assert httpx.get(url.replace("/views", "/graph.svg")).text.startswith("<svg ")
-        assert httpx.get(url.replace("/views", "/status")).status_code == 404
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
+        try:
+            url = process.stderr.readline().strip()
+            deadline = time.monotonic() + 20
+            while httpx.get(f"{url}/top/ann").status_code == 404:
+                assert time.monotonic() < deadline, "the row did not come"
+            assert httpx.get(f"{url}/top/ann").json() == {"key": "ann", "value": {"driver": "ann", "top": 91.5}}
+            assert httpx.get(url.replace("/views", "/graph.svg")).text.startswith("<svg ")
+            assert httpx.get(url.replace("/views", "/status")).status_code == 404
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 130
+        finally:
+            process.kill()

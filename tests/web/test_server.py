@@ -182,8 +182,11 @@ except KeyboardInterrupt:
 
 def test_the_foreground_server_stops_at_a_signal():
     with subprocess.Popen([sys.executable, "-c", FOREGROUND], stdout=subprocess.PIPE, text=True) as process:
-        port = int(process.stdout.readline())
-        assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 404
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.read() == "stopped\n"
-        assert process.wait(10) == 0
+        try:
+            port = int(process.stdout.readline())
+            assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 404
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=10) == ("stopped\n", None)
+            assert process.returncode == 0
+        finally:
+            process.kill()
