@@ -23,7 +23,7 @@ def test_windows_close_when_time_is_told_to_pass(odradek_test_driver):
     events = app.stream("events", schema=Event, time="at", late="10 seconds", dlq="events-dlq")
     bad = events[events.kind != "Normal"].group_by("driver").window(tumbling("3 minutes")).agg(n=F.count("*"))
     bad.to("alerts", key="driver")
-    bad.materialize("by_driver", key="driver")
+    bad.materialize("by_driver", key="driver", emit="final")
 
     with odradek_test_driver(app) as t:
         t.input("events").send(*[{"driver": 11, "kind": "Overspeed"}] * 2, at="2026-01-01T00:00:10Z")

@@ -109,13 +109,15 @@ class TestDriver:
         """
         self.settle()
         self._ticks += 1
-        for query in self._started().queries:
-            if query.plan.grace is not None:
-                directory = self._tick_directory(query.name)
-                unfinished = directory / f"_{self._ticks}"  # Spark ignores names that begin so
-                unfinished.write_text(moment(to).isoformat())
-                unfinished.rename(directory / f"{self._ticks}.txt")
+        written: set[str] = set()
+        for query in self.app.queries():
+            if written & query.reads:  # what earlier queries give now is not late for this one
                 self.settle()
+                written.clear()
+            if query.grace is not None:
+                self._tick(self._tick_directory(query.name), moment(to))
+            written |= query.writes
+        self.settle()
 
     # --- what comes out
 
@@ -154,6 +156,11 @@ class TestDriver:
             )
             self._running = start(self.app, settings, self._session or warm_session(), available_now=False)
         return self._running
+
+    def _tick(self, directory: Path, time: datetime) -> None:
+        unfinished = directory / f"_{self._ticks}"  # Spark ignores names that begin so
+        unfinished.write_text(time.isoformat())
+        unfinished.rename(directory / f"{self._ticks}.txt")
 
     def _stop(self) -> None:
         if self._running is not None:

@@ -12,7 +12,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from odradek.streams.formats.json_text import CORRUPT, misfits, read_json, unfitting
-from odradek.streams.formats.reading import Reading, fault, field_value, first_fault, moment, struct_faults
+from odradek.streams.formats.reading import (
+    Reading,
+    Values,
+    fault,
+    field_value,
+    first_fault,
+    moment,
+    once,
+    struct_faults,
+)
 
 UPSERTS = ("c", "u", "r")
 DELETE = "d"
@@ -25,13 +34,16 @@ def debezium_reading(struct: StructType, *, needs_before: bool) -> Reading:
     return Reading(
         columns=struct,
         read=lambda: _unwrapped(read_json(F.col("value"), wrapped), envelope),
-        value=lambda read, field: F.when(read["op"] == DELETE, field_value(read["before"], field)).otherwise(
-            field_value(read["after"], field)
-        ),
-        fault=lambda read: _fault(read, struct, envelope, needs_before=needs_before),
+        value=_value,
+        fault=lambda read, values: _fault(read, struct, envelope, values, needs_before=needs_before),
         deleted=lambda read: F.coalesce(read["op"] == DELETE, F.lit(False)),
         time=lambda read: moment(F.coalesce(read["source"]["ts_ms"], read["ts_ms"]), LongType()),
     )
+
+
+def _value(read: Column, field: StructField) -> Column:
+    before, after = field_value(read["before"], field), field_value(read["after"], field)
+    return once(F.when(read["op"] == DELETE, before).otherwise(after))
 
 
 def _envelope(struct: StructType) -> StructType:
@@ -51,7 +63,7 @@ def _unwrapped(read: Column, envelope: StructType) -> Column:
     return F.when(read.isNotNull(), F.struct(*inner, read[CORRUPT].alias(CORRUPT)))
 
 
-def _fault(read: Column, struct: StructType, envelope: StructType, *, needs_before: bool) -> Column:
+def _fault(read: Column, struct: StructType, envelope: StructType, values: Values, *, needs_before: bool) -> Column:
     def after(name: str) -> Column:
         text = [F.get_json_object(read[CORRUPT], f"${part}['after']['{name}']") for part in ("['payload']", "")]
         return F.coalesce(*text)
@@ -67,6 +79,6 @@ def _fault(read: Column, struct: StructType, envelope: StructType, *, needs_befo
                 F.lit(needs_before) & (op == DELETE) & read["before"].isNull(),
                 fault("NotDebezium", "op 'd' without the row in `before`"),
             ),
-            F.when(upsert, first_fault(list(struct_faults(read["after"], struct, "after.")))),
+            F.when(upsert, first_fault(list(struct_faults(read["after"], struct, "after.", values)))),
         ]
     )

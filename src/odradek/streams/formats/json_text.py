@@ -12,7 +12,15 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from odradek.streams.formats.reading import Reading, fault, field_value, first_fault, struct_faults, wire_struct
+from odradek.streams.formats.reading import (
+    Reading,
+    Values,
+    column_value,
+    fault,
+    first_fault,
+    struct_faults,
+    wire_struct,
+)
 
 WHITESPACE = " \t\r\n"
 CORRUPT = "_corrupt"
@@ -25,8 +33,8 @@ def json_reading(struct: StructType) -> Reading:
     return Reading(
         columns=struct,
         read=lambda: read_json(F.col("value"), struct),
-        value=field_value,
-        fault=lambda read: json_fault(read, struct),
+        value=column_value,
+        fault=lambda read, values: json_fault(read, struct, values),
     )
 
 
@@ -43,8 +51,8 @@ def read_json(value: Column, struct: StructType) -> Column:
     return F.when(one_object & F.is_valid_utf8(text) & ~second, F.from_json(text, wire, READ_OPTIONS))
 
 
-def json_fault(read: Column, struct: StructType) -> Column:
-    return first_fault([unfitting(read, struct), *struct_faults(read, struct)])
+def json_fault(read: Column, struct: StructType, values: Values) -> Column:
+    return first_fault([unfitting(read, struct), *struct_faults(read, struct, values=values)])
 
 
 def unfitting(read: Column, struct: StructType, *more: Column) -> Column:

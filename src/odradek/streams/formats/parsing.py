@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from odradek.streams.formats.keys import key_columns
 from odradek.streams.formats.kinds import AnySchema, Format, reading_of
-from odradek.streams.formats.reading import Reading, fault, first_fault, moment
+from odradek.streams.formats.reading import Reading, fault, first_fault, moment, once
 from odradek.streams.formats.schemas import BadSchema
 
 RAW = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -72,37 +72,30 @@ def _parsed(
     deleted: Callable[[Column], Column] | None,
     key: Sequence[str] = (),
 ) -> DataFrame:
-    once = raw.select(_record(raw).alias("_record"), _once(reading.read()).alias("_read"))
     record, read = F.col("_record"), F.col("_read")
-    empty = record["value"].isNull()
     columns = {field.name: reading.value(read, field) for field in reading.columns}
     if key:
-        fields = StructType([reading.columns[name] for name in key])
-        from_key = key_columns(record["key"], fields)
-        columns |= {name: F.coalesce(columns[name], from_key[name]) for name in key}
-    moment_, time_fault = _time(columns, reading, time, read, record)
-    if key:
-        moment_ = F.when(empty, record["timestamp"]).otherwise(moment_)
-    wrong = reading.fault(read)
+        from_key = key_columns(record["key"], StructType([reading.columns[name] for name in key]))
+        columns |= {name: once(F.coalesce(columns[name], from_key[name])) for name in key}
+    made = raw.select(_record(raw).alias("_record"), once(reading.read()).alias("_read")).select(
+        *(column.alias(name) for name, column in columns.items()),
+        _moment(columns, reading, time, read).alias("_moment"),
+        "_read",
+        "_record",
+    )
+    empty, told = record["value"].isNull(), _told(reading, time)
+    wrong = reading.fault(read, _named)
     faults = [wrong] if reading.null_value_is_fine else [F.when(~empty, wrong), *([] if key else [_no_value(empty)])]
-    faults += [_no_key(columns[name], name) for name in key]
-    faults += [F.when(~empty, time_fault)]
-    return once.select(
-        *(column.alias(name, metadata={}) for name, column in columns.items()),
+    faults += [_no_key(name) for name in key]
+    faults += [] if time is None else [F.when(~empty & told.isNull(), _no_time(time))]
+    return made.select(
+        *map(_named, columns),
         record["key"].alias("_key"),
-        moment_.alias("_time"),
+        (F.coalesce(told, record["timestamp"]) if time is None or key else told).alias("_time"),
         *([] if deleted is None else [(empty | F.coalesce(deleted(read), F.lit(False))).alias("_deleted")]),
         _error(first_fault(faults)).alias("_error"),
         record,
     )
-
-
-def _once(read: Column) -> Column:
-    """Keeps Spark from parsing each record twice: it pushes a later filter below this step by repeating the expression.
-
-    What it believes to be non-deterministic stays where it is, and a partition's number is the cheapest such thing.
-    """
-    return F.when(F.spark_partition_id() >= 0, read)
 
 
 def _record(raw: DataFrame) -> Column:
@@ -110,28 +103,28 @@ def _record(raw: DataFrame) -> Column:
     return F.struct(*RAW, headers.alias("headers"))
 
 
-def _time(
-    columns: dict[str, Column], reading: Reading, time: str | None, read: Column, record: Column
-) -> tuple[Column, Column]:
-    """Event time, and the fault of a record that has none."""
-    if time is None:
-        own = reading.time(read) if reading.time else F.lit(None).cast("timestamp")
-        return F.coalesce(own, record["timestamp"]), first_fault([])
-    field = _time_field(reading.columns, time)
-    found = (
-        moment(columns[time].cast("timestamp"), TimestampType())
-        if _is_time(field)
-        else moment(columns[time], field.dataType)
-    )
-    text = F.coalesce(columns[time].cast("string"), F.lit("null"))
-    why = fault(
-        "NoTime", f"time column {time}: ", text, " is neither ISO 8601 nor epoch milliseconds before year 10000"
-    )
-    return found, F.when(found.isNull(), why)
+def _moment(columns: dict[str, Column], reading: Reading, time: str | None, read: Column) -> Column:
+    """Event time as far as it has to be made of something else."""
+    if time is None and reading.time is not None:
+        return reading.time(read)
+    if time is None or _is_time(field := _time_field(reading.columns, time)):
+        return F.lit(None).cast("timestamp")
+    return once(moment(columns[time], field.dataType))
+
+
+def _told(reading: Reading, time: str | None) -> Column:
+    """Event time as the value tells it."""
+    if time is not None and _is_time(reading.columns[time]):
+        return moment(_named(time).cast("timestamp"), TimestampType())
+    return F.col("_moment")
 
 
 def _is_time(field: StructField) -> bool:
     return isinstance(field.dataType, TimestampType | TimestampNTZType | DateType)
+
+
+def _named(name: str) -> Column:
+    return F.col(f"`{name}`")
 
 
 def _time_field(struct: StructType, time: str) -> StructField:
@@ -152,8 +145,16 @@ def _no_value(empty: Column) -> Column:
     )
 
 
-def _no_key(column: Column, name: str) -> Column:
-    return F.when(column.isNull(), fault("NoKey", f"key column {name} is neither in the value nor in the record's key"))
+def _no_key(name: str) -> Column:
+    why = fault("NoKey", f"key column {name} is neither in the value nor in the record's key")
+    return F.when(_named(name).isNull(), why)
+
+
+def _no_time(time: str) -> Column:
+    text = F.coalesce(_named(time).cast("string"), F.lit("null"))
+    return fault(
+        "NoTime", f"time column {time}: ", text, " is neither ISO 8601 nor epoch milliseconds before year 10000"
+    )
 
 
 def _error(found: Column) -> Column:

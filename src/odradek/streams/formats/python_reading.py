@@ -46,7 +46,7 @@ def python_reading(struct: StructType, decode: Decode) -> Reading:
         columns=struct,
         read=lambda: read_all(F.col("value")),
         value=lambda read, field: read["row"][field.name],
-        fault=lambda read: F.when(
+        fault=lambda read, _: F.when(
             read["exception"].isNotNull(),
             F.struct(read["exception"].alias("exception"), read["message"].alias("message")),
         ),

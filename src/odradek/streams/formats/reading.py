@@ -1,7 +1,7 @@
 """What a format makes of a record, and the expressions that all formats share.
 
-`Reading.read` is the expensive part, evaluated once per record; `value` and `fault` are cheap expressions over its
-result. A fault is a struct of exception and message, null for a good record.
+A record is read, values are made of what was read, faults are found in both: three steps, and nothing is done twice.
+A fault is a struct of exception and message, null for a good record.
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ from odradek.streams.formats.schemas import ALLOWED, DEFAULT
 YEAR_10000_MS = 253_402_300_800_000
 
 
+Values = Callable[[str], Column]
+"""The columns of a record by name, as they were made of what was read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     columns: StructType
     read: Callable[[], Column]  # over the raw columns of a record
     value: Callable[[Column, StructField], Column]  # a column out of what was read
-    fault: Callable[[Column], Column]
+    fault: Callable[[Column, Values], Column]
     null_value_is_fine: bool = False
     deleted: Callable[[Column], Column] | None = None  # formats that say so themselves, beside the null value
     time: Callable[[Column], Column] | None = None  # event time, for formats that carry one; null: the record's
@@ -45,6 +49,14 @@ def fault(exception: str, *message: Column | str) -> Column:
 
 def first_fault(faults: list[Column]) -> Column:
     return F.coalesce(F.lit(None).cast("struct<exception:string,message:string>"), *faults)
+
+
+def once(costly: Column) -> Column:
+    """Keeps Spark from doing it twice: it pushes a later filter below a step by repeating the step's expressions.
+
+    What it believes to be non-deterministic stays where it is, and a partition's number is the cheapest such thing.
+    """
+    return F.when(F.spark_partition_id() >= 0, costly)
 
 
 def moment(column: Column, data_type: DataType) -> Column:
@@ -81,7 +93,7 @@ def wire_type(data_type: DataType) -> DataType:
 
 def mended(wire: Column, data_type: DataType) -> Column:
     """The value of a type from its wire form: times converted, defaults in place of missing fields."""
-    if wire_type(data_type) == all_nullable(data_type) and not _has_defaults(data_type):
+    if not needs_mending(data_type):
         return wire
     match data_type:
         case TimestampType():
@@ -93,6 +105,11 @@ def mended(wire: Column, data_type: DataType) -> Column:
         case MapType():
             return F.transform_values(wire, lambda _, value: mended(value, data_type.valueType))
     return wire
+
+
+def column_value(read: Column, field: StructField) -> Column:
+    value = field_value(read, field)
+    return once(value) if needs_mending(field.dataType) else value
 
 
 def field_value(wire: Column, field: StructField) -> Column:
@@ -107,8 +124,8 @@ def field_value(wire: Column, field: StructField) -> Column:
     return F.coalesce(value, F.lit(default).cast(field.dataType))
 
 
-def struct_faults(wire: Column, struct: StructType, path: str = "") -> Iterator[Column]:
-    """What is wrong with the fields of a struct that is there, first field first."""
+def struct_faults(wire: Column, struct: StructType, path: str = "", values: Values | None = None) -> Iterator[Column]:
+    """What is wrong with the fields of a struct that is there, first field first. `values`: what became of them."""
     for field in struct:
         name = f"{path}{field.name}"
         inner = wire[field.name]
@@ -120,15 +137,15 @@ def struct_faults(wire: Column, struct: StructType, path: str = "") -> Iterator[
                 ~inner.isin(allowed),
                 fault("WrongValue", f"field {name}: ", inner.cast("string"), f" is not one of {listed}"),
             )
-        yield from type_faults(inner, field.dataType, name)
+        yield from type_faults(inner, field.dataType, name, values(field.name) if values else None)
 
 
-def type_faults(wire: Column, data_type: DataType, path: str) -> Iterator[Column]:
+def type_faults(wire: Column, data_type: DataType, path: str, value: Column | None = None) -> Iterator[Column]:
     """What is wrong inside a value, if there is a value."""
     match data_type:
         case TimestampType():
             yield F.when(
-                wire.isNotNull() & moment(wire, StringType()).isNull(),
+                wire.isNotNull() & (moment(wire, StringType()) if value is None else value).isNull(),
                 fault(
                     "WrongType",
                     f"field {path}: '",
@@ -167,6 +184,10 @@ def all_nullable(data_type: DataType) -> DataType:
         case MapType():
             return MapType(data_type.keyType, all_nullable(data_type.valueType))
     return data_type
+
+
+def needs_mending(data_type: DataType) -> bool:
+    return wire_type(data_type) != all_nullable(data_type) or _has_defaults(data_type)
 
 
 def _has_defaults(data_type: DataType) -> bool:

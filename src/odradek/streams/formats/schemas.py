@@ -40,7 +40,9 @@ Schema: TypeAlias = type | str | StructType
 
 ALLOWED = "odradek.allowed"
 DEFAULT = "odradek.default"
-RESERVED = frozenset({"_key", "_time", "_deleted", "_error", "_record", "_topic", "_headers", "_read"})
+RESERVED = frozenset(
+    {"_key", "_time", "_deleted", "_error", "_record", "_topic", "_headers", "_read", "_moment", "_tick"}
+)
 
 PLAIN: Mapping[Any, DataType] = {
     str: StringType(),

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from odradek.streams.formats.reading import Reading, fault, field_value, first_fault, struct_faults
+from odradek.streams.formats.reading import Reading, Values, fault, first_fault, moment, once
 from odradek.streams.formats.schemas import BadSchema
 
 NESTED = (StructType, ArrayType, MapType, VariantType)
@@ -30,7 +30,7 @@ def raw_reading(*, text: bool) -> Reading:
         columns=StructType([StructField("key", data_type), StructField("value", data_type)]),
         read=lambda: F.struct(F.col("key").cast(data_type).alias("key"), F.col("value").cast(data_type).alias("value")),
         value=lambda read, field: read[field.name],
-        fault=lambda read: _not_text(read) if text else first_fault([]),
+        fault=lambda read, _: _not_text(read) if text else first_fault([]),
         null_value_is_fine=True,
     )
 
@@ -50,33 +50,39 @@ def delimited_reading(struct: StructType, separator: str) -> Reading:
         if isinstance(field.dataType, NESTED):
             raise BadSchema(f"field {field.name}: a delimited line has no place for {field.dataType.simpleString()}")
 
-    def read() -> Column:
-        parts = F.split(F.col("value").cast("string"), re.escape(separator))
-        return F.struct(parts.alias("parts"), *(_part(parts, i, f).alias(f.name) for i, f in enumerate(struct)))
-
-    return Reading(columns=struct, read=read, value=field_value, fault=lambda r: _line_fault(r, struct, separator))
-
-
-def _part(parts: Column, index: int, field: StructField) -> Column:
-    text = F.nullif(F.get(parts, F.lit(index)), F.lit(""))
-    if isinstance(field.dataType, StringType | TimestampType):
-        return text  # a time is converted as in all text formats
-    return text.cast("binary") if isinstance(field.dataType, BinaryType) else F.trim(text).try_cast(field.dataType)
+    places = {field.name: F.lit(index) for index, field in enumerate(struct)}
+    return Reading(
+        columns=struct,
+        read=lambda: F.split(F.col("value").cast("string"), re.escape(separator)),
+        value=lambda parts, field: once(_value(F.get(parts, places[field.name]), field)),
+        fault=lambda parts, values: _line_fault(parts, values, struct, separator),
+    )
 
 
-def _line_fault(read: Column, struct: StructType, separator: str) -> Column:
-    parts, wanted = read["parts"], len(struct)
+def _value(part: Column, field: StructField) -> Column:
+    text = F.nullif(part, F.lit(""))
+    match field.dataType:
+        case StringType():
+            return text
+        case TimestampType():
+            return moment(text, StringType())
+        case BinaryType():
+            return text.cast("binary")
+    return F.trim(text).try_cast(field.dataType)
+
+
+def _line_fault(parts: Column, values: Values, struct: StructType, separator: str) -> Column:
+    wanted = len(struct)
     count = F.size(parts) - F.when(F.element_at(parts, -1) == "", 1).otherwise(0)
     wrong_count = (F.size(parts) != wanted) & (count != wanted)
     too_many = fault(
         "WrongFieldCount", count.cast("string"), f" fields between '{separator}', and the schema has {wanted}"
     )
-    misfits = [
-        F.when(
-            read[field.name].isNull() & (text != ""),
-            fault("WrongType", f"field {field.name}: '", text, f"' is not {field.dataType.simpleString()}"),
-        )
-        for index, field in enumerate(struct)
-        for text in [F.get(parts, F.lit(index))]
-    ]
-    return first_fault([F.when(wrong_count, too_many), *misfits, *struct_faults(read, struct)])
+    faults = [F.when(wrong_count, too_many)]
+    for index, field in enumerate(struct):
+        text, nothing = F.get(parts, F.lit(index)), values(field.name).isNull()
+        wrong = fault("WrongType", f"field {field.name}: '", text, f"' is not {field.dataType.simpleString()}")
+        faults.append(F.when(nothing & (text != ""), wrong))
+        if not field.nullable:
+            faults.append(F.when(nothing, fault("MissingField", f"required field {field.name} is missing or null")))
+    return first_fault(faults)
