@@ -53,7 +53,8 @@ class Delivery:
 
     def _deliver(self, batch: DataFrame, batch_id: int) -> None:
         rows = self._below(batch)
-        shared = [batch] if len(self._query.sinks) > 1 else []
+        asked_twice = len(self._query.sinks) > 1 or isinstance(self._query.sinks[0], DeadLetters)
+        shared = [batch] if asked_twice else []
         shared += [rows.outcome(node) for node in mapped_twice(self._query)]
         for frame in shared:
             frame.persist()
@@ -80,7 +81,9 @@ class Delivery:
         (upstream,) = sink.inputs
         match sink:
             case DeadLetters():
-                self._write(formats.dead_letters(failed_rows(compilation.outcome(upstream))), sink.topic)
+                letters = formats.dead_letters(failed_rows(compilation.outcome(upstream)))
+                if not letters.isEmpty():  # the rule, and much cheaper to find out than to write nothing
+                    self._write(letters, sink.topic)
             case TopicSink() | Materialize():
                 with explaining(sink):
                     records = encoded(sink, compilation.frame(upstream))

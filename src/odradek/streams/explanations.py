@@ -38,8 +38,8 @@ EXPLANATIONS = (
     Explanation(
         r"UNRESOLVED_COLUMN\..*?name `(?P<column>[^\n]+?)` cannot be resolved(?:.*?following\? \[(?P<near>.*?)\])?",
         "there is no column {column}",
-        "the columns here are {near}",
-        "one of these, or the step that adds it before this one",
+        "close to it there are {near}",
+        'one of these, a step before that adds it, or lit("text") for a value that is text',
     ),
     Explanation(
         r"UNRESOLVED_ROUTINE.*?routine `(?P<routine>[^\n]+?)`",

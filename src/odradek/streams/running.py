@@ -38,6 +38,7 @@ IDLE = "Waiting for data to arrive"  # in Spark's words
 START_POLL_S = 0.02
 START_ATTEMPTS = 3
 REPORT_EVERY_S = 10.0
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -164,6 +165,8 @@ def start(app: App, settings: Settings, session: SparkSession | None, *, availab
     try:
         create_topics(queries, settings)
         session_in_use = session_for(app, settings, session)
+        if session is None:
+            spread_state(queries, settings, session_in_use)
     except BaseException:
         tenure.end()
         raise
@@ -227,6 +230,21 @@ def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
                     instead=f"odradek topic create {node.topic}, or whoever writes it first",
                     origin=node.origin,
                 )
+
+
+def spread_state(queries: tuple[Query, ...], settings: Settings, session: SparkSession) -> None:
+    """On a cluster for which nobody said how: into as many parts as the widest topic that is read has partitions.
+
+    Rows do not come in more parallel than that, and every micro-batch would visit each of Spark's 200 parts. A query
+    that has a checkpoint keeps the number it began with.
+    """
+    if session.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
+        return
+    cluster = Cluster(settings.bootstrap, librdkafka_config(settings.config))
+    topics = {topic for query in queries for topic in query.reads}
+    widest = max((len(cluster.partitions(topic)) for topic in topics), default=0)
+    if widest:
+        session.conf.set(SHUFFLE_PARTITIONS, widest)
 
 
 def group_of(app: str, query: str) -> str:

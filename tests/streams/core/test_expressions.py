@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.streams import App, F, PipelineError, col, lit
+from odradek.streams.expressions import column_of
 
 
 def test_an_expression_prints_as_it_was_written():
@@ -47,3 +48,32 @@ def test_user_functions_are_recorded_too():
 
     assert repr(doubled(col("speed"))) == "doubled(speed)"
     assert repr(F.udf(len, "int")("name")) == "len(name)"
+
+
+def test_expressions_become_columns_of_spark(spark):
+    frame = spark.sql("select 90 as speed, 'Ann' as name, array('a', 'b') as tags, named_struct('x', 7) as position")
+    stream = App("t").stream("events", schema="speed double")
+    shout = F.udf(lambda text: text.upper() + "!", "string")
+    wanted = {
+        "fast": (stream.speed > 80) & stream["name"].isin("Ann", "Bo") & ~stream.name.isNull(),
+        "reflected": 100 - stream.speed,
+        "tags": F.transform(stream.tags, lambda tag: F.concat(F.upper(tag), lit("?"))),
+        "first": stream.tags[0],
+        "x": stream.position.x + 1,
+        "kind": F.when(stream.speed > 80, "fast").otherwise("slow"),
+        "shout": shout(stream.name),
+        "plain": "speed * 2",
+        "literal": 3,
+    }
+    row = frame.select(*(column_of(value).alias(name) for name, value in wanted.items())).collect()[0]
+    assert row.asDict() == {
+        "fast": True,
+        "reflected": 10,
+        "tags": ["A?", "B?"],
+        "first": "a",
+        "x": 8,
+        "kind": "fast",
+        "shout": "ANN!",
+        "plain": 180,
+        "literal": 3,
+    }
