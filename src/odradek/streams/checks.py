@@ -92,10 +92,8 @@ def check_emit(node: Node, emit: Emit | None, *, default: Emit | None = None) ->
     trunk = trunk_of(node)
     if isinstance(trunk, Sql | Frame):
         return emit  # what is inside is for Spark to judge
-    windowed = isinstance(trunk, Aggregate) and trunk.window is not None
-    if not windowed:
+    if not isinstance(trunk, Aggregate) or trunk.window is None:
         return _check_unwindowed(trunk, emit)
-    assert isinstance(trunk, Aggregate)  # noqa: S101 for mypy
     reason = _why_only_final(trunk)
     if emit == "updates" and reason:
         raise PipelineError(f'emit="updates" is not possible on {trunk.name}', why=reason, instead='emit="final"')
