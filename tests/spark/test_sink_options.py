@@ -49,6 +49,12 @@ def test_what_the_user_says_wins_in_either_clients_names() -> None:
     assert config["queue.buffering.max.kbytes"] == "1024"
 
 
+def test_what_spark_itself_says_to_a_sink_is_no_mistake() -> None:
+    """`.queryName("copy")` comes as an option; includeHeaders is documented by Spark, and the columns decide."""
+    told = {"queryname": "copy", "checkpointlocation": "somewhere", "includeheaders": "true"}
+    assert sink_options(BROKER | told).topic is None
+
+
 @pytest.mark.parametrize(
     "weaker",
     [

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 KAFKA = "kafka."
-# The checkpoint is Spark's business; it arrives here with all other options of a streaming write.
-KNOWN = {"topic": "topic", "checkpointlocation": "checkpointLocation"}
+# Checkpoint and name of a query are Spark's business; they arrive here with all other options of a streaming write.
+# includeHeaders is in Spark's documentation of writes; there as here it is the columns that decide.
+KNOWN = {name.lower(): name for name in ("topic", "checkpointLocation", "queryName", "includeHeaders")}
 
 DEFAULTS = {
     # Java's places: a key goes to the partition to which a Java producer sends it.
