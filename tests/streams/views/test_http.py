@@ -72,6 +72,11 @@ def test_rows_in_order_page_by_page(get):
     assert len(get("/views/speeds", keys="base64")["rows"]) == len(ROWS)
 
 
+def test_a_page_that_ends_at_bytes_says_how_to_go_on(get):
+    assert "keys=base64" in get("/views/speeds", 409, limit=len(ROWS))["why"]
+    assert get("/views/speeds", keys="base64", limit=len(ROWS))["next"] == "__4="
+
+
 def test_the_views_and_how_far_they_are(get):
     [view] = get("/views")
     assert (view["name"], view["topic"], view["state"], view["rows"]) == ("speeds", "http-view", "following", 6)

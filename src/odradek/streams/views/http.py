@@ -43,8 +43,8 @@ def view_routes(views: Sequence[View]) -> list[Route]:
                 view.scan(_bytes(prefix, form), after=None if after is None else _bytes(after, form), limit=limit)
             )
         )
-        following = _text(found[-1][0], form) if len(found) == limit else None
-        return JSONResponse({"rows": [_row(key, value, form) for key, value in found], "next": following})
+        rows = [_row(key, value, form) for key, value in found]
+        return JSONResponse({"rows": rows, "next": _next(found[-1][0], form) if len(found) == limit else None})
 
     async def one_row(request: Request) -> Response:
         view, form = _asked_view(by_name, request), _key_form(request)
@@ -119,6 +119,13 @@ def _text(key: bytes, form: KeyForm) -> str | None:
         return key.decode()
     except UnicodeDecodeError:
         return None
+
+
+def _next(last: bytes, form: KeyForm) -> str:
+    text = _text(last, form)
+    if text is None:
+        raise HttpError(409, "the page ends at a key that is no text", "ask with keys=base64, or for another limit")
+    return text
 
 
 def _bytes(text: str, form: KeyForm) -> bytes:
