@@ -45,7 +45,8 @@ def sliding(
     """
     if not has_watermark(rows):
         rows = rows.withWatermark("_time", interval(grace))
-    rows = without_watermark(rows)  # Spark would drop late rows before they reach the windows that are still open
+    # Spark would drop late rows before they reach the windows that are still open
+    rows = without_watermark(rows).drop("_record")
     by = Carriage([rows.schema[key] for key in keys], "k")
     carried = Carriage([f for f in rows.schema if f.name not in keys], "v")
     at, *ends = (T.StructField(n, t) for n, t in (("at", T.LongType()), *((n, T.TimestampType()) for n in WINDOW)))
