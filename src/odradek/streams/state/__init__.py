@@ -1,7 +1,7 @@
 """What keeps state between micro-batches: functions from DataFrame to DataFrame on Spark's transformWithState.
 
-Frames carry `_time` (event time, never null) beside the user's columns; those of tables are changelogs with `_deleted`. The session
-must keep its state in RocksDB (`odradek.spark.session` sees to it).
+Frames carry `_time` (event time, never null) beside the user's columns; those of tables are changelogs with
+`_deleted`. The session must keep its state in RocksDB (`odradek.spark.session` sees to it).
 """
 
 from __future__ import annotations
