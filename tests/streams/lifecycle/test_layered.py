@@ -65,6 +65,15 @@ def test_crossings_are_untangled():
     ]
 
 
+def test_a_tangle_that_one_box_alone_cannot_leave_is_untangled():
+    edges = [("a", "x"), ("a", "z"), ("b", "y"), ("x", "m"), ("y", "m")]
+    laid = arrange(boxes("abxyzm"), edges)
+    sources = sorted("ab", key=lambda key: laid.places[key].y)
+    targets = [target for source in sources for target in {"a": "xz", "b": "y"}[source]]
+    middle = sorted("xyz", key=lambda key: laid.places[key].y)
+    assert middle in (targets, [*targets[:-2], *targets[:-3:-1]], [*targets[1::-1], *targets[2:]])
+
+
 @given(wanted=st.lists(st.floats(-1000, 1000), min_size=1, max_size=8))
 def test_boxes_stay_as_near_to_their_wish_as_order_and_gaps_allow(wanted):
     gaps = [0.0] + [10.0] * (len(wanted) - 1)

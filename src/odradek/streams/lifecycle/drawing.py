@@ -29,7 +29,7 @@ HEAD = 64.0
 LEGEND_ROW = 24.0
 PAD = 14.0
 STRIPE = 5.0
-TITLE_WIDTH, TEXT_WIDTH = 7.9, 6.62  # of one letter: monospace 13 px and 11 px
+TITLE_WIDTH, TEXT_WIDTH, KIND_WIDTH = 7.9, 6.62, 7.7  # of one letter: monospace 13 and 11 px, capitals 9.5 px
 LINE = 16.0
 CHARS = 30
 LINES_MAX = 3
@@ -75,7 +75,8 @@ class Shape:
 
     @property
     def width(self) -> float:
-        letters = max([len(self.name) * TITLE_WIDTH, *(len(line) * TEXT_WIDTH for line in self.lines), 90.0])
+        texts = [len(self.kind) * KIND_WIDTH, *(len(line) * TEXT_WIDTH for line in self.lines)]
+        letters = max(len(self.name) * TITLE_WIDTH, *texts, 90.0)
         return letters + 2 * PAD + (STRIPE if self.queries else 0) + (8 if self.look != "step" else 0)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -18,6 +18,7 @@ BOX_GAP = 22.0
 LANE_GAP = 14.0  # beside an arrow that passes a layer
 PORT_GAP = 12.0
 SWEEPS = 12
+STARTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,19 +122,24 @@ def _lane(edge: Edge, layer_of: Mapping[str, int]) -> list[str]:
 
 
 def _ordered(layers: list[list[str]], links: Sequence[Edge]) -> list[list[str]]:
+    """Sweeping finds the best order nearby, so it is tried from several beginnings; the first of equals wins."""
     before, after = _neighbours(links)
-    best, fewest = [list(layer) for layer in layers], _crossings(layers, after)
+    turned = [[layer[turn:] + layer[:turn] for layer in layers] for turn in range(STARTS)]
+    starts = [*turned, *([layer[::-1] for layer in start] for start in turned)]
+    tried = [order for start in starts for order in _swept(start, before, after)]
+    return min(tried, key=lambda order: _crossings(order, after))
+
+
+def _swept(
+    layers: list[list[str]], before: Mapping[str, list[str]], after: Mapping[str, list[str]]
+) -> Iterator[list[list[str]]]:
+    yield list(layers)
     for sweep in range(SWEEPS):
-        downwards = sweep % 2 == 0
-        for index in range(len(layers)) if downwards else reversed(range(len(layers))):
-            beside = before if downwards else after
-            neighbour = index - 1 if downwards else index + 1
-            if 0 <= neighbour < len(layers):
-                layers[index] = _by_barycentre(layers[index], layers[neighbour], beside)
-        crossings = _crossings(layers, after)
-        if crossings < fewest:
-            best, fewest = [list(layer) for layer in layers], crossings
-    return best
+        rightwards = sweep % 2 == 0
+        for index in range(1, len(layers)) if rightwards else reversed(range(len(layers) - 1)):
+            beside, neighbours = (layers[index - 1], before) if rightwards else (layers[index + 1], after)
+            layers[index] = _by_barycentre(layers[index], beside, neighbours)
+        yield list(layers)
 
 
 def _neighbours(links: Sequence[Edge]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
