@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -289,6 +290,20 @@ def test_a_topic_created_again_is_noticed(cluster: Cluster, records: Records):
     assert planned(lenient, start, {"reborn": {"0": 2}}) == []
 
 
+def test_a_broker_that_is_behind_is_asked_again(cluster: Cluster, records: Records):
+    """A new leader may not know yet how far its log is read: that is no loss."""
+    cluster.create_topic("behind", 1)
+    records.put("behind", ["v"] * 2)
+    patient = {"fetchOffset.retryIntervalMs": "20", "fetchOffset.numRetries": "1000"}
+    reader = stream(cluster, subscribe="behind", **patient)
+    reader.initialOffset()
+
+    with ThreadPoolExecutor() as driver:
+        asked = driver.submit(reader.latestOffset, {"behind": {"0": 3}}, ALL)
+        Records(cluster.bootstrap).put("behind", ["v"])
+        assert asked.result(30) == {"behind": {"0": 3}}
+
+
 def test_progress_is_committed_to_the_group(cluster: Cluster, records: Records):
     cluster.create_topic("progress", 1)
     records.put("progress", ["v"] * 5)
@@ -325,7 +340,7 @@ def test_progress_that_cannot_be_committed_is_sent_again_and_disturbs_nobody(
     reader = stream(cluster, subscribe="disputed", **{"kafka.group.id": "disputed"})
     end = {"disputed": {"0": 5}}
     assert reader.latestOffset(end, ALL) == end
-    reader._progress.flush(10)
+    reader._progress.flush(0.2)
     assert cluster.committed("disputed") == {}
 
     member.close()

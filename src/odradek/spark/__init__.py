@@ -1,1 +1,11 @@
-"""The PySpark data source `odradek`: topics as batches and streams, in and out, as Spark's Kafka connector has them."""
+"""The PySpark data source `odradek`: topics as batches and streams, in and out, as Spark's Kafka connector has them.
+
+source                       what Spark finds by the name `odradek`, and hands its options to
+options, offsets, planning   pure: what was asked for, where it begins and ends, which task reads what
+batch_reader, stream_reader  the driver's side of a read, on topics_view (partitions and offsets, asked with patience)
+                             and group_progress (what is done, for lag tools)
+range_reading                a task's side: the fast way (raw_fetching, raw_batches) as far as it goes, librdkafka
+                             (consumers, arrow_batches) for all the rest
+writer, delivery             the way out
+session, java                a Spark session that is right on one machine
+"""

@@ -85,7 +85,7 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._to_pin = False
             self._latest = begun
             return start
-        self._latest = self._target or self._view.latest(begun)
+        self._latest = self._view.latest(begun) if self._target is None else self._target
         self._report(planning.losses(begun, self._latest))
         if self._available_now:
             self._target = self._latest
