@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,22 +103,21 @@ class Application:
         return all(checkpoint.has_done_batch_since(moment) for checkpoint in self.checkpoints)
 
     def executors(self) -> list[Process]:
-        return sorted((process for process in self._session() if EXECUTOR in process.command), key=lambda it: it.pid)
+        return sorted((process for process in self.processes() if EXECUTOR in process.command), key=lambda it: it.pid)
 
     def python_workers(self, executor: Process) -> list[Process]:
         """What runs Python for an executor: its daemon and the workers that this one forks."""
-        session, found = self._session(), [executor]
+        all_of_it, found = self.processes(), [executor]
         for above in found:
-            found += [process for process in session if process.parent == above.pid]
+            found += [process for process in all_of_it if process.parent == above.pid]
         return found[1:]
 
-    def kill(self) -> None:
-        """All of it: what was just being forked too. The driver and its JVM go first."""
+    def kill_the_rest(self) -> None:
+        """Until nothing of it is left: also what was just being forked."""
         assert self._process is not None
         deadline = time.monotonic() + KILL_TIMEOUT_S
-        self._process.kill()
-        while left := self._session():
-            kill(*left)
+        while left := self.processes():
+            kill(left)
             self._process.poll()
             assert time.monotonic() < deadline, f"these do not die: {left}"
 
@@ -126,9 +126,9 @@ class Application:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(KILL_TIMEOUT_S)
-        self.kill()
+        self.kill_the_rest()
 
-    def _session(self) -> list[Process]:
+    def processes(self) -> list[Process]:
         assert self._process is not None
         command = ["ps", "-A", "-ww", "-o", "sid=,stat=,pid=,ppid=,args="]
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -140,7 +140,7 @@ class Application:
         ]
 
 
-def kill(*processes: Process) -> None:
+def kill(processes: Iterable[Process]) -> None:
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from faults.application import Application, kill
+from faults.application import Application, Process, kill
 from faults.clicking import Clicks
 from faults.counting import CLICKS, FINAL, NEWEST
 from faults.results import PARTITIONS, Results
@@ -26,11 +27,13 @@ from odradek.client.admin import Cluster
 from odradek.spark.java import NoJava, find_java
 from support.broker_process import BrokerProcess
 
+T = TypeVar("T")
 pytestmark = pytest.mark.faults
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SEED = int(os.environ.get("SEED", "0"))
 FAULTS = ("executor", "broker", "driver", "workers")
+EXECUTORS = 2
 # Batches take a few hundred milliseconds on a quiet machine; the rest is for one that is not.
 TIMEOUT_S = 300.0
 POLL_S = 0.01
@@ -87,10 +90,11 @@ class Story:
         self.clicks.begin(plan.seed)
         self._until(lambda: self.application.has_recovered_since(began), "counts at all")
         self._until(lambda: self.clicks.chunks >= plan.chunks, "clicks")
+        victims = self._until(lambda: self._victims(plan), "somebody to kill")
         if plan.aimed:
             self._until(lambda: self._open_for(plan.depth_s), "an open batch")
-        inside = self._strike(plan)
         struck = time.time()
+        inside = self._strike(plan, victims)
         self._until(lambda: self.application.has_recovered_since(struck), "recovery")
         recovered_s = time.time() - struck
         self.clicks.end()
@@ -98,24 +102,30 @@ class Story:
         where = f"inside {inside}" if inside else "between batches"
         return f"{plan.seed:4}  {plan.fault:8}  {plan.moment:29} {where:28} recovered in {recovered_s:5.1f} s"
 
-    def _strike(self, plan: Plan) -> str:
-        """Which batches were open before and after the kill."""
-        before = self._open()
+    def _victims(self, plan: Plan) -> list[Process]:
+        """Found out before the moment comes: looking takes longer than killing."""
         match plan.fault:
-            case "driver":
-                self.application.kill()
-                after = self._open()  # nobody is left to write: what is open now was open then
-                self.application.start()
-                return " and ".join(after)
             case "broker":
-                self.broker.kill()
-            case "executor":
-                executor = self.application.executors()[plan.victim]
-                kill(executor, *self.application.python_workers(executor))
-            case "workers":
-                kill(*self.application.python_workers(self.application.executors()[plan.victim]))
+                return [Process(self.broker.pid, 0, "odradek up")]
+            case "driver":
+                return self.application.processes()
+        executors = self.application.executors()
+        if len(executors) < EXECUTORS:
+            return []  # one was killed in an earlier round, and the next is still coming
+        workers = self.application.python_workers(executors[plan.victim])
+        return [executors[plan.victim], *workers] if plan.fault == "executor" else workers
+
+    def _strike(self, plan: Plan, victims: list[Process]) -> str:
+        """Which batches were open before the kill and still after it."""
+        before = self._open()
+        kill(victims)
+        if plan.fault == "driver":
+            self.application.kill_the_rest()
         after = self._open()
-        if plan.fault == "broker":
+        if plan.fault == "driver":
+            self.application.start()
+        elif plan.fault == "broker":
+            self.broker.kill()
             deadline = time.monotonic() + plan.away_s
             self._until(lambda: time.monotonic() > deadline, "time")
             self.broker.start()
@@ -131,14 +141,15 @@ class Story:
         self.results.read(POLL_S)
         return not self.results.differences(self.clicks)
 
-    def _until(self, condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
+    def _until(self, condition: Callable[[], T], what: str | Callable[[], str]) -> T:
         deadline = time.monotonic() + TIMEOUT_S
-        while not condition():
+        while not (answer := condition()):
             self.application.check()
             assert time.monotonic() < deadline, (
                 f"waited {TIMEOUT_S:.0f} s for {what if isinstance(what, str) else what()}"
             )
             time.sleep(POLL_S)
+        return answer
 
 
 @pytest.fixture
