@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from odradek.demo.trucking.page_state import PartState
@@ -34,10 +34,12 @@ class Part:
         is_ready: Callable[[], bool],
         detail: Callable[[], str],
         usual_start_s: float,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.log = log
         self._command = list(command)
+        self._environment = {**(environment or {}), **os.environ}
         self._is_ready = is_ready
         self._detail = detail
         self._usual_start_s = usual_start_s
@@ -59,6 +61,7 @@ class Part:
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(  # noqa: S603 (our own command line)
                 self._command,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
