@@ -40,6 +40,24 @@ def test_windows_close_when_time_is_told_to_pass(odradek_test_driver):
         assert (letter.value, letter.headers["__streams.errors.exception"]) == (b"no json", b"NotJson")
 
 
+def test_time_passes_through_joins_and_on_through_topics(odradek_test_driver):
+    app = App("chain")
+    clicks = app.stream("clicks", schema="user string, at timestamp", time="at", late="5 seconds")
+    buys = app.stream("buys", schema="user string, item string, ms bigint", time="ms", late="5 seconds")
+    both = clicks.join(buys, on="user", within="1 minute", how="left").select("user", "item")
+    both.to("joined")
+    both.through("between").group_by("user").window(tumbling("1 minute")).count().to("counts")
+
+    with odradek_test_driver(app) as t:
+        t.input("clicks").send({"user": "a"}, {"user": "b"}, at="2026-01-01T00:00:10")
+        t.input("buys").send({"user": "a", "item": "tea"}, at="2026-01-01T00:00:20")
+        assert t.output("joined").read_values() == [{"user": "a", "item": "tea"}]
+        t.advance_time("2026-01-01T00:10:00")
+        assert t.output("joined").read_values() == [{"user": "b", "item": None}], "nobody comes any more"
+        counts = t.output("counts").read_values()
+        assert sorted((row["user"], row["count"]) for row in counts) == [("a", 1), ("b", 1)]
+
+
 def test_events_see_the_table_as_the_test_tells_it_also_after_a_restart(odradek_test_driver):
     app = App("lookup")
     drivers = app.table("drivers", key="id", schema="id int, name string")

@@ -58,7 +58,7 @@ class TestDriver:
 
     def __init__(self, app: App, *, session: SparkSession | None = None) -> None:
         self.app = app
-        self._session = session
+        self._session = session or warm_session()
         self._broker = Embedded()
         self._directory = Path(tempfile.mkdtemp(prefix="odradek-test-driver-"))
         self._running: RunningApp | None = None
@@ -152,9 +152,12 @@ class TestDriver:
             for query in self.app.queries():
                 self._tick_directory(query.name).mkdir(parents=True, exist_ok=True)
             settings = self.app.settings.over(
-                bootstrap=self.bootstrap, state_dir=str(self._directory / "state"), ticks=str(self._directory / "ticks")
+                bootstrap=self.bootstrap,
+                state_dir=str(self._directory / "state"),
+                ticks=str(self._directory / "ticks"),
+                config={},  # what the application says of TLS and passwords is for another broker
             )
-            self._running = start(self.app, settings, self._session or warm_session(), available_now=False)
+            self._running = start(self.app, settings, self._session, available_now=False)
         return self._running
 
     def _tick(self, directory: Path, time: datetime) -> None:
