@@ -68,6 +68,7 @@ def measured(turns: int, records: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=OUT) as place:
         broker = Odradek(Path(place) / "data")
         broker.start()
+        broker.await_ready()
         try:
             bootstrap = f"127.0.0.1:{broker.port}"
             for label, count in counts.items():

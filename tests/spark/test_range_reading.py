@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,22 +27,6 @@ from support.topics import Records
 
 # Any config of the client does: it is librdkafka that honours them.
 BY_LIBRDKAFKA = {"kafka.check.crcs": "true"}
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Embedded]:
-    with Embedded(config={"auto.create.topics.enable": False}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def cluster(broker: Embedded) -> Cluster:
-    return Cluster(broker.bootstrap_servers)
-
-
-@pytest.fixture
-def records(broker: Embedded) -> Records:
-    return Records(broker.bootstrap_servers)
 
 
 def wanted(topic: str, start: int, end: int, **more: bool) -> OffsetRange:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,28 +10,11 @@ import pytest
 
 from odradek.client.admin import Cluster
 from odradek.spark.schema import spark_schema
-from odradek.testing import Embedded
 from support.topics import Records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Embedded]:
-    with Embedded(config={"auto.create.topics.enable": False}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def cluster(broker: Embedded) -> Cluster:
-    return Cluster(broker.bootstrap_servers)
-
-
-@pytest.fixture
-def records(broker: Embedded) -> Records:
-    return Records(broker.bootstrap_servers)
 
 
 def batch(spark: SparkSession, cluster: Cluster, **options: str) -> DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,22 +22,6 @@ from odradek.testing import Embedded
 from support.topics import Records
 
 ALL = ReadAllAvailable()
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Embedded]:
-    with Embedded(config={"auto.create.topics.enable": False}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def cluster(broker: Embedded) -> Cluster:
-    return Cluster(broker.bootstrap_servers)
-
-
-@pytest.fixture
-def records(broker: Embedded) -> Records:
-    return Records(broker.bootstrap_servers)
 
 
 def stream(cluster: Cluster, **options: str) -> OdradekStreamReader:

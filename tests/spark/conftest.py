@@ -1,0 +1,27 @@
+"""A broker for the tests of a file, on which topics are made and filled by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client.admin import Cluster
+from odradek.testing import Embedded
+from support.topics import Records
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Embedded]:
+    with Embedded(config={"auto.create.topics.enable": False}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def cluster(broker: Embedded) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def records(broker: Embedded) -> Records:
+    return Records(broker.bootstrap_servers)
