@@ -1,0 +1,137 @@
+"""Pages of the documentation as something to run: their fenced blocks, in order.
+
+python              part of the application that the page is
+python on spark     needs a running Spark
+python raises       is refused, with the text that follows (`on spark`: by Spark)
+sh                  commands, each in a line; one that says Ctrl-C runs until the test is over
+text                what comes out
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+STREAMS = [DOCS / "streams.md", *sorted((DOCS / "streams").glob("*.md"))]
+KINDS = {"python", "python on spark", "python raises", "python raises on spark", "sh", "text"}
+READY = re.compile(r"running after|http://")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    kind: str
+    text: str
+
+
+def blocks(page: Path, *kinds: str) -> list[Block]:
+    found = re.findall(r"^```([^\n]+)\n(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [Block(kind, text) for kind, text in found if not kinds or kind in kinds]
+
+
+def application(page: Path, directory: Path, *more: Block, name: str | None = None) -> Path:
+    """The Python of a page as one file."""
+    file = directory / f"{name or page.stem.replace('-', '_')}.py"
+    file.write_text("\n".join(block.text for block in [*blocks(page, "python"), *more]))
+    return file
+
+
+class Terminal:
+    """Runs commands as a reader of the page would, against the broker of the test."""
+
+    def __init__(self, directory: Path, bootstrap: str) -> None:
+        self._directory = directory
+        self._running: list[subprocess.Popen[str]] = []
+        self._port = _free_port()
+        self._environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(directory),
+            "ODRADEK_BOOTSTRAP_SERVERS": bootstrap,
+            "ODRADEK_STREAMS_BOOTSTRAP": bootstrap,
+            **{name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ},
+        }
+
+    def run(self, block: Block) -> str:
+        """What the commands of a block print."""
+        return "".join(self._run(line) for line in block.text.splitlines())
+
+    def _run(self, line: str) -> str:
+        command = line.replace("8088", str(self._port))
+        if "Ctrl-C" in line:
+            self._start(command if " views " not in command else command.replace("#", f"--port {self._port} #"))
+            return ""
+        done = subprocess.run(
+            ["bash", "-euc", command],
+            capture_output=True,
+            text=True,
+            cwd=self._directory,
+            env=self._environment,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _start(self, command: str) -> None:
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {command}"],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self._directory,
+            env=self._environment,
+        )
+        self._running.append(process)
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if READY.search(line):
+                return
+        raise AssertionError(f"{command}\n{''.join(said)}")
+
+    def interrupt(self) -> None:
+        """Ctrl-C in every terminal where something runs."""
+        while self._running:
+            process = self._running.pop()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+            assert process.returncode == 0, process.args
+
+    def close(self) -> None:
+        for process in self._running:
+            process.kill()
+            process.communicate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def import_path_restored() -> Iterator[None]:
+    """Loading an application makes its directory importable, here and in workers."""
+    path, variable = list(sys.path), os.environ.get("PYTHONPATH")
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        os.environ.pop("PYTHONPATH", None)
+        if variable is not None:
+            os.environ["PYTHONPATH"] = variable
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
