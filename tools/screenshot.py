@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support.chromium import Chromium  # noqa: E402 (the browser lives with the tests)
 
-WIDTH, HEIGHT, SCALE = 1280, 800, 1.5
+WIDTH, HEIGHT, SCALE = 1280, 800, 1.25
 START_TIMEOUT_S = 240.0
 # Something to see: everything runs, drivers were alerted, and one alert is fresh.
 WORTH_A_PICTURE = """

@@ -114,7 +114,7 @@ def test_the_page_in_a_browser(shown, browser):
     shown.see(topics.ALERTS, json.dumps(ALERT).encode())
     shown.drive(1)
     browser.wait_for("document.querySelector('#alerts li')?.textContent.includes('Greta Sandoz')")
-    assert "overspeed" in browser.evaluate("document.querySelector('#alerts li').textContent")
+    assert "High speed, 7 violations" in browser.evaluate("document.querySelector('#alerts li').textContent")
     assert browser.evaluate("document.querySelectorAll('#map .truck.alerted').length") == 1
     assert browser.evaluate("document.querySelector('.bar-row').textContent") == "Greta Sandoz31"
     assert browser.evaluate("document.querySelector('#drivers tr').textContent").endswith("7031")

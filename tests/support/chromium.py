@@ -83,6 +83,7 @@ class Chromium:
 
     def open(self, url: str) -> None:
         self._call("Page.navigate", url=url)
+        self.wait_for("location.href !== 'about:blank' && document.readyState === 'complete'")
 
     def evaluate(self, expression: str) -> Any:
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

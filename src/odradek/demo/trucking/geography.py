@@ -191,17 +191,17 @@ BORDERS: tuple[tuple[Point, ...], ...] = (
 
 # Where a state's letters stand.
 STATES: dict[str, Point] = {
-    "IOWA": (42.35, -94.5),
+    "IOWA": (42.55, -92.8),
     "MISSOURI": (38.25, -93.35),
-    "ILLINOIS": (39.35, -88.95),
+    "ILLINOIS": (41.2, -89.25),
     "ARKANSAS": (35.35, -92.75),
-    "KANSAS": (38.55, -96.9),
+    "KANSAS": (39.35, -97.1),
     "NEBRASKA": (40.72, -96.85),
     "OKLAHOMA": (35.35, -96.3),
     "INDIANA": (40.85, -86.1),
     "WISCONSIN": (43.6, -89.9),
-    "KENTUCKY": (37.3, -86.3),
-    "TENNESSEE": (35.55, -87.4),
+    "KENTUCKY": (37.4, -87.3),
+    "TENNESSEE": (35.3, -86.9),
 }
 
 

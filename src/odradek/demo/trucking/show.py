@@ -141,8 +141,10 @@ class _Scene:
         self._progress.say("trucks", f"{self._wishes.trucks} on the road; {', '.join(topics.INPUTS)}")
         self._progress.say("spark", "starting Java and the application")
         self._wait("spark", lambda: self._spark.alive, SPARK_TIMEOUT_S)
-        self._progress.say("live", f"{self._page.server.url}  the application writes {', '.join(topics.OUTPUTS)}")
-        self._suggest()
+        if not self._stopping.is_set():
+            written = ", ".join(topics.OUTPUTS)
+            self._progress.say("live", f"{self._page.server.url}  the application writes {written}")
+            self._suggest()
         end = started + self._wishes.duration_s if self._wishes.duration_s else float("inf")
         while time.monotonic() < end and not self._stopping.is_set():
             self._tick()
@@ -151,7 +153,7 @@ class _Scene:
             self._check()
 
     def _suggest(self) -> None:
-        command = "odradek" if shutil.which("odradek") else f"{sys.executable} -m odradek.cli"
+        command = "odradek" if shutil.which("odradek") else sys.argv[0]
         place = f"-b {self._bootstrap}"
         for line in (
             f"{command} consume {topics.ALERTS} {place}",
@@ -162,11 +164,12 @@ class _Scene:
             self._progress.say("try", line)
 
     def close(self) -> None:
-        self._progress.end()
-        self._lag.stop()
+        """The processes first: nothing that fails on the way may leave one behind."""
         self._spark.stop()
         self._broker.stop()
+        self._lag.stop()
         self._page.server.stop()
+        self._progress.end()
 
     def _create_topics(self) -> None:
         cluster = Cluster(self._bootstrap)

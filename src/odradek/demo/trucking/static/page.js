@@ -10,7 +10,7 @@ const nameOf = (id) => drivers.get(id)?.driverName ?? `driver ${id}`;
 
 onDescribe((event) => {
   const driver = drivers.get(event.driverId);
-  return [nameOf(event.driverId), ["route", event.route], ["truck", event.truckId], ["event", typeOf(event.eventType).label],
+  return [nameOf(event.driverId), ["route", event.route.replace(" to ", " → ")], ["truck", event.truckId], ["event", typeOf(event.eventType).label],
     ["speed", event.speed ? `${event.speed} mph` : "unknown"], ["paid by", driver?.wagePlan ?? ""], ["certified", driver?.certified ? "yes" : "no"],
     ["violations", statistics.get(event.driverId)?.violations ?? "not counted yet"]];
 });

@@ -100,12 +100,12 @@ export function showAlerts(alerts, fresh) {
     const id = `${alert.driverId} ${alert.window_start}`;
     if (seenAlerts.has(id)) continue;
     seenAlerts.add(id);
-    const kinds = alert.kinds.map((kind) => typeOf(kind).label).join(", ");
+    const kinds = alert.kinds.map((kind) => element("i", { class: "swatch", style: `--type:${typeOf(kind).color}`, title: typeOf(kind).label }));
     list.querySelector(".empty")?.remove();
     list.prepend(element("li", { class: fresh ? "" : "new" },
       element("time", { text: new Date(alert.window_end).toLocaleTimeString() }),
       element("b", { text: alert.driverName ?? `driver ${alert.driverId}` }),
-      element("p", { text: `${alert.alert}: ${alert.violations} × ${kinds}` })));
+      element("p", {}, `${alert.alert}, ${alert.violations} violations`, element("span", { class: "kinds" }, ...kinds))));
     added++;
   }
   while (list.childElementCount > SHOWN_ALERTS) list.lastElementChild.remove();
@@ -143,8 +143,8 @@ export function showDrivers(trucks, drivers, statistics, alerted) {
     if (driver?.flash > performance.now()) row.classList.add("changed");
     row.append(
       element("td", {}, element("i", { class: "swatch", style: `--type:${typeOf(truck.eventType).color}` }), driver?.driverName ?? truck.driverId),
-      element("td", { class: "route", text: truck.route }), element("td", { class: "n", text: truck.speed ?? "" }),
-      element("td", { text: truck.last ? typeOf(truck.last).label : "" }), element("td", { text: driver?.wagePlan ?? "" }), element("td", { text: driver?.certified ? "✓" : "–" }),
+      element("td", { class: "route", text: truck.route.replace(" to ", " → ") }), element("td", { class: "n", text: truck.speed ?? "" }),
+      element("td", { text: truck.last ? typeOf(truck.last).label : "" }), element("td", { text: driver?.wagePlan ?? "" }),
       element("td", { class: "n", text: counted ? number.format(counted.events) : "" }), element("td", { class: "n", text: counted ? number.format(counted.violations) : "" }));
     return row;
   }));
