@@ -1,0 +1,142 @@
+"""The pages about Streams on a real Spark: what they compute, and the first session as a reader would type it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from docs.pages import DOCS, ROOT, STREAMS, Block, Terminal, application, blocks, import_path_restored
+from odradek.spark.java import NoJava, find_java
+from odradek.streams import App
+from odradek.streams.compiling import Compilation
+from odradek.streams.delivering import check_sinks
+from odradek.streams.errors import StreamsError
+from odradek.streams.lifecycle.loading import load_app, pickle_by_value
+
+pytest.importorskip("fastavro")
+PAGE = {page.stem: page for page in STREAMS}
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_importable():
+    with import_path_restored():
+        yield
+
+
+def loaded(page: Path, directory: Path, *more: Block, name: str | None = None) -> App:
+    app = load_app(str(application(page, directory, *more, name=name)))
+    pickle_by_value(app)
+    return app
+
+
+def compiled(app: App, spark) -> None:
+    """As far as Spark can say without reading anything."""
+    for query in app.queries():
+        compilation = Compilation(spark, app.settings, "docs", query.trunk, dry=True)
+        compilation.frame(query.trunk)
+        check_sinks(query, compilation)
+
+
+@pytest.mark.parametrize("page", STREAMS, ids=lambda page: page.stem)
+def test_spark_understands_a_page(page: Path, spark, tmp_path: Path):
+    compiled(loaded(page, tmp_path), spark)
+
+
+def test_what_only_spark_knows_is_told_as_the_page_says(spark, tmp_path: Path):
+    page = blocks(PAGE["errors"])
+    [wrong] = [block for block in page if block.kind == "python raises on spark"]
+    with pytest.raises(StreamsError) as refused:
+        compiled(loaded(PAGE["errors"], tmp_path, wrong, name="mistakes"), spark)
+    assert str(refused.value).replace(f"{tmp_path}/", "") + "\n" == page[page.index(wrong) + 1].text
+
+
+def test_a_record_that_does_not_fit_is_told_as_the_page_says(odradek_test_driver, tmp_path: Path):
+    with odradek_test_driver(loaded(PAGE["errors"], tmp_path, name="mistakes")) as t:
+        t.input("orders").send({"id": "7", "amount": "much"})
+        with pytest.raises(StreamsError) as failed:
+            t.settle()
+    assert str(failed.value).replace(f"{tmp_path}/", "") + "\n" == blocks(PAGE["errors"])[-1].text
+
+
+def test_dead_letters_have_the_headers_of_the_page(odradek_test_driver, tmp_path: Path):
+    page = PAGE["sources-and-formats"]
+    with odradek_test_driver(loaded(page, tmp_path)) as t:
+        t.input("positions").send({"driver": "ann", "speed": 80.5, "at": "2026-01-01T00:00:00Z"}, {"driver": "bob"})
+        assert [row["driver"] for row in t.output("positions.good").read_values()] == ["ann"]
+        with Terminal(tmp_path, t.bootstrap) as terminal:
+            (shown,) = [terminal.run(block) for block in blocks(page, "sh")]
+    for said in ("exception=MissingField", "message=required field speed", "topic=positions", "offset="):
+        assert f"__streams.errors.{said}" in shown
+
+
+def test_a_view_from_python_and_over_http(spark, odradek, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    page = PAGE["tables-and-views"]
+    bootstrap = odradek.bootstrap_servers
+    with Terminal(tmp_path, bootstrap) as terminal:
+        for amount in (10.0, 20.0):
+            order = json.dumps({"id": "1", "customer": "ann", "amount": amount})
+            terminal.run(Block("sh", f"echo '{order}' | odradek produce orders"))
+        terminal.run(Block("sh", "odradek topic create products"))
+        app = loaded(page, tmp_path, name="shop")
+        app.settings = app.settings.over(bootstrap=bootstrap, state_dir=str(tmp_path / ".odradek-streams"))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(App, "start", functools.partialmethod(App.start, session=spark))
+        seen = {"app": app}
+        for block in blocks(page, "python on spark"):
+            exec(block.text, seen)  # what the page says
+        assert seen["row"] == {"customer": "ann", "orders": 2, "spent": 30.0}
+        assert seen["everybody"] == {"ann": seen["row"]}
+        [commands] = blocks(page, "sh")
+        [answer] = blocks(page, "text")
+        assert terminal.run(commands).endswith(answer.text.strip())
+        terminal.interrupt()
+
+
+def test_the_test_of_the_page_about_tests(odradek_test_driver, tmp_path: Path):
+    page = PAGE["testing"]
+    seen = {"app": loaded(page, tmp_path)}
+    for block in blocks(page, "python on spark"):
+        exec(block.text, seen)
+    seen["test_three_violations_in_a_minute_are_an_alert"](odradek_test_driver)
+
+
+@pytest.mark.spark
+def test_the_first_session(odradek, tmp_path: Path):
+    """In a Spark of its own, as it would be at a terminal."""
+    try:
+        find_java()
+    except NoJava as missing:
+        pytest.skip(str(missing))
+    page = PAGE["streams"]
+    (tmp_path / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / "streams_first.py", tmp_path / "examples")
+    _up, start, look, describe, status, reset = blocks(page, "sh")
+    results, described = blocks(page, "text")
+    with Terminal(tmp_path, odradek.bootstrap_servers) as terminal:
+        terminal.run(start)
+        assert "\n".join(terminal.run(look).split("\n")).strip() == results.text.strip()
+        assert described.text in terminal.run(describe)
+        assert (tmp_path / "fleet.svg").read_text().startswith("<svg")
+        assert "fleet.aggregate-1-updates" in terminal.run(status)
+        terminal.interrupt()
+        assert "fleet-drivers-changelog" in terminal.run(reset)
+
+
+def test_commands_of_other_pages(odradek, tmp_path: Path):
+    """Those that need no Spark."""
+    page = PAGE["running"]
+    application(page, tmp_path, name="clicks")
+    with Terminal(tmp_path, odradek.bootstrap_servers) as terminal:
+        for block in blocks(page, "sh"):
+            terminal.run(block)
+
+
+def test_no_command_is_left_out():
+    run_above = {"streams", "sources-and-formats", "tables-and-views", "running"}
+    assert {page.stem for page in STREAMS if blocks(page, "sh")} == run_above
+    assert {page.stem for page in STREAMS if blocks(page, "python on spark")} == {"tables-and-views", "testing"}
+    assert (DOCS / "spark.md").exists()
