@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.records import Record
 from odradek.spark.planning import OffsetRange
-from odradek.spark.raw_batches import checked, decoded, visible
+from odradek.spark.raw_batches import DECODE_BYTES, checked, decoded, visible
 
 NOW_MS = 1_700_000_000_000
 
@@ -34,11 +35,12 @@ def wanted(start: int = 0, end: int = 1 << 60) -> OffsetRange:
 
 
 def read(*batches: bytes, start: int = 0, end: int = 1 << 60) -> list[dict]:
-    rows = decoded(list(checked(iter_batches(b"".join(batches)))), wanted(start, end))
-    if rows is None:
-        return []
-    rows.validate(full=True)
-    return rows.to_pylist()
+    found = []
+    for rows, _ in decoded(checked(iter_batches(b"".join(batches))), wanted(start, end)):
+        if rows is not None:
+            rows.validate(full=True)
+            found += rows.to_pylist()
+    return found
 
 
 def values(batches: list[Batch]) -> list[bytes | None]:
@@ -160,12 +162,9 @@ def test_no_bytes_point_arrow_outside_of_what_was_read(seed):
     for _ in range(chance.randrange(1, 4)):
         broken[chance.randrange(61, len(broken))] = chance.choice([0, 1, 127, 128, 255, chance.randrange(256)])
 
-    try:
-        rows = decoded(list(iter_batches(broken)), wanted())
-    except MalformedRecords:
-        return
-    if rows is not None:
-        rows.validate(full=True)
+    with suppress(MalformedRecords):
+        for found, _ in decoded(iter_batches(broken), wanted()):
+            assert found is None or found.validate(full=True) is None
 
 
 @pytest.mark.parametrize("size", [b"\x28", b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"])
@@ -180,7 +179,7 @@ def test_a_key_or_value_longer_than_its_record_is_refused(size, place):
     batch = Batch(header, memoryview(bytes(whole[:61]) + record))
 
     with pytest.raises(MalformedRecords, match="shorter than what it holds"):
-        decoded([batch], wanted())
+        list(decoded([batch], wanted()))
 
 
 def test_announced_and_present_records_must_agree():
@@ -188,4 +187,43 @@ def test_announced_and_present_records_must_agree():
     batch[60] = 2
 
     with pytest.raises(MalformedRecords, match="2 records are announced, 3 are there"):
-        decoded(list(iter_batches(batch)), wanted())
+        list(decoded(iter_batches(batch), wanted()))
+
+
+def test_a_record_does_not_reach_into_the_next_batch():
+    first, second = (encode_batch([Record(value=b"v", timestamp=1)] * 2, base_offset=offset) for offset in (0, 2))
+    first[60], second[60] = 1, 3  # the sum is right
+
+    with pytest.raises(MalformedRecords, match="does not end with its batch"):
+        list(decoded(iter_batches(first + second), wanted()))
+
+
+def test_offsets_that_do_not_rise_are_refused():
+    """They are searched for the edges of the range, which would find some twice and some never."""
+    later, earlier = (encode_batch([Record(value=b"v", timestamp=1)] * 5, base_offset=offset) for offset in (10, 3))
+
+    with pytest.raises(MalformedRecords, match="do not rise"):
+        list(decoded(iter_batches(later + earlier), wanted()))
+
+
+def test_a_length_that_does_not_end_is_refused_at_once():
+    """Read to its end, two megabytes of it would take minutes."""
+    whole = encode_batch([Record(value=b"v", timestamp=1)])
+    batch = Batch(read_header(whole), memoryview(bytes(whole[:61]) + b"\xff" * 2_000_000))
+
+    with pytest.raises(MalformedRecords, match="a length does not end"):
+        list(decoded([batch], wanted()))
+
+
+def test_what_grows_when_it_is_unpacked_comes_in_bounded_batches():
+    each = DECODE_BYTES // 2
+    batches = [
+        encode_batch([Record(value=bytes(each), timestamp=1)], base_offset=n, codec=Codec.ZSTD) for n in range(9)
+    ]
+    assert sum(map(len, batches)) < each
+
+    found = list(decoded(iter_batches(b"".join(batches)), wanted()))
+
+    assert [offset for rows, _ in found for offset in rows["offset"].to_pylist()] == list(range(9))
+    assert [position for _, position in found] == [2, 4, 6, 8, 9]
+    assert max(rows.nbytes for rows, _ in found) < 2 * DECODE_BYTES

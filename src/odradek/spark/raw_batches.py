@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from odradek.protocol.batch import HEADER_BYTES, TRANSACTIONAL, Batch, has_valid_checksum, iter_records
+from odradek.protocol.batch import HEADER_BYTES, TRANSACTIONAL, Batch, BatchHeader, has_valid_checksum, iter_records
 from odradek.protocol.compression import Codec, decompress
 from odradek.protocol.control_records import ControlType, decode_control_key
 from odradek.protocol.malformed import MalformedRecords
@@ -24,7 +24,11 @@ from odradek.spark.schema import TIMESTAMP, arrow_schema
 Aborted = Iterable[tuple[int, int]]
 """Producer id and first offset of transactions that were aborted, as a fetch response lists them."""
 
-DECODED_BYTES_MAX = 1 << 30
+# So much is decoded at a time: a call costs as much as hundreds of records, and batches grow when they are unpacked.
+DECODE_BYTES = 2 << 20
+# Arrow counts the bytes of a column in an int32, and the name of a topic has up to 249.
+ROWS_MAX = 1 << 23
+LENGTH_BYTES_MAX = 5
 VARINT_BYTES_MAX = 10
 
 
@@ -50,27 +54,44 @@ def checked(batches: Iterable[Batch]) -> Iterator[Batch]:
         yield batch
 
 
-def decoded(batches: Sequence[Batch], wanted: OffsetRange) -> pa.RecordBatch | None:
-    """The records of `batches` that lie in the range, if any."""
-    data = b"".join(_records_of(batch) for batch in batches)
-    if len(data) > DECODED_BYTES_MAX:
-        raise MalformedRecords(f"{len(data)} bytes are too many for one Arrow batch")
-    counts = [batch.header.records_count for batch in batches]
-    ends = np.fromiter(_record_ends(data), np.int64)
-    if len(ends) != sum(counts):
-        raise MalformedRecords(f"{sum(counts)} records are announced, {len(ends)} are there")
-    if not counts or not len(ends):
-        return None
-    return _Records(data, ends, batches, counts).within(wanted)
+def decoded(batches: Iterable[Batch], wanted: OffsetRange) -> Iterator[tuple[pa.RecordBatch | None, int]]:
+    """The records that lie in the range, if any, each time with the offset up to which the batches are decoded then."""
+    headers: list[BatchHeader] = []
+    bodies: list[memoryview] = []
+    size = 0
+    for header, data in batches:
+        body = _unpacked(header, data)
+        headers.append(header)
+        bodies.append(body)
+        size += len(body)
+        if size >= DECODE_BYTES:
+            yield _together(headers, bodies, wanted), header.next_offset
+            headers, bodies, size = [], [], 0
+    if headers:
+        yield _together(headers, bodies, wanted), headers[-1].next_offset
+
+
+def _together(headers: list[BatchHeader], bodies: list[memoryview], wanted: OffsetRange) -> pa.RecordBatch | None:
+    data = b"".join(bodies)
+    counts = [header.records_count for header in headers]
+    edges = np.fromiter(_record_edges(data), np.int64)
+    found = len(edges) - 1
+    if min(counts) < 0 or found != sum(counts):
+        raise MalformedRecords(f"{sum(counts)} records are announced, {found} are there")
+    if (edges[np.cumsum(counts)] != np.cumsum([len(body) for body in bodies])).any():
+        raise MalformedRecords("a record does not end with its batch")
+    if found > ROWS_MAX:
+        raise MalformedRecords(f"{found} records are too many for one Arrow batch")
+    return _Records(data, edges, headers, counts).within(wanted) if found else None
 
 
 class _Records:
     """Columns of numbers over `data`: offsets, times, and where each key and value lies."""
 
-    def __init__(self, data: bytes, ends: Numbers, batches: Sequence[Batch], counts: Sequence[int]) -> None:
+    def __init__(self, data: bytes, edges: Numbers, headers: Sequence[BatchHeader], counts: Sequence[int]) -> None:
         self._data = data
         octets = np.frombuffer(data, np.uint8)
-        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+        starts, ends = edges[:-1], edges[1:]
         _, body = _varints(octets, starts)
         time_deltas, at = _varints(octets, body + 1)  # behind one byte of attributes
         offset_deltas, at = _varints(octets, at)
@@ -83,13 +104,15 @@ class _Records:
             raise MalformedRecords("a record is shorter than what it holds")
         self._has_key, self._has_value = key_sizes >= 0, value_sizes >= 0
 
-        appended = [batch.header.uses_append_time for batch in batches]
-        base_times = [each.max_timestamp if each.uses_append_time else each.base_timestamp for each, _ in batches]
+        appended = [each.uses_append_time for each in headers]
+        base_times = [each.max_timestamp if each.uses_append_time else each.base_timestamp for each in headers]
         if any(appended):
             time_deltas = np.where(np.repeat(appended, counts), 0, time_deltas)
         self._times = np.repeat(np.array(base_times, np.int64), counts) + time_deltas
         self._time_types = np.repeat(np.array(appended, np.int32), counts)
-        self._offsets = np.repeat(np.array([each.base_offset for each, _ in batches], np.int64), counts) + offset_deltas
+        self._offsets = np.repeat(np.array([each.base_offset for each in headers], np.int64), counts) + offset_deltas
+        if (self._offsets[1:] <= self._offsets[:-1]).any():
+            raise MalformedRecords("offsets do not rise")
 
     def within(self, wanted: OffsetRange) -> pa.RecordBatch | None:
         first, last = np.searchsorted(self._offsets, (wanted.start, wanted.end))
@@ -123,15 +146,15 @@ def _every_fourth(begin: int, present: Numbers) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.int32(), count, [nulls, pa.py_buffer(places.data)])
 
 
-def _records_of(batch: Batch) -> memoryview:
-    body = batch.data[HEADER_BYTES:]
-    return body if batch.header.codec == Codec.NONE else decompress(batch.header.codec, body)
+def _unpacked(header: BatchHeader, data: memoryview) -> memoryview:
+    body = data[HEADER_BYTES:]
+    return body if header.codec == Codec.NONE else decompress(header.codec, body)
 
 
-def _record_ends(data: bytes) -> list[int]:
-    """Where each record ends: a record says how long it is, so this is one step after the other."""
-    ends: list[int] = []
-    found, at, size = ends.append, 0, len(data)
+def _record_edges(data: bytes) -> list[int]:
+    """0 and where each record ends: a record says how long it is, so this is one step after the other."""
+    edges = [0]
+    found, at, size = edges.append, 0, len(data)
     try:
         while at < size:
             low = data[at]
@@ -146,12 +169,14 @@ def _record_ends(data: bytes) -> list[int]:
         raise MalformedRecords("the last record is cut off") from beyond
     if at != size:
         raise MalformedRecords("the last record is cut off")
-    return ends
+    return edges
 
 
 def _end_of_long(data: bytes, at: int) -> int:
     length = shift = 0
     while data[at] >= 128:
+        if shift >= 7 * (LENGTH_BYTES_MAX - 1):
+            raise MalformedRecords("a length does not end")
         length |= (data[at] & 127) << shift
         at, shift = at + 1, shift + 7
     return at + 1 + ((length | data[at] << shift) >> 1)

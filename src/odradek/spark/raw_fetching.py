@@ -10,12 +10,13 @@ from __future__ import annotations
 import socket
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
 from struct import Struct
 from struct import error as StructError
 
 import pyarrow as pa
 
-from odradek.protocol.batch import Batch, iter_batches
+from odradek.protocol.batch import iter_batches
 from odradek.protocol.malformed import MalformedMessage, MalformedRecords
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import OffsetRange
@@ -23,21 +24,19 @@ from odradek.spark.raw_batches import checked, decoded, visible
 
 Address = tuple[str, int]
 
-# Options that change nothing here. With any other, librdkafka reads, which honours it.
+# Options that are honoured here, or change nothing. With any other, librdkafka reads, which honours it.
 PLAIN = frozenset({"bootstrap.servers", "client.id", "group.id", "isolation.level", "security.protocol"})
 
 FETCH_BYTES_MAX = 2 << 20
 FETCH_BYTES_MIN = 64 << 10
 RECORD_BYTES_GUESS = 1 << 10
-# Compressed batches are unpacked a few at a time.
-DECODE_BYTES = 2 << 20
 FRAME_BYTES_MAX = 128 << 20
 TIMEOUT_S = 10.0
 IDLE_MAX = 4
 
 FETCH, VERSION = 1, 11  # the last version with plain strings; it has all that is needed here, zstd included
 FRAME = Struct(">i")
-REQUEST = Struct(">hhih")  # api, version, correlation id, a client id of length 0
+REQUEST = Struct(">hhih")  # api, version, correlation id, length of the client id
 ASKED = Struct(">iiiibii")  # replica, max wait, min bytes, max bytes, isolation, session id and epoch
 PLACE = Struct(">iiqqi")  # partition, leader epoch, offset, log start, max bytes
 ANSWER = Struct(">iihiih")  # correlation id, throttle, error, session id, topics, length of the topic's name
@@ -62,7 +61,7 @@ def fetched(leader: Address, options: ReadOptions, wanted: OffsetRange) -> Itera
     try:
         connection = _idle.pop(leader, None) or Connection(leader)
         try:
-            yield from _fetched(connection, options.read_committed, wanted)
+            yield from _fetched(connection, options, wanted)
         except BaseException:
             connection.close()
             raise
@@ -72,45 +71,33 @@ def fetched(leader: Address, options: ReadOptions, wanted: OffsetRange) -> Itera
 
 
 def _fetched(
-    connection: Connection, read_committed: bool, wanted: OffsetRange
+    connection: Connection, options: ReadOptions, wanted: OffsetRange
 ) -> Iterator[tuple[pa.RecordBatch | None, int]]:
     position = wanted.start
     if position < wanted.end:
-        connection.send(wanted, position, read_committed)
+        connection.send(options, wanted, position)
     while position < wanted.end:
         records, aborted = connection.receive(wanted)
         batches = list(checked(iter_batches(records)))
-        if not batches:
+        if not batches or batches[-1].header.next_offset <= position:
             raise HandOver(f"nothing there at offset {position}")
+        # A batch may begin before the position: in the middle of a range, too, when its leader has cut them otherwise.
+        rest = replace(wanted, start=position)
         position = batches[-1].header.next_offset
         if position < wanted.end:  # the broker works on this while the batches are decoded
-            connection.send(wanted, position, read_committed)
-        for group in _groups(visible(batches, aborted if read_committed else ())):
-            yield decoded(group, wanted), group[-1].header.next_offset
+            connection.send(options, wanted, position)
+        yield from decoded(visible(batches, aborted if options.read_committed else ()), rest)
         yield None, position
 
 
-def _groups(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
-    """A few batches at a time: many small ones cost more one by one, and compressed ones grow."""
-    group: list[Batch] = []
-    size = 0
-    for batch in batches:
-        group.append(batch)
-        size += len(batch.data) * (1 if batch.header.codec == 0 else 4)
-        if size >= DECODE_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-def request(number: int, wanted: OffsetRange, position: int, read_committed: bool) -> bytes:
+def request(number: int, options: ReadOptions, wanted: OffsetRange, position: int) -> bytes:
+    client = options.kafka.get("client.id", "").encode()
     topic = wanted.topic.encode()
     most = min(FETCH_BYTES_MAX, max(FETCH_BYTES_MIN, (wanted.end - position) * RECORD_BYTES_GUESS))
     body = b"".join(
         (
-            REQUEST.pack(FETCH, VERSION, number, 0),
-            ASKED.pack(-1, 0, 1, most, int(read_committed), 0, -1),
+            REQUEST.pack(FETCH, VERSION, number, len(client)) + client,
+            ASKED.pack(-1, 0, 1, most, int(options.read_committed), 0, -1),
             FRAME.pack(1) + len(topic).to_bytes(2, "big") + topic + FRAME.pack(1),
             PLACE.pack(wanted.partition, -1, position, -1, most),
             FRAME.pack(0) + b"\0\0",  # no forgotten topics, no rack
@@ -147,9 +134,9 @@ class Connection:
         self._socket = socket.create_connection(address, TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, wanted: OffsetRange, position: int, read_committed: bool) -> None:
+    def send(self, options: ReadOptions, wanted: OffsetRange, position: int) -> None:
         self._number = (self._number + 1) & 0x7FFFFFFF
-        self._socket.sendall(request(self._number, wanted, position, read_committed))
+        self._socket.sendall(request(self._number, options, wanted, position))
 
     def receive(self, wanted: OffsetRange) -> tuple[memoryview, list[tuple[int, int]]]:
         (size,) = FRAME.unpack(self._exactly(FRAME.size))
