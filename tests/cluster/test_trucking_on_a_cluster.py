@@ -1,0 +1,106 @@
+"""The application of the demo, unchanged, on a Spark cluster: `--master` is all that is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Message
+
+from cluster.spark_cluster import SparkCluster
+from odradek.client.admin import Cluster
+from odradek.demo.trucking import app, topics
+from odradek.demo.trucking.checking import Results, problems
+from odradek.demo.trucking.fleet import Fleet, Record
+from odradek.demo.trucking.follower import Follower
+from odradek.demo.trucking.simulator import Simulator
+from odradek.demo.trucking.truth import truth_of
+from odradek.spark.java import NoJava, find_java
+from support.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.cluster
+
+TIMEOUT_S = 300.0
+POLL_S = 0.2
+# The fleet's day begins that long ago: what has happened since is sent at once, the rest as it happens.
+HISTORY_MS = 45_000
+
+
+@pytest.fixture(autouse=True)
+def _java() -> None:
+    try:
+        find_java()
+    except NoJava as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.timeout(3 * TIMEOUT_S)
+def test_the_trucking_application_runs_on_two_workers_by_master_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent: list[Record] = []
+    results, lock = Results(), threading.Lock()
+
+    def see(messages: list[Message]) -> None:  # on the follower's thread
+        with lock:
+            for message in messages:
+                if message.topic() in topics.OUTPUTS:
+                    results.see(message.topic(), message.value())
+
+    def wrong() -> list[str]:
+        with lock:
+            return problems(truth, results, restarted=False)
+
+    with BrokerProcess(tmp_path / "broker") as broker, SparkCluster(tmp_path, workers=2) as spark:
+        create_topics(broker.bootstrap)
+        fleet = Fleet(seed=1, start_ms=int(time.time() * 1000) - HISTORY_MS)
+        simulator, follower = Simulator(broker.bootstrap, fleet, sent.append), Follower(broker.bootstrap, see)
+        simulator.start()
+        follower.start()
+        application = run_application(spark.url, broker.bootstrap, tmp_path)
+        try:
+            until(lambda: results.statistics and results.alerts, application, lambda: "the first results")
+            simulator.stop()
+            truth = truth_of(sent)
+            until(lambda: not wrong(), application, lambda: "\n".join(wrong()))
+        finally:
+            stop(application)
+            follower.stop()
+        tasks = spark.finished_tasks()
+    assert all(tasks.values()), f"not every worker had something to do: {tasks}"
+    with capsys.disabled():
+        print(
+            f"\n{truth.events.total():,} positions of {len(truth.events)} drivers, {len(truth.violations):,} "
+            f"violations with speed and driver, {len(results.alerts)} alerts: all right; tasks: {tasks}"
+        )
+
+
+def create_topics(bootstrap: str) -> None:
+    cluster = Cluster(bootstrap)
+    for name in topics.INPUTS + topics.OUTPUTS:
+        cluster.create_topic(name, topics.PARTITIONS)
+
+
+def run_application(master: str, bootstrap: str, place: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "odradek.cli", "streams", "run", app.__file__, "--master", master]
+    command += ["--bootstrap-server", bootstrap, "--state-dir", str(place / "state")]
+    with (place / "application.out").open("wb") as out:
+        return subprocess.Popen(command, cwd=place, stdout=out, stderr=subprocess.STDOUT)
+
+
+def stop(application: subprocess.Popen[bytes]) -> None:
+    application.terminate()
+    application.wait(60)
+
+
+def until(condition: Callable[[], object], application: subprocess.Popen[bytes], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert application.poll() is None, "the application ended"
+        assert time.monotonic() < deadline, f"waited {TIMEOUT_S:.0f} s for {what()}"
+        time.sleep(POLL_S)
