@@ -144,9 +144,8 @@ class _Reading:
                 self._moved_to(message.offset())
         elif code in OUT_OF_RANGE:
             self._on_out_of_range(error)
-        elif code in GONE:
-            self._lost(NO_PARTITION, self._wanted.end)
-        elif code in PASSING or error.retriable():
+        elif code in GONE or code in PASSING or error.retriable():
+            # Gone may pass, too: a broker that has just started does not know all topics. `_look_for_partition` decides.
             log.warning("reading %s: %s", self._wanted, error)
         else:
             raise KafkaException(error)
