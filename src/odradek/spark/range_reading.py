@@ -145,7 +145,7 @@ class _Reading:
         elif code in OUT_OF_RANGE:
             self._on_out_of_range(error)
         elif code in GONE or code in PASSING or error.retriable():
-            # Gone may pass, too: a broker that has just started does not know all topics. `_look_for_partition` decides.
+            # Gone may pass, too: a broker that has just started knows few topics. `_look_for_partition` decides.
             log.warning("reading %s: %s", self._wanted, error)
         else:
             raise KafkaException(error)
