@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from odradek.client.admin import Cluster
 from odradek.streams.views import View
-from odradek.streams.views.http import view_routes
+from odradek.streams.views.http import _row, view_routes
 from odradek.web import HttpServer, application
 
 ROWS = {
@@ -21,6 +21,7 @@ ROWS = {
     b"raw": b"\x00\x01",
     b"\xff\xfe": b"{}",
 }
+NOT_QUITE_JSON = [b'{"a": NaN}', b"1e999", b'"\\ud800"', b"[" * 100_000 + b"]" * 100_000]
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,17 @@ def test_bytes_that_are_no_text(get):
     assert get("/views/speeds/" + base64.urlsafe_b64encode(b"driver-2").decode(), keys="base64")["value"] == 17
     [odd] = [row for row in get("/views/speeds")["rows"] if row["key"] is None]
     assert odd == {"key": None, "key_base64": "__4=", "value": {}}
+
+
+@pytest.mark.parametrize("value", NOT_QUITE_JSON, ids=["nan", "infinite", "half a character", "deep"])
+def test_what_python_takes_for_json_and_nobody_else_does_not_spoil_a_page(value):
+    assert _row(b"k", value, "text") == {"key": "k", "value_base64": base64.urlsafe_b64encode(value).decode()}
+
+
+def test_large_rows_come_a_few_at_a_time(get, monkeypatch):
+    monkeypatch.setattr("odradek.streams.views.http.PAGE_BYTES", 20)
+    page = get("/views/speeds", prefix="driver")
+    assert ([row["key"] for row in page["rows"]], page["next"]) == (["driver-1"], "driver-1")
 
 
 def test_rows_in_order_page_by_page(get):

@@ -50,6 +50,16 @@ def test_a_scan_is_ordered_and_goes_on_after_a_key(store):
     assert list(store.scan(b"9")) == []
 
 
+def test_a_scan_holds_few_large_rows_at_a_time(store, monkeypatch):
+    rows = {b"%d" % number: bytes(1000) for number in range(9)}
+    store.apply(rows, {0: 9})
+    monkeypatch.setattr("odradek.streams.views.store.PAGE_BYTES", 2500)
+    scan = store.scan()
+    first = next(scan)
+    store.apply({b"2": b"seen", b"3": b"not held yet"}, {0: 11})
+    assert [first, *scan] == list((rows | {b"3": b"not held yet"}).items())
+
+
 @given(prefix=st.binary(max_size=4), key=st.binary(max_size=6))
 def test_a_prefix_is_a_range(prefix, key):
     below = _successor(prefix)

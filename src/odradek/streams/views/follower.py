@@ -7,6 +7,7 @@ created again, or that lost records the store has not seen, makes it begin again
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -84,7 +85,7 @@ class Follower:
                     self._follow(topic_id)
             except Misfit as noticed:
                 _log.info("view of %s starts over from its positions: %s", self._topic, noticed)
-            except (ClusterError, KafkaException, UnknownTopic) as problem:
+            except (ClusterError, KafkaException, UnknownTopic, sqlite3.Error) as problem:
                 self._report(problem)
                 self._stopping.wait(RETRY_S)
 

@@ -1,7 +1,7 @@
 """Views over HTTP, for whoever does not speak Kafka.
 
     GET /views                                  all views and how far they are
-    GET /views/{name}?prefix=&after=&limit=     rows in the order of their keys; `next` goes on
+    GET /views/{name}?prefix=&after=&limit=     rows in the order of their keys, fewer if they are large; `next` goes on
     GET /views/{name}/{key}                     one row
 
 Keys are text, or with `?keys=base64` URL-safe base64. A value that is JSON comes as such, any other as `value_base64`.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from starlette.concurrency import run_in_threadpool
@@ -20,11 +20,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from odradek.base.limits import MIB
 from odradek.streams.views.view import View
 from odradek.web import HttpError
 
 ROWS_DEFAULT = 100
 ROWS_MAX = 10_000
+PAGE_BYTES = 8 * MIB
 KeyForm = Literal["text", "base64"]
 
 
@@ -38,13 +40,11 @@ def view_routes(views: Sequence[View]) -> list[Route]:
         view, form = _asked_view(by_name, request), _key_form(request)
         limit = _limit(request)
         prefix, after = request.query_params.get("prefix", ""), request.query_params.get("after")
-        found = await run_in_threadpool(
-            lambda: list(
-                view.scan(_bytes(prefix, form), after=None if after is None else _bytes(after, form), limit=limit)
-            )
-        )
+        behind = None if after is None else _bytes(after, form)
+        scan = view.scan(_bytes(prefix, form), after=behind)
+        found, is_full = await run_in_threadpool(_page, scan, limit)
         rows = [_row(key, value, form) for key, value in found]
-        return JSONResponse({"rows": rows, "next": _next(found[-1][0], form) if len(found) == limit else None})
+        return JSONResponse({"rows": rows, "next": _next(found[-1][0], form) if is_full else None})
 
     async def one_row(request: Request) -> Response:
         view, form = _asked_view(by_name, request), _key_form(request)
@@ -100,13 +100,27 @@ def _told(view: View) -> dict[str, object]:
     }
 
 
+def _page(rows: Iterable[tuple[bytes, bytes]], limit: int) -> tuple[list[tuple[bytes, bytes]], bool]:
+    """And whether there may be more."""
+    page, size = [], 0
+    for key, value in rows:
+        page.append((key, value))
+        size += len(key) + len(value)
+        if len(page) == limit or size >= PAGE_BYTES:
+            return page, True
+    return page, False
+
+
 def _row(key: bytes, value: bytes, form: KeyForm) -> dict[str, object]:
     row: dict[str, object] = {"key": _text(key, form)}
     if row["key"] is None:
         row["key_base64"] = _base64(key)
     try:
         row["value"] = json.loads(value)
-    except ValueError:
+        # Python reads more than JSON has (NaN, half a surrogate pair), and what is nested too deep it does not read.
+        json.dumps(row["value"], allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        row.pop("value", None)
         row["value_base64"] = _base64(value)
     return row
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 import fcntl
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import IO
 
+from odradek.base.limits import MIB
+from odradek.streams.errors import StreamsError
+
 LAYOUT = 1  # of the tables below; a file of another layout is built again
 PAGE_ROWS = 1000
+PAGE_BYTES = 4 * MIB
 BUSY_TIMEOUT_S = 10.0
 
 _TABLES = """
@@ -27,11 +32,11 @@ _SETTINGS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_auto
 _CACHE = "PRAGMA cache_size=-32768;"  # KiB
 
 
-class StoreBusy(Exception):
+class StoreBusy(StreamsError):
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"another process keeps the view in {path}: a store has one follower. "
-            "Give this one a state directory of its own"
+            f"another process keeps the view in {path}: a store has one follower.\n"
+            "Stop that first, or give this one a state directory of its own (--state-dir)."
         )
 
 
@@ -39,7 +44,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._lock_file = _locked(path)
+        self._lock_file = locked(path)
         try:
             self._writer = _opened(path)
             self._reader = _reading(path)
@@ -63,11 +68,11 @@ class Store:
             bounds = (last,) if below is None else (last, below)
             condition = f"key {operator} ?" if below is None else f"key {operator} ? AND key < ?"
             query = f"SELECT key, value FROM rows WHERE {condition} ORDER BY key LIMIT {PAGE_ROWS}"  # noqa: S608
-            with self._reading:
-                page = self._reader.execute(query, bounds).fetchall()
-            yield from page
-            if len(page) < PAGE_ROWS:
+            with self._reading, closing(self._reader.execute(query, bounds)) as found:
+                page = _page(found)
+            if not page:
                 return
+            yield from page
             last, operator = page[-1][0], ">"
 
     def count(self) -> int:
@@ -116,7 +121,8 @@ class Store:
         self._lock_file.close()
 
 
-def _locked(path: Path) -> IO[bytes]:
+def locked(path: Path) -> IO[bytes]:
+    """Nobody else opens the store until this is closed."""
     lock_file = path.with_name(path.name + ".lock").open("wb")
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -152,6 +158,16 @@ def _reading(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, check_same_thread=False, timeout=BUSY_TIMEOUT_S)
     connection.executescript(_CACHE)
     return connection
+
+
+def _page(rows: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    page, size = [], 0
+    for key, value in rows:
+        page.append((key, value))
+        size += len(key) + len(value)
+        if size >= PAGE_BYTES:
+            break
+    return page
 
 
 def _successor(prefix: bytes) -> bytes | None:
