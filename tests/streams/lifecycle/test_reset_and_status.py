@@ -12,6 +12,7 @@ from odradek.streams.lifecycle.lock import AlreadyRunning, AppLock
 from odradek.streams.lifecycle.recording import AppRecord, QueryRecord
 from odradek.streams.lifecycle.reset import carry_out, plan_reset
 from odradek.streams.lifecycle.status import status
+from odradek.streams.views.store import StoreBusy, locked
 
 COMPACTED = {"cleanup.policy": "compact"}
 
@@ -88,6 +89,18 @@ def test_a_running_application_is_not_reset(cluster, worn):
         carry_out(planned, cluster)
     lock.release()
     assert plan_reset(worn, cluster) == planned
+
+
+def test_a_view_that_is_served_is_not_reset(cluster, worn):
+    planned = plan_reset(worn, cluster)
+    with locked(worn.served_store("alerts")), pytest.raises(StoreBusy, match=r"alerts\.db.*\nStop that first"):
+        carry_out(planned, cluster)
+    assert plan_reset(worn, cluster) == planned
+
+
+def test_a_directory_in_which_nothing_has_run_is_not_ours(cluster, layout):
+    (layout.folder / "photographs").mkdir(parents=True)
+    assert plan_reset(layout, cluster).is_empty
 
 
 def test_the_code_knows_what_the_directory_does_not(odradek, cluster, tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.lock import AppLock
 from odradek.streams.lifecycle.recording import AppRecord
 from odradek.streams.planning import plan
+from odradek.streams.views.store import locked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +66,15 @@ def plan_reset(layout: Layout, cluster: Cluster, graph: Graph | None = None) -> 
 
 
 def carry_out(reset: ResetPlan, cluster: Cluster) -> None:
-    """Refused while the application runs. The files go last: they are how a second try finds the rest."""
-    lock = AppLock(reset.layout)
-    try:
+    """Refused while the application runs or its views are served. The files go last: a second try finds the rest."""
+    with ExitStack() as held:
+        held.callback(AppLock(reset.layout).release)
+        for store in reset.views:
+            held.enter_context(locked(store))
         cluster.delete_topics(reset.topics)
         for group in reset.groups:
             cluster.delete_group(group)
         _remove(reset.layout, reset.checkpoints)
-    finally:
-        lock.release()
 
 
 def _remove(layout: Layout, checkpoints: Sequence[Path]) -> None:
@@ -85,7 +87,7 @@ def _remove(layout: Layout, checkpoints: Sequence[Path]) -> None:
 
 
 def _folders(layout: Layout) -> tuple[Path, ...]:
-    """The checkpoints: all directories but our own."""
-    if not layout.folder.is_dir():
+    """The checkpoints: all directories but our own, of an application that has run here."""
+    if not (layout.lock.exists() or layout.status.exists()):
         return ()
     return tuple(sorted(path for path in layout.folder.iterdir() if path.is_dir() and not path.name.startswith("@")))
