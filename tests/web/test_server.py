@@ -153,14 +153,16 @@ def test_files_come_from_the_package_and_from_nowhere_else(server):
         )
 
 
-def test_a_failing_lifespan_is_an_error_of_start():
+def test_a_failing_lifespan_is_an_error_of_the_start():
     @asynccontextmanager
     async def lifespan(_app):
         raise RuntimeError("no database")
         yield
 
-    with pytest.raises(RuntimeError, match="lifespan failed"):
-        HttpServer(application([], lifespan=lifespan)).start()
+    server = HttpServer(application([], lifespan=lifespan))
+    for begin in (server.start, server.serve_forever):
+        with pytest.raises(RuntimeError, match="lifespan failed"):
+            begin()
 
 
 FOREGROUND = """

@@ -81,10 +81,12 @@ class HttpServer:
         self._socket = _listening(self._host, self._wanted_port)
         if on_ready is not None:
             on_ready(self.url)  # the socket takes connections already
+        server = _Server(self._app)
         try:
-            _Server(self._app).run_on(self._socket)
+            server.run_on(self._socket)
         finally:
             self._socket = None
+        server.raise_problem()
 
     def __enter__(self) -> Self:
         self.start()
@@ -146,6 +148,9 @@ class _Server(uvicorn.Server):
     def wait_until_started(self) -> None:
         if not self._up.wait(START_TIMEOUT_S):
             raise TimeoutError(f"the HTTP server did not start within {START_TIMEOUT_S:.0f} s")
+        self.raise_problem()
+
+    def raise_problem(self) -> None:
         if self._problem is not None:
             raise self._problem
 
