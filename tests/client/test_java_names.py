@@ -39,6 +39,15 @@ TRANSLATIONS = [
     ({"send.buffer.bytes": "-1"}, {"socket.send.buffer.bytes": "0"}),
     ({"receive.buffer.bytes": "65536"}, {"socket.receive.buffer.bytes": "65536"}),
     ({"connections.max.idle.ms": "-1"}, {"connections.max.idle.ms": "0"}),
+    ({"sasl.kerberos.kinit.cmd": "kinit -R me"}, {"sasl.kerberos.kinit.cmd": "kinit -R me"}),
+    (
+        {"sasl.oauthbearer.token.endpoint.url": "https://sso/token"},
+        {"sasl.oauthbearer.token.endpoint.url": "https://sso/token", "sasl.oauthbearer.method": "oidc"},
+    ),
+    (
+        {"sasl.oauthbearer.token.endpoint.url": "https://sso/token", "sasl.oauthbearer.method": "default"},
+        {"sasl.oauthbearer.token.endpoint.url": "https://sso/token", "sasl.oauthbearer.method": "default"},
+    ),
     (
         {"compression.type": "gzip", "compression.gzip.level": "9", "compression.zstd.level": "3"},
         {"compression.type": "gzip", "compression.level": "9"},
@@ -103,6 +112,11 @@ def test_a_callback_cannot_be_given_as_text() -> None:
     for name in ("error_cb", "on_delivery", "dr_cb", "default.topic.config"):
         with pytest.raises(RefusedConfig, match=name):
             librdkafka_config({name: "x"})
+
+
+def test_a_path_is_no_command_line() -> None:
+    with pytest.raises(RefusedConfig, match=r"kinit\.cmd.*write the arguments too"):
+        librdkafka_config({"sasl.kerberos.kinit.cmd": "/usr/bin/kinit"})
 
 
 def test_java_cipher_names_are_refused_and_those_of_openssl_pass() -> None:

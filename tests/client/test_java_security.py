@@ -41,6 +41,7 @@ REFUSED_STORES = [
     ({"ssl.keystore.location": "/tls/me.jks"}, "cannot read JKS.*keytool .*then ssl.keystore.location=me.p12"),
     ({"ssl.keystore.location": "/tls/me"}, "cannot read JKS"),
     ({"ssl.truststore.password": "secret"}, "no password"),
+    ({"ssl.keystore.key": "key", "ssl.keystore.password": "secret"}, "no ssl.keystore.location; .*ssl.key.password"),
     ({"ssl.keystore.location": "/tls/me.pem", "ssl.keystore.password": "x"}, "instead: ssl.key.password"),
 ]
 

@@ -87,6 +87,22 @@ def _security_protocol(value: str, _: Mapping[str, str]) -> dict[str, str]:
     return {"security.protocol": value.lower()}
 
 
+def _kinit(value: str, _: Mapping[str, str]) -> dict[str, str]:
+    if " " not in value.strip():
+        raise RefusedConfig(
+            "sasl.kerberos.kinit.cmd",
+            "Java's is a path, librdkafka's a whole command line, which it has a good default for",
+            "leave it out, or write the arguments too",
+        )
+    return {"sasl.kerberos.kinit.cmd": value}
+
+
+def _token_endpoint(value: str, java: Mapping[str, str]) -> dict[str, str]:
+    """In Java an endpoint alone says that tokens come from there."""
+    method = {} if "sasl.oauthbearer.method" in java else {"sasl.oauthbearer.method": "oidc"}
+    return {"sasl.oauthbearer.token.endpoint.url": value} | method
+
+
 def _default_is(default: str, ours: str) -> Translation:
     """Java's -1 for "as the system has it" or "never" is 0 in librdkafka."""
     return lambda value, _: {ours: "0" if value == default else value}
@@ -113,6 +129,8 @@ TRANSLATED: dict[str, Translation] = {
     "connections.max.idle.ms": _default_is("-1", "connections.max.idle.ms"),
     "fetch.max.bytes": _fetch_max_bytes,
     "receive.buffer.bytes": _default_is("-1", "socket.receive.buffer.bytes"),
+    "sasl.kerberos.kinit.cmd": _kinit,
+    "sasl.oauthbearer.token.endpoint.url": _token_endpoint,
     "security.protocol": _security_protocol,
     "send.buffer.bytes": _default_is("-1", "socket.send.buffer.bytes"),
     "ssl.cipher.suites": _cipher_suites,

@@ -71,6 +71,10 @@ def _own_key(java: Mapping[str, str]) -> dict[str, str]:
     if "ssl.keystore.key" in java:
         config["ssl.key.pem"] = java["ssl.keystore.key"]
     if "ssl.keystore.location" not in java:
+        if "ssl.keystore.password" in java:
+            raise RefusedConfig(
+                "ssl.keystore.password", "there is no ssl.keystore.location", "ssl.key.password, for a key"
+            )
         return config
     path = java["ssl.keystore.location"]
     kind = _store_type(java, "ssl.keystore")
@@ -168,7 +172,6 @@ def _bearer(java: Mapping[str, str], options: Mapping[str, str]) -> dict[str, st
     config = {"sasl.oauthbearer.extensions": extensions} if extensions else {}
     if "sasl.oauthbearer.token.endpoint.url" in java:
         said = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
-        config["sasl.oauthbearer.method"] = "oidc"
         return config | {f"sasl.oauthbearer.{ours}": options[name] for name, ours in said.items() if name in options}
     if "unsecuredLoginStringClaim_sub" in options:
         config["enable.sasl.oauthbearer.unsecure.jwt"] = "true"
