@@ -55,6 +55,10 @@ def test_what_spark_itself_says_to_a_sink_is_no_mistake() -> None:
     assert sink_options(BROKER | told).topic is None
 
 
+def test_all_is_all_however_it_is_written() -> None:
+    assert sink_options(BROKER | {"kafka.acks": "ALL"}).config["enable.idempotence"] == "true"
+
+
 @pytest.mark.parametrize(
     "weaker",
     [

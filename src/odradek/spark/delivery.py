@@ -77,7 +77,7 @@ class Delivery:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            _PRODUCERS.pop(_key(self._config))
+            _PRODUCERS.pop(_key(self._config), None)
             self._producer.purge()
 
     def send(self, records: Iterable[Record]) -> None:

@@ -98,7 +98,7 @@ def _defaults(config: Mapping[str, str]) -> dict[str, str]:
     """As in Java, whoever asks for fewer acknowledgements, no retries or more in flight gives up idempotence."""
     defaults = dict(DEFAULTS)
     gives_up = (
-        config.get("acks", "all") not in ("all", "-1")
+        config.get("acks", "all").lower() not in ("all", "-1")
         or config.get("retries") == "0"
         or int(config.get("max.in.flight.requests.per.connection", "5")) > 5
     )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from odradek.client.refused import RefusedConfig
 from odradek.spark import clients
 from odradek.spark.errors import RefusedOption
 from odradek.spark.options import batch_options, read_options, stream_options
@@ -47,7 +46,7 @@ class OdradekDataSource(DataSource):
         try:
             options = stream_options(self.options)
             _check_schema(schema, options.include_headers)
-        except (RefusedOption, RefusedConfig) as problem:
+        except RefusedOption as problem:
             return RefusedStreamReader(problem)
         return OdradekStreamReader(options)
 

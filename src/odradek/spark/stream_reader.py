@@ -29,6 +29,7 @@ from odradek.spark.errors import DataLoss
 from odradek.spark.group_progress import GroupProgress
 from odradek.spark.offsets import OffsetJson, Offsets, from_json, to_json
 from odradek.spark.options import ReadOptions
+from odradek.spark.session import APPLICATION
 from odradek.spark.topics_view import TopicsView
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-APPLICATION = "ODRADEK_SPARK_APPLICATION"
 FLUSH_S = 5.0
 
 
