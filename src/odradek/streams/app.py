@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from odradek.streams.checks import check_format
+from odradek.streams.checks import check_choice, check_format
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import ColumnLike, col
 from odradek.streams.graph import DeadLetters, Frame, Graph, MapRows, Node, OnError, SchemaOf, Sql, StaticFrame, Topic
 from odradek.streams.lifecycle.layout import Layout
-from odradek.streams.planning import Query, plan
+from odradek.streams.planning import Query, lateness_of, plan
 from odradek.streams.rows import Names, keys_of, names, node_of
 from odradek.streams.settings import DEFAULT_BOOTSTRAP, DEFAULT_STATE_DIR, Settings
 from odradek.streams.stream import Stream
@@ -236,7 +236,12 @@ class App:
         sent = rows.with_columns(**{EVENT_TIME: col("_time")})
         sent.to(topic, key=key, partitions=partitions)
         back = self.stream(
-            topic, schema=SchemaOf(node_of(sent)), format="json", time=EVENT_TIME, key=key or keys_of(rows)
+            topic,
+            schema=SchemaOf(node_of(sent)),
+            format="json",
+            time=EVENT_TIME,
+            late=lateness_of(node_of(rows)),
+            key=key or keys_of(rows),
         )
         return back.drop(EVENT_TIME)
 
@@ -257,10 +262,12 @@ class App:
         *,
         late: Duration,
         dlq: str | None,
+        on_error: OnError,
         name: str | None,
         **fields: Any,  # noqa: ANN401 the rest of Topic
     ) -> Topic:
         check_format(format, schema)
+        check_choice("on_error", on_error, "fail", "skip")
         taken = any(node.name == topic for node in self.graph.nodes)
         node = self.graph.add(
             Topic,
@@ -270,6 +277,7 @@ class App:
             format=format or ("raw" if schema is None else "json"),
             late=duration(late),
             dlq=dlq,
+            on_error=on_error,
             **fields,
         )
         self.add_dead_letters(node, dlq)

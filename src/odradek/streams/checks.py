@@ -23,8 +23,8 @@ def streaming_inputs(node: Node) -> tuple[Node, ...]:
 def waits_for_time(node: Node) -> bool:
     """True of steps that need a watermark: they give or forget something when a time has come."""
     if isinstance(node, Process):
-        timers = "on_timer" in node.options or hasattr(node.function, "on_timer")
-        return node.options.get("timers") != "processing" and (timers or node.options.get("ttl") is not None)
+        has_timers = node.on_timer is not None or node.ttl is not None or hasattr(node.function, "on_timer")
+        return node.timers == "event" and has_timers
     return isinstance(node, StreamJoin | Deduplicate | Sql) or (isinstance(node, Aggregate) and node.window is not None)
 
 
@@ -60,15 +60,35 @@ def gives_final_rows_alone(node: Node) -> bool:
     return isinstance(node, Aggregate) or (isinstance(node, StreamJoin) and node.how != "inner")
 
 
-def check_window(upstream: Node, window: Window, keys: tuple[str, ...]) -> None:
+def check_time(what: str, upstream: Node) -> None:
+    """A step that waits for time takes rows that have one."""
+    if any(isinstance(node, MapPandas) for node in upstream.ancestry()):
+        return  # it may give rows a time
     for node in upstream.ancestry():
-        if isinstance(node, Frame) and node.time is None:
+        if isinstance(node, Frame) and node.time is None and "_time" not in getattr(node.frame, "columns", ()):
             raise PipelineError(
-                f"a window needs event time, and {node.name} has none",
+                f"{what} needs event time, and {node.name} has none",
                 instead='app.from_df(frame, time="its time column")',
             )
-        if isinstance(node, MapPandas):
-            return
+
+
+def check_grouped(what: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    if not keys:
+        raise PipelineError(
+            f"{what} needs columns to tell rows apart by",
+            why="it keeps something for each of their values",
+            instead='their names, or .rekey("driverId") before',
+        )
+    return keys
+
+
+def check_choice(what: str, chosen: str, *allowed: str) -> None:
+    if chosen not in allowed:
+        raise PipelineError(f"{what}={chosen!r} means nothing", instead=f"one of {', '.join(map(repr, allowed))}")
+
+
+def check_window(upstream: Node, window: Window, keys: tuple[str, ...]) -> None:
+    check_time("a window", upstream)
     if window.kind in ("session", "sliding") and not keys:
         raise PipelineError(
             f"a {window.kind} window needs a group",
@@ -89,6 +109,8 @@ def check_format(format: Any, schema: Any) -> None:  # noqa: A002, ANN401 whatev
 
 def check_emit(node: Node, emit: Emit | None, *, default: Emit | None = None) -> Emit | None:
     """The emit of a sink on this node, refused where Spark could not follow it."""
+    if emit is not None:
+        check_choice("emit", emit, "final", "updates")
     trunk = trunk_of(node)
     if isinstance(trunk, Sql | Frame):
         return emit  # what is inside is for Spark to judge

@@ -2,7 +2,7 @@
 
 Every frame has the user's columns plus `_key` (binary) and `_time` (timestamp); a changelog has `_deleted` too.
 An outcome is a frame with its failures still in it, in `_error`. Watermarks stand directly before the first step of
-each branch that needs one: Spark accepts one per path, and Python functions lose it.
+each branch that needs one: Spark accepts one per path, and what a filter drops moves no time, however wrong its own.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.streams.checks import waits_for_time
+from odradek.streams.checks import trunk_of, waits_for_time
 from odradek.streams.durations import interval
+from odradek.streams.errors import PipelineError
+from odradek.streams.event_time import has_watermark
 from odradek.streams.explanations import explaining
 from odradek.streams.failures import good_rows
 from odradek.streams.graph import (
+    Frame,
+    MapPandas,
     MapRows,
+    Merge,
     Node,
     Process,
     StaticFrame,
@@ -59,13 +64,17 @@ class Compilation:
 
     def frame(self, node: Node, *, timed: bool = False) -> DataFrame:
         """The good rows of a node; `timed`: with a watermark on `_time`."""
-        if timed and self.grace is not None and not has_watermark(node):
-            with explaining(node):
-                return self._watermarked(self.frame(node), interval(self.grace))
-        if isinstance(node, Topic | MapRows | Process):
-            good = good_rows(node, self.outcome(node))
-            return good if self.records else good.drop("_record")
-        return self.outcome(node, timed=timed)
+        if not timed or self.grace is None:
+            return self._good_rows(node)
+        if waited_above(node) or merges_sources(node):
+            rows = self._good_rows(node, timed=True)
+            if has_watermark(rows):
+                return rows
+            if waited_above(node):
+                raise _time_is_lost(node)
+        rows = self._good_rows(node)
+        with explaining(node):
+            return rows if has_watermark(rows) else self._watermarked(rows, interval(self.grace))
 
     def outcome(self, node: Node, *, timed: bool = False) -> DataFrame:
         if node in self._known:
@@ -80,6 +89,13 @@ class Compilation:
                 self._outcomes[node, timed] = step(node, inputs, self)
         return self._outcomes[node, timed]
 
+    def _good_rows(self, node: Node, *, timed: bool = False) -> DataFrame:
+        outcome = self.outcome(node, timed=timed)
+        if not isinstance(node, Topic | MapRows | Process):
+            return outcome
+        good = good_rows(node, outcome)
+        return good if self.records else good.drop("_record")
+
     def _watermarked(self, rows: DataFrame, delay: str) -> DataFrame:
         if self.settings.ticks is None:
             return rows.withWatermark("_time", delay)
@@ -88,9 +104,34 @@ class Compilation:
         return watermarked(rows, delay, f"{self.settings.ticks}/{self.group}")
 
 
-def has_watermark(node: Node) -> bool:
-    """Whether a step above, or this one, has set a watermark: those that wait for time do."""
+def waited_above(node: Node) -> bool:
+    """Whether a step above, or this one, has waited for time: then there is a watermark, and Spark takes no second."""
     return any(waits_for_time(above) for above in node.ancestry())
+
+
+def merges_sources(node: Node) -> bool:
+    """Streams that meet here have a time each, and the slower one counts: one that lags behind loses no rows.
+
+    Branches of one stream share its time: a branch without rows would stop it.
+    """
+    merge = trunk_of(node)
+    if not isinstance(merge, Merge) or any(isinstance(step, MapPandas) for step in steps_between(merge, node)):
+        return False
+    sources = [source for branch in merge.inputs for source in branch.ancestry() if isinstance(source, Topic | Frame)]
+    return len(sources) == len(set(sources))
+
+
+def steps_between(trunk: Node, node: Node) -> set[Node]:
+    return {*node.ancestry()} - {*trunk.ancestry()}
+
+
+def _time_is_lost(node: Node) -> PipelineError:
+    return PipelineError(
+        "the event time of these rows is not known here, and a step below waits for it",
+        why="`_time` is no longer what it was when an earlier step waited for time, and Spark does that once",
+        instead="`_time` as it is among the columns that this step gives",
+        origin=node.origin,
+    )
 
 
 def wants_watermark(node: Node, upstream: Node, *, timed: bool) -> bool:

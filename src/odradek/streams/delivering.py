@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from odradek.streams import formats
-from odradek.streams.compiling import Compilation
+from odradek.streams.compiling import Compilation, steps_between
 from odradek.streams.errors import PipelineError
-from odradek.streams.explanations import explaining
+from odradek.streams.explanations import explained_call, explaining
 from odradek.streams.failures import failed_rows
 from odradek.streams.graph import (
     Aggregate,
     DeadLetters,
     ForeachBatch,
     ForeachRow,
+    MapPandas,
     MapRows,
     Materialize,
     Node,
@@ -27,12 +28,12 @@ from odradek.streams.graph import (
 )
 from odradek.streams.grouping import WINDOW_COLUMNS
 from odradek.streams.planning import Query
+from odradek.streams.python_rows import call_with_each
+from odradek.streams.rows import CARRIED
 from odradek.streams.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-INTERNAL = ("_key", "_time", "_deleted", "_record")
 
 
 class Delivery:
@@ -89,9 +90,13 @@ class Delivery:
                     records = encoded(sink, compilation.frame(upstream))
                 self._write(records, sink.topic)
             case ForeachRow():
-                compilation.frame(upstream).drop("_record", "_deleted").foreach(sink.function)
+                call_with_each(sink.function, compilation.frame(upstream))
             case ForeachBatch():
-                sink.function(compilation.frame(upstream).drop("_record"), batch_id)
+                rows = compilation.frame(upstream).drop("_record")
+                try:
+                    sink.function(rows, batch_id)
+                except Exception as problem:
+                    raise explained_call(problem, sink) from problem
 
     def _write(self, records: DataFrame, topic: str) -> None:
         writer = records.write.format("odradek").option("kafka.bootstrap.servers", self._settings.bootstrap)
@@ -103,11 +108,14 @@ class Delivery:
 def takes_changes(sink: Sink, query: Query) -> bool:
     """Whether a row that a filter no longer accepts must go from a view: so it is if the view has a row per window.
 
-    If it has one per driver, what the filter rejects is the result of another window, and what was there stays.
+    If it has one per driver, what the filter rejects is the result of another window, and what was there stays. Nor
+    can it go if a Python function is between: that is not called with what was rejected, so nobody knows what it made.
     """
     trunk = query.trunk
     windowed = isinstance(trunk, Aggregate) and trunk.window is not None and query.emit == "updates"
-    return windowed and isinstance(sink, Materialize) and {*sink.key} >= {*WINDOW_COLUMNS}
+    if not windowed or any(isinstance(step, MapRows | MapPandas) for step in steps_between(trunk, sink)):
+        return False
+    return isinstance(sink, Materialize) and {*sink.key} >= {*WINDOW_COLUMNS}
 
 
 def as_changelog(rows: DataFrame) -> DataFrame:
@@ -127,7 +135,7 @@ def mapped_twice(query: Query) -> list[Node]:
 
 
 def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
-    values = [name for name in rows.columns if name not in INTERNAL]
+    values = [name for name in rows.columns if name not in CARRIED]
     if missing := [name for name in sink.key if name not in values]:
         raise PipelineError(
             f"the key column {missing[0]} is not there",
@@ -135,9 +143,10 @@ def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
             instead='key="one of these"',
             origin=sink.origin,
         )
-    format_ = sink.format if isinstance(sink, TopicSink) else "json"
-    schema = sink.schema if isinstance(sink, TopicSink) else None
-    return formats.encoding(format_, sink.key, values, schema)(rows)
+    if isinstance(sink, TopicSink):
+        return formats.encoding(sink.format, sink.key, values, sink.schema)(rows)
+    # rows that have nothing in their key are rows of nobody, and a compacted topic takes no record without a key
+    return formats.encoding("json", sink.key, values)(rows).where(F.col("key").isNotNull())
 
 
 def check_sinks(query: Query, compilation: Compilation) -> None:

@@ -43,7 +43,13 @@ class PipelineError(StreamsError):
     def __init__(self, what: str, *, why: str = "", instead: str = "", origin: Origin | None = None) -> None:
         self.what, self.why, self.instead = what, why, instead
         self.origin = origin or Origin.here()
+        self._knows_its_step = origin is not None
         super().__init__(what, why, instead)
+
+    def locate(self, origin: Origin) -> None:
+        """For what is found when a step is compiled: the line of the step, not the one that starts the application."""
+        if not self._knows_its_step:
+            self.origin, self._knows_its_step = origin, True
 
     def __str__(self) -> str:
         lines = [f"{self.what}", f"  at     {self.origin}"]

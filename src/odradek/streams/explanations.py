@@ -7,6 +7,7 @@ Most mistakes are refused by `checks.py` and `joins.py` before Spark sees them; 
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,13 +116,16 @@ EXPLANATIONS = (
 
 @contextmanager
 def explaining(node: Node) -> Iterator[None]:
-    """Spark's complaint about what this node asks becomes ours, with the node's line."""
+    """Spark's complaint about what this node asks becomes ours, and every complaint has the node's line."""
     from pyspark.errors import PySparkException
 
     try:
         yield
     except PySparkException as problem:
         raise explained(str(problem), node.origin, node.name) from problem
+    except PipelineError as problem:
+        problem.locate(node.origin)
+        raise
 
 
 def explained(
@@ -156,6 +160,18 @@ def explained_failure(message: str, trunk: Node, steps: dict[str, Node]) -> Pipe
             origin=trunk.origin,
         )
     return explained(message, trunk.origin, f"the query {trunk.name}", QueryFailed)
+
+
+def explained_call(problem: Exception, node: Node) -> PipelineError:
+    """What a user's function on the driver raised."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    called = frames[min(1, len(frames) - 1)]  # the first is our call
+    return QueryFailed(
+        f"{node.name} raised {type(problem).__name__}: {_first_lines(str(problem))}",
+        why=f"in {called.name}, {called.filename}:{called.lineno}",
+        instead="a function that can take every micro-batch; the one that failed comes again when it runs again",
+        origin=node.origin,
+    )
 
 
 def _raised_in_python(message: str) -> re.Match[str] | None:

@@ -278,5 +278,8 @@ def _arguments(args: tuple[object, ...], kwargs: Mapping[str, object], *, quoted
 def _similar_verb(name: str) -> str:
     from odradek.streams.stream import Stream
 
-    close = difflib.get_close_matches(name, [verb for verb in dir(Stream) if not verb.startswith("_")], n=1)
+    verbs = [verb for verb in dir(Stream) if not verb.startswith("_")]
+    if name in verbs:
+        return "; streams have one, and a table becomes a stream by .to_stream()"
+    close = difflib.get_close_matches(name, verbs, n=1)
     return f"; did you mean {close[0]}?" if close else ""

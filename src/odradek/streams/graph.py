@@ -299,7 +299,9 @@ class Process(Node):
     out: Any
     dlq: str | None
     on_error: OnError
-    options: Mapping[str, Any]
+    on_timer: Callable[..., Any] | None
+    ttl: timedelta | None
+    timers: Literal["event", "processing"]
 
     kind: ClassVar[str] = "process"
     stateful: ClassVar[bool] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from odradek.streams.checks import check_appends, check_running, check_window
+from odradek.streams.checks import check_appends, check_grouped, check_running, check_window
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import ColumnLike, F, aliased
 from odradek.streams.graph import Aggregate, Fold, Node
@@ -70,6 +70,7 @@ class Grouped:
         from odradek.streams.table import Table
 
         check_appends("an aggregate in Python", self._node)
+        check_grouped("an aggregate in Python", self._keys)
         node = self._app.graph.add(
             Fold,
             self._name,

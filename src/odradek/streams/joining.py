@@ -13,12 +13,13 @@ from pyspark.sql import functions as F
 
 from odradek.streams import state
 from odradek.streams.durations import interval
+from odradek.streams.event_time import as_marked
 from odradek.streams.graph import StaticJoin, StreamJoin, StreamTableJoin, TableTableJoin
+from odradek.streams.rows import CARRIED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-RESERVED = ("_key", "_time", "_deleted", "_record")
 _THEIRS = "__right_"
 
 
@@ -31,13 +32,15 @@ def join_streams(node: StreamJoin, left: DataFrame, right: DataFrame) -> DataFra
         time - F.expr(f"interval {interval(node.before)}"), time + F.expr(f"interval {interval(node.after)}")
     )
     joined = left.join(theirs, _equal(node.on) & near, {"outer": "full"}.get(node.how, node.how))
-    return joined.select(*_left_columns(node, left), *(F.col(_THEIRS + name).alias(as_) for name, as_ in names.items()))
+    columns = (F.col(f"`{_THEIRS}{name}`").alias(as_) for name, as_ in names.items())
+    return as_marked(joined.select(*_left_columns(node, left), *columns), left)
 
 
 def join_static(node: StaticJoin, left: DataFrame, right: DataFrame) -> DataFrame:
     names = result_names(left, right, node.on, node.suffix)
     joined = left.join(_apart(right), _equal(node.on), node.how)
-    return joined.select(*left.columns, *(F.col(_THEIRS + name).alias(as_) for name, as_ in names.items()))
+    columns = (F.col(f"`{_THEIRS}{name}`").alias(as_) for name, as_ in names.items())
+    return joined.select(*(F.col(f"`{name}`") for name in left.columns), *columns)
 
 
 def look_up(node: StreamTableJoin, rows: DataFrame, table: DataFrame) -> DataFrame:
@@ -53,7 +56,7 @@ def join_tables(node: TableTableJoin, left: DataFrame, right: DataFrame) -> Data
 
 def result_names(left: DataFrame, right: DataFrame, on: Mapping[str, str], suffix: str) -> dict[str, str]:
     """The right side's columns in the result: name there -> name here."""
-    wanted = [name for name in right.columns if name not in (*RESERVED, *on.values())]
+    wanted = [name for name in right.columns if name not in (*CARRIED, *on.values())]
     return {name: name + suffix if name in left.columns else name for name in wanted}
 
 
@@ -68,7 +71,7 @@ def _left_columns(node: StreamJoin, left: DataFrame) -> list[Column]:
 def _of_either(node: StreamJoin, mine: str, their: str) -> Column:
     right = F.col(f"`{_THEIRS}{their}`")
     if node.how == "right" and mine != "_key":
-        return right.alias(mine)  # not coalesced: event time must stay what Spark knows as such
+        return right.alias(mine)
     return F.coalesce(F.col(f"`{mine}`"), right).alias(mine)
 
 

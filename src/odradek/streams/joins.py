@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from odradek.streams.checks import check_appends
+from odradek.streams.checks import check_appends, check_time
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
 from odradek.streams.graph import JoinKind, StaticJoin, StreamJoin, StreamTableJoin, TableTableJoin
@@ -100,6 +100,7 @@ def _stream_stream(
     _check_how("two streams", how, ("inner", "left", "right", "outer"))
     for side in (left, right):
         check_appends("a join of streams", node_of(side))
+        check_time("a join of streams", node_of(side))
     before, after = _bound(within)
     node = app.graph.add(
         StreamJoin,

@@ -23,6 +23,8 @@ from odradek.streams.graph import (
     Node,
     Process,
     Sink,
+    StaticFrame,
+    StreamJoin,
     Topic,
     TopicSink,
 )
@@ -49,6 +51,11 @@ class Query:
     def calls_python(self) -> bool:
         """Whether rows may fail after they were parsed, so that the record behind each must stay at hand."""
         return any(isinstance(node, MapRows | Process) for sink in self.sinks for node in sink.ancestry())
+
+    @property
+    def follows_the_clock(self) -> bool:
+        """Whether timers fire by the clock of the wall: then Spark goes on without new rows."""
+        return any(isinstance(node, Process) and node.timers == "processing" for node in self.trunk.ancestry())
 
     @property
     def grace(self) -> timedelta | None:
@@ -100,6 +107,18 @@ def _own_grace(node: Node) -> timedelta:
     )
     late = max((stream.late for stream in streams), default=timedelta())
     return max(late, node.within) if isinstance(node, Deduplicate) else late
+
+
+def lateness_of(node: Node) -> timedelta:
+    """How far behind the newest a row may come out of this node: a join gives a row as late as its other side comes."""
+    match node:
+        case Topic() | Frame():
+            return node.late
+        case StreamJoin():
+            return max(map(lateness_of, node.inputs)) + max(node.before, node.after)
+        case StaticFrame():
+            return timedelta()
+    return max(map(lateness_of, node.inputs))
 
 
 def _name(trunk: Node, emit: Emit) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
+from odradek.streams.event_time import as_marked
 from odradek.streams.formats.schemas import struct_of
 from odradek.streams.graph import MapPandas, MapRows
 
@@ -33,14 +34,20 @@ def map_rows(node: MapRows, rows: DataFrame) -> DataFrame:
     schema = StructType([StructField(f.name, f.dataType) for f in (*columns, *carried, StructField("_error", ERROR))])
     timezone = str(rows.sparkSession.conf.get("spark.sql.session.timeZone"))
     function = _RowByRow(node.function, columns.names, schema, timezone, flat=node.flat)
-    return rows.mapInArrow(function, schema)
+    return as_marked(rows.mapInArrow(function, schema), rows)
 
 
 def map_pandas(node: MapPandas, rows: DataFrame) -> DataFrame:
     columns = struct_of(node.schema)
     kept = [rows.schema["_key"], rows.schema["_time"]]
     schema = StructType([StructField(f.name, f.dataType) for f in (*columns, *kept)])
-    return rows.drop(*HIDDEN).mapInPandas(_PieceByPiece(node.function, schema.names), schema)
+    made = rows.drop(*HIDDEN).mapInPandas(_PieceByPiece(node.function, schema.names), schema)
+    return as_marked(made.withColumn("_time", F.coalesce("_time", F.current_timestamp())), rows)
+
+
+def call_with_each(function: Callable[[Any], None], rows: DataFrame) -> None:
+    """The function gets the same Rows as one of `map`."""
+    rows.drop(*HIDDEN).mapInArrow(_EachRow(function), StructType([StructField("nothing", StringType())])).collect()
 
 
 def with_record(rows: DataFrame) -> DataFrame:
@@ -113,6 +120,17 @@ class _RowByRow:
         }
 
 
+class _EachRow:
+    def __init__(self, function: Callable[[Any], None]) -> None:
+        self._function = function
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in _rows_of(batch):
+                self._function(row)
+        yield from ()
+
+
 class _PieceByPiece:
     def __init__(self, function: Callable[[Any], Any], names: list[str]) -> None:
         self._function = function
@@ -138,6 +156,8 @@ class Reducing:
         if value is None:
             return Row(**{name: row[name] for name in self._names})
         result = self._function(value, row)
+        if isinstance(result, Row):  # often one of the two it was given, and the row has more columns than the value
+            return Row(**{name: result[name] for name in self._names})
         return None if result is None else Row(**as_columns(result, self._names))
 
 
@@ -168,15 +188,23 @@ def error_of(problem: BaseException) -> dict[str, str]:
     }
 
 
-def _convertible(row: dict[str, Any], types: pa.Schema) -> dict[str, Any]:
-    """The row, or the failure that a value of it has not the type of its column."""
+def check_values(row: Mapping[str, Any], types: pa.Schema) -> None:
+    """Raises TypeError if a value has not the type of its column."""
     import pyarrow as pa
 
     for name, value in row.items():
         try:
             pa.scalar(value, types.field(name).type)
         except CONVERSION_ERRORS:
-            return {"_error": error_of(TypeError(f"column {name}: {value!r} is no {types.field(name).type}"))}
+            raise TypeError(f"column {name}: {value!r} is no {types.field(name).type}") from None
+
+
+def _convertible(row: dict[str, Any], types: pa.Schema) -> dict[str, Any]:
+    """The row, or the failure that a value of it has not the type of its column."""
+    try:
+        check_values(row, types)
+    except TypeError as misfit:
+        return {"_error": error_of(misfit)}
     return row
 
 

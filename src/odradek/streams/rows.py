@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from odradek.streams.app import App
     from odradek.streams.formats import Format
 
-RESERVED = ("_key", "_time")
+CARRIED = ("_key", "_time", "_deleted", "_record")
+"""Beside the user's columns: where they are, they go along with whatever is selected."""
+
 Names = str | Sequence[str]
 
 

@@ -143,7 +143,10 @@ class RunningApp:
 
         def wait() -> None:
             with contextlib.suppress(Exception):  # the query failed, and says why in check
-                query.spark.processAllAvailable()
+                if query.plan.follows_the_clock:
+                    _await_batch_without_rows(query, deadline)
+                else:
+                    query.spark.processAllAvailable()
             done.set()
 
         threading.Thread(target=wait, name=f"await-{query.name}", daemon=True).start()
@@ -159,6 +162,13 @@ def start(app: App, settings: Settings, session: SparkSession | None, *, availab
         raise PipelineError(
             f"the application {app.name} has no sink, so there is nothing to run",
             instead='.to("topic"), .materialize("view"), .foreach(function) on a stream or table',
+        )
+    if available_now and (endless := next((query for query in queries if query.follows_the_clock), None)):
+        raise PipelineError(
+            f"{endless.name} never is done with what is available",
+            why='its timers="processing" go on with the clock of the wall',
+            instead='timers="event", or a start without trigger_available_now',
+            origin=endless.trunk.origin,
         )
     internal = [sink.topic for sink in app.graph.sinks if isinstance(sink, Materialize)]
     tenure = Tenure(Layout(settings.state_dir, app.name), settings.bootstrap, internal)
@@ -288,6 +298,20 @@ def _came_up(query: RunningQuery) -> bool:
         time.sleep(START_POLL_S)
     failure = query.spark.exception()
     return failure is None or "Python worker failed to connect back" not in str(failure)
+
+
+def _await_batch_without_rows(query: RunningQuery, deadline: float) -> None:
+    """For queries that run one micro-batch after the other: Spark never sees those as done.
+
+    The batch after the next began after this was called, so what was there then is in it or before it.
+    """
+    last = query.spark.lastProgress
+    began = last["batchId"] + 2 if last else 1
+    while query.spark.isActive and time.monotonic() < deadline:
+        last = query.spark.lastProgress
+        if last and last["batchId"] >= began and not last["numInputRows"]:
+            return
+        time.sleep(START_POLL_S)
 
 
 def _ended(query: RunningQuery, timeout_s: float) -> None:

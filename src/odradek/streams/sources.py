@@ -9,8 +9,10 @@ from pyspark.sql.types import StructField, StructType
 
 from odradek.streams import formats
 from odradek.streams.errors import PipelineError
+from odradek.streams.event_time import has_watermark
 from odradek.streams.expressions import column_of
 from odradek.streams.graph import Frame, Node, SchemaOf, Sql, StaticFrame, Topic
+from odradek.streams.rows import CARRIED
 
 KAFKA_COLUMNS = {
     "key": "binary",
@@ -21,7 +23,6 @@ KAFKA_COLUMNS = {
     "timestamp": "timestamp",
     "timestampType": "int",
 }
-INTERNAL = ("_key", "_time", "_deleted", "_record")
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +66,7 @@ def _schema_of(node: Node, compilation: Compilation) -> StructType:
     from odradek.streams.compiling import Compilation
 
     dry = Compilation(compilation.spark, compilation.settings, compilation.group, node, dry=True).frame(node)
-    return StructType([StructField(f.name, f.dataType) for f in dry.schema if f.name not in INTERNAL])
+    return StructType([StructField(f.name, f.dataType) for f in dry.schema if f.name not in CARRIED])
 
 
 def from_outside(node: Frame, compilation: Compilation) -> DataFrame:
@@ -76,11 +77,9 @@ def from_outside(node: Frame, compilation: Compilation) -> DataFrame:
             instead="app.static(...), to join streams with",
             origin=node.origin,
         )
-    time = F.lit(None) if node.time is None else column_of(node.time)
-    if node.time is None and "_time" in frame.columns:
-        time = F.col("_time")
-    key = F.col("_key") if "_key" in frame.columns else F.lit(None)
-    return frame.withColumns({"_key": key.cast("binary"), "_time": time.cast("timestamp")})
+    if node.time is not None:
+        frame = frame.withColumn("_time", column_of(node.time))
+    return _with_reserved(frame)
 
 
 def static(node: StaticFrame, compilation: Compilation) -> DataFrame:
@@ -101,5 +100,15 @@ def queried(node: Sql, inputs: list[DataFrame], compilation: Compilation) -> Dat
     result = spark.sql(node.query)
     for view in node.views:
         spark.catalog.dropTempView(view)
-    missing = {"_key": F.lit(None).cast("binary"), "_time": F.lit(None).cast("timestamp")}
-    return result.withColumns({name: column for name, column in missing.items() if name not in result.columns})
+    return _with_reserved(result)
+
+
+def _with_reserved(rows: DataFrame) -> DataFrame:
+    """With `_key` and `_time`: where nobody says when a row happened, it is when it was processed."""
+    if "_key" not in rows.columns:
+        rows = rows.withColumn("_key", F.lit(None).cast("binary"))
+    if "_time" not in rows.columns:
+        return rows.withColumn("_time", F.current_timestamp())
+    if has_watermark(rows):
+        return rows
+    return rows.withColumn("_time", F.coalesce(F.col("_time").cast("timestamp"), F.current_timestamp()))

@@ -11,17 +11,17 @@ from pyspark.sql import functions as F
 from odradek.streams import graph, state
 from odradek.streams.aggregating import aggregated
 from odradek.streams.expressions import column_of
+from odradek.streams.formats import key_bytes
 from odradek.streams.formats.schemas import struct_of
 from odradek.streams.joining import join_static, join_streams, join_tables, look_up
 from odradek.streams.python_rows import Reducing, map_pandas, map_rows, with_record
+from odradek.streams.rows import CARRIED
 from odradek.streams.sources import from_outside, queried, read_topic, static
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from odradek.streams.compiling import Compilation
-
-CARRIED = ("_key", "_time", "_deleted", "_record")  # where they are, they go along with whatever is selected
 
 
 def step(node: graph.Node, inputs: list[DataFrame], compilation: Compilation) -> DataFrame:
@@ -46,7 +46,13 @@ def with_columns(node: graph.WithColumns, rows: DataFrame) -> DataFrame:
     return rows.withColumns({name: column_of(value) for name, value in node.columns.items()})
 
 
+def rekeyed(node: graph.Rekey, rows: DataFrame) -> DataFrame:
+    return rows.withColumn("_key", key_bytes(rows.schema, node.key))
+
+
 def merged(inputs: list[DataFrame]) -> DataFrame:
+    if any("_record" in rows.columns for rows in inputs):
+        inputs = [with_record(rows) for rows in inputs]
     return functools.reduce(lambda one, other: one.unionByName(other), inputs)
 
 
@@ -63,7 +69,16 @@ def folded(node: graph.Fold, rows: DataFrame) -> DataFrame:
 def processed(node: graph.Process, rows: DataFrame) -> DataFrame:
     dead_letters = node.dlq is not None or node.on_error == "skip"
     rows = with_record(rows) if dead_letters else rows
-    return state.process(rows, node.keys, node.function, node.out, dead_letters=dead_letters, **node.options)
+    return state.process(
+        rows,
+        node.keys,
+        node.function,
+        node.out,
+        on_timer=node.on_timer,
+        ttl=node.ttl,
+        timers=node.timers,
+        dead_letters=dead_letters,
+    )
 
 
 STEPS: Mapping[type[graph.Node], Callable[[Any, list[DataFrame], Compilation], DataFrame]] = {
@@ -75,7 +90,7 @@ STEPS: Mapping[type[graph.Node], Callable[[Any, list[DataFrame], Compilation], D
     graph.Select: lambda node, inputs, _: selected(node, *inputs),
     graph.WithColumns: lambda node, inputs, _: with_columns(node, *inputs),
     graph.Drop: lambda node, inputs, _: inputs[0].drop(*node.columns),
-    graph.Rekey: lambda _, inputs, __: inputs[0],
+    graph.Rekey: lambda node, inputs, _: rekeyed(node, *inputs),
     graph.ToStream: lambda _, inputs, __: changes(*inputs),
     graph.Merge: lambda _, inputs, __: merged(inputs),
     graph.MapRows: lambda node, inputs, _: map_rows(node, *inputs),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from odradek.streams.checks import check_appends
+from odradek.streams.checks import check_appends, check_choice, check_grouped, check_time, waits_for_time
 from odradek.streams.durations import Duration, duration
-from odradek.streams.expressions import ColumnLike, F
+from odradek.streams.errors import PipelineError
+from odradek.streams.expressions import ColumnLike, Expression, F, lit, sql
 from odradek.streams.graph import (
     Deduplicate,
     ForeachRow,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame as PandasFrame
     from pyspark.sql import DataFrame
 
+    from odradek.streams.state.processor import Clock
     from odradek.streams.table import Static, Table
 
 
@@ -71,8 +73,8 @@ class Stream(Rows):
     ) -> Stream:
         """A function of pandas DataFrames, called with pieces of each micro-batch.
 
-        The frame it returns has the columns of `schema` and may keep `_key` and `_time`; without them the result has
-        no event time, so no windows and no joins by time.
+        The frame it returns has the columns of `schema` and may keep `_key` and `_time`, or give others; without a
+        `_time` a row's time is when it was processed.
         """
         node = self._app.graph.add(MapPandas, name, inputs=(self._node,), function=function, schema=schema)
         return Stream(self._app, node, ())
@@ -95,6 +97,12 @@ class Stream(Rows):
 
     def merge(self, *others: Stream, name: str | None = None) -> Stream:
         """The rows of all, as they come. All have the same columns."""
+        if strangers := [other for other in others if not isinstance(other, Stream)]:
+            raise PipelineError(
+                f"{strangers[0]!r} cannot be merged with a stream",
+                why="a stream has rows that happened; those of a table replace each other",
+                instead=".merge(table.to_stream()), .merge(app.from_df(frame))",
+            )
         inputs = (self._node, *map(node_of, others))
         keys = self._keys if all(keys_of(other) == self._keys for other in others) else ()
         return Stream(self._app, self._app.graph.add(Merge, name, inputs=inputs), keys)
@@ -105,9 +113,12 @@ class Stream(Rows):
         return self._then(node, names(columns))
 
     def deduplicate(self, *columns: str, within: Duration, name: str | None = None) -> Stream:
-        """Only the first of the rows that are equal in these columns, if they are no further apart than `within`."""
+        """Only the first of the rows that are equal in these columns, or in the stream's key, if they are no further
+        apart than `within`."""
         check_appends("a deduplication", self._node)
-        node = self._app.graph.add(Deduplicate, name, inputs=(self._node,), on=names(columns), within=duration(within))
+        check_time("a deduplication", self._node)
+        on = check_grouped("a deduplication", names(columns) or self._keys)
+        node = self._app.graph.add(Deduplicate, name, inputs=(self._node,), on=on, within=duration(within))
         return self._then(node)
 
     def group_by(self, *columns: str, name: str | None = None) -> Grouped:
@@ -143,15 +154,24 @@ class Stream(Rows):
         out: Any,  # noqa: ANN401 whatever formats take
         dlq: str | None = None,
         on_error: OnError = "fail",
+        on_timer: Callable[..., Iterable[Any] | None] | None = None,
+        ttl: Duration | None = None,
+        timers: Clock = "event",
         name: str | None = None,
-        **options: Any,  # noqa: ANN401 ttl and the rest of state.process
-    ) -> Callable[[Callable[..., Iterator[Any]]], Stream]:
+    ) -> Callable[[Callable[..., Any]], Stream]:
         """A decorator: `@stream.process(key="driverId", out="driverId int, spree int", ttl="10m")` turns a function
-        `(key, rows, state: State[int], ...)` that yields rows into a stream of them."""
+        `(key, rows, state: State[int], ...)` that yields rows into a stream of them; so it does with a class that has
+        `on_rows` and `on_timer`.
 
-        def decorate(function: Callable[..., Iterator[Any]]) -> Stream:
+        A row that fails goes to `dlq`, and leaves no trace in the state. ttl: how long after its newest row the state
+        of a key is forgotten. timers: by "event" time or by the clock of the wall, "processing".
+        """
+        check_choice("on_error", on_error, "fail", "skip")
+        check_choice("timers", timers, "event", "processing")
+
+        def decorate(function: Callable[..., Any]) -> Stream:
             check_appends("a function with state", self._node)
-            keys = names(key) if key is not None else self._keys
+            keys = check_grouped("a function with state", names(key) if key is not None else self._keys)
             node = self._app.graph.add(
                 Process,
                 name,
@@ -161,8 +181,12 @@ class Stream(Rows):
                 out=out,
                 dlq=dlq,
                 on_error=on_error,
-                options=options,
+                on_timer=on_timer,
+                ttl=None if ttl is None else duration(ttl),
+                timers=timers,
             )
+            if waits_for_time(node):
+                check_time("a function with timers or a ttl", self._node)
             self._app.add_dead_letters(node, dlq)
             return Stream(self._app, node, keys)
 
@@ -186,6 +210,7 @@ class Stream(Rows):
         on_error: OnError,
         name: str | None,
     ) -> Stream:
+        check_choice("on_error", on_error, "fail", "skip")
         node = self._app.graph.add(
             MapRows,
             name,
@@ -200,9 +225,5 @@ class Stream(Rows):
         return Stream(self._app, node, ())
 
 
-def _boolean(condition: ColumnLike) -> Any:  # noqa: ANN401 an Expression, or a Column that has the same operators
-    from odradek.streams.expressions import lit, sql
-
-    if isinstance(condition, str):
-        return sql(condition)
-    return lit(condition) if isinstance(condition, bool) else condition
+def _boolean(condition: ColumnLike) -> Expression:
+    return sql(condition) if isinstance(condition, str) else lit(condition)

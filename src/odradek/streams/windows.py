@@ -41,7 +41,7 @@ def hopping(size: Duration, *, every: Duration, grace: Duration | None = None) -
 
 
 def sliding(size: Duration, *, grace: Duration | None = None) -> Window:
-    """A window that ends at each row: what happened in the `size` before it, for every row."""
+    """Every set of rows that fit into `size`: a window ends with each row, and one begins after each, ends included."""
     return _window("sliding", size, size, grace)
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from odradek.streams import App, F, PipelineError, hopping, session, sliding, tumbling
+from odradek.streams.compiling import merges_sources
 from odradek.streams.delivering import takes_changes
 from odradek.streams.graph import TopicSink
 from odradek.streams.rows import node_of
@@ -154,5 +155,27 @@ def test_a_view_per_window_loses_what_a_filter_no_longer_accepts_a_view_per_driv
     counts.where("count < 3").materialize("by-window")
     counts.where("count < 3").materialize("by-driver", key="driver")
     counts.to("out", emit="updates")
+    key = ["driver", "window_start", "window_end"]
+    counts.where("count < 3").map(lambda row: row, "driver string").materialize("by-function", key=key)
     (query,) = app.queries()
-    assert [takes_changes(sink, query) for sink in query.sinks] == [True, False, False]
+    assert [takes_changes(sink, query) for sink in query.sinks] == [True, False, False, False]
+
+
+def test_what_comes_back_through_a_topic_is_as_late_as_what_was_sent():
+    app = App("t")
+    left, right = (app.stream(name, schema="a int", late=late) for name, late in (("l", "5 s"), ("r", "20 s")))
+    left.through("same")
+    left.join(right, on="a", within=("1 s", "1 minute"), how="left").where("a > 1").through("joined")
+    late = {node.topic: node.late for node in app.graph.topics}
+    assert late["same"] == timedelta(seconds=5)
+    assert late["joined"] == timedelta(seconds=80), "a row without a partner comes when nobody can come any more"
+
+
+def test_streams_that_merge_have_a_time_each_and_branches_of_one_stream_share_it():
+    app = App("t")
+    one, other = app.stream("one", schema="a int"), app.stream("other", schema="a int")
+    low, high = one.branch("a < 5")
+    assert merges_sources(node_of(one.merge(other).where("a > 1")))
+    assert not merges_sources(node_of(low.merge(high)))
+    assert not merges_sources(node_of(one.where("a > 1")))
+    assert not merges_sources(node_of(one.merge(other).map_pandas(lambda frame: frame, "a int")))

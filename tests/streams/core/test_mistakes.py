@@ -139,3 +139,43 @@ def test_sql_that_names_no_stream(app, clicks):
 
 def test_an_application_without_a_sink(app, clicks):
     assert "nothing to run" in refused(app.start)
+
+
+def test_a_word_that_means_nothing(app, clicks):
+    assert "'fail', 'skip'" in refused(lambda: app.stream("more", schema="n int", on_error="ignore"))
+    assert "'fail', 'skip'" in refused(lambda: clicks.map(str, "n int", on_error="ignore"))
+    assert "'event', 'processing'" in refused(lambda: clicks.process(key="user", out="n int", timers="wall"))
+    assert "'final', 'updates'" in refused(lambda: clicks.to("out", emit="last"))
+    with pytest.raises(TypeError, match="tll"):
+        clicks.process(key="user", out="n int", tll="5 s")
+
+
+def test_state_of_nobody(clicks):
+    for step in (
+        lambda: clicks.deduplicate(within="1 minute"),
+        lambda: clicks.group_by().reduce(lambda a, b: a, "user string"),
+        lambda: clicks.process(out="user string")(lambda key, rows: ()),
+    ):
+        assert "needs columns to tell rows apart by" in refused(step)
+
+
+def test_waiting_for_time_without_time(app, clicks):
+    stream = app.from_df(lambda spark: spark.readStream.format("rate").load())
+    for step in (
+        lambda: stream.deduplicate("value", within="1 minute"),
+        lambda: clicks.join(stream, on={"user": "value"}, within="1 minute"),
+        lambda: stream.process(key="value", out="value long", ttl="1 minute")(lambda key, rows: ()),
+    ):
+        assert 'time="' in refused(step)
+
+
+def test_a_session_of_nobody_after_pandas(clicks):
+    assert "needs a group" in refused(lambda: clicks.map_pandas(lambda frame: frame, "n int").window(session("1 m")))
+
+
+def test_a_stream_is_not_merged_with_a_table(clicks, users):
+    assert ".to_stream()" in refused(lambda: clicks.merge(users))
+
+
+def test_a_step_of_streams_on_a_table(users):
+    assert "by .to_stream()" in refused(lambda: users.group_by("name"))

@@ -26,7 +26,7 @@ from odradek.streams.formats.reading import field_value, moment, wire_struct
 def key_bytes(struct: StructType, key: Sequence[str]) -> Column:
     """The record's key for rows of these columns."""
     if len(key) > 1:
-        return F.to_json(F.struct(*key), WRITE_OPTIONS).cast("binary")
+        return F.to_json(F.struct(*(F.col(f"`{name}`") for name in key)), WRITE_OPTIONS).cast("binary")
     column = F.col(f"`{key[0]}`")
     match struct[key[0]].dataType:
         case BinaryType():

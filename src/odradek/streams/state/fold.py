@@ -18,14 +18,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from odradek.streams.event_time import without_watermark
 from odradek.streams.formats.schemas import Schema, struct_of
 from odradek.streams.python_rows import as_columns
 from odradek.streams.state.buckets import Entries, bucket
 from odradek.streams.state.carriage import Carriage, quoted
 from odradek.streams.state.changes import any_null
-from odradek.streams.state.event_time import without_watermark
 from odradek.streams.state.output import Output
-from odradek.streams.state.values import nullable_struct, plain, row_reader, stored_reader
+from odradek.streams.state.values import nullable_struct, plain, reviver, row_reader, stored_reader
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, TimerValues
@@ -116,14 +116,15 @@ class _Folding(StatefulProcessor):
             return None
         row = self._read_stored(entry)
         initial = self._initial
+        if initial is None:
+            return row
+        if len(self._result) == 1 and not _is_record(initial):
+            return row[0]
         if isinstance(initial, Mapping):
             return row.asDict(recursive=True)
-        if dataclasses.is_dataclass(initial):
-            make: Any = type(initial)
-            return make(**row.asDict())
-        if isinstance(initial, tuple | list) and len(self._result) == len(initial):
+        if isinstance(initial, tuple | list):
             return type(initial)(row)
-        return row if initial is None else row[0]
+        return reviver(type(initial))(row)
 
 
 def _is_record(value: Any) -> bool:  # noqa: ANN401

@@ -19,9 +19,9 @@ from pyspark.sql import types as T
 
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
+from odradek.streams.event_time import MILLISECOND, has_watermark
 from odradek.streams.formats.schemas import Schema, struct_of
 from odradek.streams.python_rows import ERROR
-from odradek.streams.state.event_time import MILLISECOND, has_watermark
 from odradek.streams.state.parameters import Parameters, parameters
 from odradek.streams.state.processor import Clock, Function, Plan, Processor
 from odradek.streams.state.values import nullable_struct
@@ -55,7 +55,7 @@ def process(
         parameters=parameters(function),
         timer_parameters=parameters(on_timer) if on_timer else Parameters(),
         schema=rows.schema,
-        columns=struct_of(out).names,
+        out=struct_of(out),
         ttl_ms=None if ttl is None else duration(ttl) // MILLISECOND,
         clock=timers,
         dead_letters=dead_letters,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import Row
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from odradek.streams.python_rows import as_columns, error_of
-from odradek.streams.state.event_time import milliseconds, moment
+from odradek.streams.event_time import milliseconds, moment
+from odradek.streams.python_rows import as_columns, check_values, error_of
 from odradek.streams.state.output import Output
 from odradek.streams.state.parameters import Declared, Parameters
 from odradek.streams.state.states import ListState, MapState, State, Timers
@@ -39,7 +40,7 @@ class Plan:
     parameters: Parameters
     timer_parameters: Parameters
     schema: T.StructType  # of the rows that come in
-    columns: list[str]  # that go out
+    out: T.StructType  # of those that go out
     ttl_ms: int | None
     clock: Clock
     dead_letters: bool
@@ -65,6 +66,7 @@ class Processor(StatefulProcessor):
         if self._plan.ttl_ms is not None:
             self._alive: ValueState = handle.getValueState("_alive", "newest_ms long")
         self._read = row_reader(self._plan.schema)
+        self._types = to_arrow_schema(self._plan.out, timezone="UTC")
 
     def handleInputRows(  # type: ignore[override]  # noqa: N802
         self,
@@ -138,8 +140,10 @@ class Processor(StatefulProcessor):
         return key if len(self._plan.keys) > 1 else key[0]
 
     def _output(self, result: Any, time: datetime, row: Row | None) -> Output:  # noqa: ANN401
-        columns = as_columns(result, self._plan.columns)
-        return Output({name: plain(value) for name, value in columns.items()}, **self._carried(time, row))
+        columns = {name: plain(value) for name, value in as_columns(result, self._plan.out.names).items()}
+        if self._plan.dead_letters:  # what Spark finds later is no longer the failure of one row
+            check_values(columns, self._types)
+        return Output(columns, **self._carried(time, row))
 
     def _carried(self, time: datetime, row: Row | None) -> dict[str, Any]:
         has_key = row is not None and "_key" in self._plan.schema.names

@@ -17,9 +17,9 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from odradek.streams.durations import interval
+from odradek.streams.event_time import MILLISECOND, has_watermark, moment, without_watermark
 from odradek.streams.state.alignment import forgettable, next_end, windows
 from odradek.streams.state.carriage import Carriage, quoted
-from odradek.streams.state.event_time import MILLISECOND, has_watermark, moment, without_watermark
 from odradek.streams.state.output import Output
 
 if TYPE_CHECKING:

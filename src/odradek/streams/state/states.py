@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from odradek.streams.durations import Duration, duration
-from odradek.streams.state.event_time import milliseconds, moment
+from odradek.streams.event_time import milliseconds, moment
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -27,7 +27,10 @@ V = TypeVar("V")
 
 _ALMOST_A_MILLISECOND = timedelta(microseconds=999)  # so that no timer fires early
 _UNREAD: Any = object()
-_GONE: Any = object()
+
+
+class _GONE:
+    """In the place of a value: deleted. A class, because copies of it are itself."""
 
 
 class State(Generic[T]):
@@ -124,6 +127,8 @@ class MapState(MutableMapping[K, V]):
 
     _cleared: bool
     _changes: dict[K, Any]
+    _lent: dict[K, tuple[V, Any]]
+    """Values that were read and can be changed in place, and as what they were read."""
 
     def __init__(self, store: Any, keys: ValueCodec, values: ValueCodec) -> None:  # noqa: ANN401 Spark's MapState
         self._store, self._keys, self._values = store, keys, values
@@ -132,10 +137,12 @@ class MapState(MutableMapping[K, V]):
     def __getitem__(self, key: K) -> V:
         if key in self._changes:
             value = self._changes[key]
+        elif key in self._lent:
+            value = self._lent[key][0]
         elif self._cleared or (stored := self._store.getValue((self._keys.plain(key),))) is None:
             value = _GONE
         else:
-            value = self._values.revived(stored[0])
+            value = self._read(key, stored)
         if value is _GONE:
             raise KeyError(key)
         found: V = value
@@ -161,26 +168,33 @@ class MapState(MutableMapping[K, V]):
         return self._all().values()
 
     def clear(self) -> None:
-        self._cleared, self._changes = True, {}
+        self._cleared, self._changes, self._lent = True, {}, {}
 
     def _all(self) -> dict[K, V]:
-        stored = () if self._cleared else self._store.iterator()
-        found = {self._keys.revived(key[0]): self._values.revived(value[0]) for key, value in stored} | self._changes
-        return {key: value for key, value in found.items() if value is not _GONE}
+        stored = () if self._cleared else [(self._keys.revived(key[0]), value) for key, value in self._store.iterator()]
+        found = {key: self._lent[key][0] if key in self._lent else self._read(key, value) for key, value in stored}
+        return {key: value for key, value in (found | self._changes).items() if value is not _GONE}
+
+    def _read(self, key: K, stored: Any) -> V:  # noqa: ANN401
+        value: V = self._values.revived(stored[0])
+        if not self._values.scalar:
+            self._lent[key] = value, self._values.plain(value)
+        return value
 
     def forget(self) -> None:
-        self._cleared, self._changes = False, {}
+        self._cleared, self._changes, self._lent = False, {}, {}
 
     def mark(self) -> Any:  # noqa: ANN401
-        return self._cleared, dict(self._changes)
+        return self._cleared, *copy.deepcopy((self._changes, self._lent))
 
     def back_to(self, mark: Any) -> None:  # noqa: ANN401
-        self._cleared, self._changes = mark
+        self._cleared, self._changes, self._lent = mark
 
     def save(self) -> None:
         if self._cleared:
             self._store.clear()
-        for key, value in self._changes.items():
+        changed = {key: value for key, (value, was) in self._lent.items() if self._values.plain(value) != was}
+        for key, value in (changed | self._changes).items():
             plain = (self._keys.plain(key),)
             if value is not _GONE:
                 self._store.updateValue(plain, (self._values.plain(value),))

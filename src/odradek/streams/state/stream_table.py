@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from odradek.streams.event_time import has_watermark, without_watermark
 from odradek.streams.state.buckets import Entries, bucket
 from odradek.streams.state.carriage import Carriage, quoted
 from odradek.streams.state.changes import RESERVED, any_null, refuse_clashes, tuples
-from odradek.streams.state.event_time import has_watermark, without_watermark
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,7 +28,7 @@ class ValueCodec:
         declared = dataclasses.make_dataclass("State", [("value", hint)])
         self.schema = nullable_struct(struct_of(declared))
         self.scalar = hint in SCALARS
-        self._revive = _reviver(hint)
+        self._revive = reviver(hint)
 
     def plain(self, value: Any) -> Any:  # noqa: ANN401
         return value if self.scalar else plain(value)
@@ -74,22 +74,23 @@ def aware(stored: datetime) -> datetime:
     return stored.astimezone(UTC)
 
 
-def _reviver(hint: Any) -> Reviver:  # noqa: ANN401
+def reviver(hint: Any) -> Reviver:  # noqa: ANN401
+    """From what Spark gives out of state to a value of this type."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
-        return _reviver(inner[0])
+        return reviver(inner[0])
     if origin in (typing.Union, types.UnionType):
-        return _optional(_reviver(next(one for one in inner if one is not types.NoneType)))
+        return _optional(reviver(next(one for one in inner if one is not types.NoneType)))
     if is_pydantic(hint):
         return lambda stored: hint.model_validate(plain(stored))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        fields = {name: _optional(_reviver(one)) for name, one in typing.get_type_hints(hint).items()}
+        fields = {name: _optional(reviver(one)) for name, one in typing.get_type_hints(hint).items()}
         return lambda stored: hint(**{name: revive(stored[name]) for name, revive in fields.items()})
     if origin in (list, tuple, set, frozenset):
-        element = _optional(_reviver(inner[0]))
+        element = _optional(reviver(inner[0]))
         return lambda stored: origin(map(element, stored))
     if origin is dict:
-        key, value = map(_reviver, inner)
+        key, value = map(reviver, inner)
         return lambda stored: {key(k): _optional(value)(v) for k, v in stored.items()}
     if hint is datetime:
         return aware

@@ -16,6 +16,12 @@ def has_watermark(frame: DataFrame) -> bool:
     return MARK in frame.schema["_time"].metadata
 
 
+def as_marked(frame: DataFrame, like: DataFrame) -> DataFrame:
+    """`_time` counts as event time if it does in `like`: for steps that hand it on in a way that Spark cannot see."""
+    mark = {MARK: like.schema["_time"].metadata[MARK]} if has_watermark(like) else {}
+    return frame.withColumn("_time", F.col("_time").alias("_time", metadata=mark))
+
+
 def without_watermark(frame: DataFrame) -> DataFrame:
     """The rows no longer count as late; time goes on from where the watermark was set."""
     return frame.withColumn("_time", F.col("_time").alias("_time", metadata={}))

@@ -1,0 +1,138 @@
+"""Event time through steps that could lose it, and rows that have none; streams are files, so micro-batches are ours."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from odradek.streams import App, F, PipelineError, State, Timers, hopping, session, tumbling
+from odradek.streams.explanations import QueryFailed
+from streams.state.feeding import Feed, seconds
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as what a user's script defines
+
+
+def keep_in(rows: list):
+    return lambda batch, _: rows.extend(batch.collect())
+
+
+@pytest.fixture
+def feed(spark, tmp_path):
+    def made(app: App, name: str, schema: str, **options):
+        feed = Feed(spark, tmp_path / name, schema)
+        return feed, app.from_df(lambda _: feed.stream, time="_time", name=name, late="0 seconds", **options)
+
+    return made
+
+
+def test_time_goes_through_an_outer_join_a_function_and_a_merge(feed, live):
+    app, rows = App("time"), []
+    left, clicks = feed(app, "clicks", "user string")
+    right, buys = feed(app, "buys", "user string, item string")
+    other, calls = feed(app, "calls", "user string, item string")
+    both = clicks.join(buys, on="user", within="5 seconds", how="outer")
+    named = both.map(lambda row: {"user": row.user, "item": row.item or "nothing"}, "user string, item string")
+    merged = named.merge(calls.rekey("user"))
+    merged.group_by("user").window(tumbling("10 seconds")).agg(
+        n=F.count("*"), items=F.array_sort(F.collect_set("item"))
+    ).foreach_batch(keep_in(rows))
+    left.put({"user": "a", "at": 1}, {"user": "b", "at": 2})
+    right.put({"user": "a", "item": "tea", "at": 4}, {"user": "c", "item": "cup", "at": 9})
+    other.put({"user": "a", "item": "call", "at": 3})
+    running = live(app)
+    for side, row in ((left, {}), (right, {"item": "x"})):
+        side.put({"user": "z", "at": 60, **row})
+    running.await_all_processed()
+    assert rows == [], "the calls are still at three seconds"
+    other.put({"user": "b", "item": "call", "at": 4}, {"user": "z", "item": "x", "at": 60})
+    running.await_all_processed()
+    assert sorted((row.user, row.n, row["items"]) for row in rows) == [
+        ("a", 2, ["call", "tea"]),
+        ("b", 2, ["call", "nothing"]),
+        ("c", 1, ["cup"]),
+    ]
+
+
+def test_hops_and_sessions(feed, live):
+    app, hops, sessions = App("windows"), [], []
+    source, events = feed(app, "events", "user string")
+    grouped = events.group_by("user")
+    grouped.window(hopping("10 seconds", every="5 seconds", grace="2 seconds")).count().foreach_batch(keep_in(hops))
+    visits = grouped.window(session("5 seconds", grace="2 seconds")).count()
+    visits.foreach_batch(keep_in(sessions))
+    source.put(*({"user": "a", "at": at} for at in (1, 4, 8, 20)))
+    source.put({"user": "b", "at": 18})
+    source.put({"user": "a", "at": 19})
+    running = live(app)
+    source.put({"user": "c", "at": 100})
+    running.await_all_processed()
+
+    def spans(rows):
+        return sorted((row.user, seconds(row.window_start), seconds(row.window_end), row["count"]) for row in rows)
+
+    assert spans(hops) == [
+        ("a", -5.0, 5.0, 2),
+        ("a", 0.0, 10.0, 3),
+        ("a", 5.0, 15.0, 1),
+        ("a", 10.0, 20.0, 1),
+        ("a", 15.0, 25.0, 2),
+        ("a", 20.0, 30.0, 1),
+        ("b", 10.0, 20.0, 1),
+        ("b", 15.0, 25.0, 1),
+    ]
+    assert spans(sessions) == [("a", 1.0, 13.0, 3), ("a", 19.0, 25.0, 2), ("b", 18.0, 23.0, 1)]
+
+
+def counted(key: str, rows, count: State[int], timers: Timers):
+    count.value = (count.value or 0) + sum(1 for _ in rows)
+    timers.after("1 hour")
+    yield key, count.value
+
+
+def never(key: str, at: datetime, count: State[int]): ...
+
+
+def test_rows_without_a_time_and_timers_of_the_wall(spark: SparkSession, live, tmp_path: Path):
+    app, sums, counts, seen = App("timeless"), [], [], tmp_path / "seen"
+    source = Feed(spark, tmp_path / "rows", "user string, n int")
+    events = app.from_df(lambda _: source.stream.drop("_time"), name="events")
+    events.group_by("user").reduce(lambda a, b: {"n": a.n + b.n}, "n int").foreach_batch(keep_in(sums))
+    process = events.process(key="user", out="user string, n long", on_timer=never, timers="processing")
+    process(counted).foreach_batch(keep_in(counts))
+
+    def note(row):
+        with seen.open("a") as file:
+            file.write(f"{row.user}{row.n} {row._time.tzinfo is not None}\n")
+
+    events.foreach(note)
+    source.put({"user": "a", "n": 1}, {"user": "a", "n": 2}, {"user": "b", "n": 3})
+    with pytest.raises(PipelineError, match="never is done with what is available"):
+        app.start(session=spark, trigger_available_now=True)
+    running = live(app)
+    running.await_all_processed()
+    source.put({"user": "a", "n": 4})
+    running.await_all_processed()
+    assert sorted((row.user, row.n) for row in sums) == [("a", 3), ("a", 7), ("b", 3)]
+    assert sorted((row.user, row.n) for row in counts) == [("a", 2), ("a", 3), ("b", 1)]
+    assert sorted(seen.read_text().splitlines()) == ["a1 True", "a2 True", "a4 True", "b3 True"]
+
+
+def test_what_a_function_on_the_driver_raises_is_told_with_its_line(feed, live):
+    app = App("driver")
+    source, events = feed(app, "events", "user string")
+
+    def careless(batch, number):
+        raise KeyError(f"batch {number}")
+
+    events.foreach_batch(careless)
+    source.put({"user": "a", "at": 1})
+    running = live(app)
+    with pytest.raises(QueryFailed, match=r"foreach_batch-1 raised KeyError: 'batch 0'") as failed:
+        running.await_all_processed()
+    assert "in careless" in failed.value.why
+    assert "events.foreach_batch(careless)" in str(failed.value)
