@@ -1,4 +1,4 @@
-"""Event time through steps that could lose it, and rows that have none; streams are files, so micro-batches are ours."""
+"""Event time through steps that could lose it, and rows that have none. Streams are files: micro-batches are ours."""
 
 from __future__ import annotations
 
