@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from odradek.streams.python_rows import ERROR, _RowByRow, as_columns
+from odradek.streams.python_rows import ERROR, Reducing, _RowByRow, as_columns
 
 
 @dataclasses.dataclass
@@ -111,3 +111,11 @@ def test_a_generator_that_fails_half_way_gives_nothing_of_its_row():
     made = mapped(broken, flat=True)
     assert [one["double"] for one in made] == [1, None, 3]
     assert made[1]["_error"]["exception"] == "KeyError"
+
+
+def test_a_reduction_may_choose_one_of_the_two_rows():
+    newest = Reducing(lambda one, other: max(one, other, key=lambda row: row.at), ["at", "km"])
+    first = newest(None, Row(_bucket=7, at=1, km=2.5))
+    assert first == Row(at=1, km=2.5)
+    assert newest(first, Row(_bucket=7, at=2, km=0.5)) == Row(at=2, km=0.5)
+    assert newest(first, Row(_bucket=7, at=0, km=9.0)) == first
