@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from odradek.client.admin import Cluster
-from odradek.protocol.batch import CONTROL, TRANSACTIONAL, encode_batch
+from odradek.protocol.batch import CONTROL, CRC, CRC_POSITION, TRANSACTIONAL, checksum, encode_batch
 from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.records import Record
 from odradek.spark import arrow_batches, clients, consumers, raw_fetching
-from odradek.spark.errors import DataLoss, ReadTimeout
+from odradek.spark.errors import BadHeader, DataLoss, ReadTimeout
 from odradek.spark.offsets import TopicPartition
 from odradek.spark.options import batch_options
 from odradek.spark.planning import OffsetRange
@@ -353,6 +353,21 @@ def test_a_record_that_is_not_what_was_written_is_not_read(tmp_path: Path):
             given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "rotten", **way}
             with pytest.raises(KafkaException, match="CRC"):
                 list(read_range(batch_options(given), wanted("rotten", 0, 1)))
+
+
+def test_a_header_whose_name_is_no_text_is_told_with_its_place(tmp_path: Path):
+    with Embedded(data=tmp_path) as broker:
+        Cluster(broker.bootstrap_servers).create_topic("odd", 1)
+        Records(broker.bootstrap_servers).put("odd", ["v"], headers=[("name", b"1")])
+    (log,) = tmp_path.glob("odd-0/*.log")
+    batch = bytearray(log.read_bytes().replace(b"name", b"n\xffme"))
+    CRC.pack_into(batch, CRC_POSITION, checksum(batch))
+    log.write_bytes(batch)
+
+    with Embedded(data=tmp_path) as broker:
+        with pytest.raises(BadHeader, match=r"odd-0 has at offset 0 a header .* leave out the option includeHeaders"):
+            read(broker.bootstrap_servers, wanted("odd", 0, 1), includeHeaders="true")
+        assert offsets(read(broker.bootstrap_servers, wanted("odd", 0, 1))) == [0]
 
 
 def test_the_default_of_the_kafka_connector_is_not_that_of_librdkafka():

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
+from odradek.spark.errors import BadHeader
 from odradek.spark.offsets import TopicPartition
 from odradek.spark.schema import HEADER, HEADERS, TIMESTAMP, arrow_schema
 
@@ -27,7 +28,6 @@ def record_batches(
     place: TopicPartition, messages: Sequence[Message], *, include_headers: bool
 ) -> Iterator[pa.RecordBatch]:
     """All messages, in as many batches as the bytes of their values ask for."""
-    keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
     if len(messages) > 1 and sum(map(len, messages)) > BATCH_BYTES_MAX:
         half = len(messages) // 2
         yield from record_batches(place, messages[:half], include_headers=include_headers)
@@ -36,8 +36,8 @@ def record_batches(
     count = len(messages)
     stamps = list(map(Message.timestamp, messages))
     columns = [
-        binary(keys),
-        binary(values),
+        binary(list(map(Message.key, messages))),
+        binary(list(map(Message.value, messages))),
         same_text(place.topic, count),
         fixed(pa.int32(), np.full(count, place.partition, np.int32)),
         fixed(pa.int64(), np.fromiter(map(Message.offset, messages), np.int64, count)),
@@ -46,8 +46,19 @@ def record_batches(
         fixed(pa.int32(), np.fromiter(map(itemgetter(0), stamps), np.int32, count) - np.int32(1)),
     ]
     if include_headers:
-        columns.append(headers([message.headers() for message in messages]))
+        columns.append(headers([_headers_of(message, place) for message in messages]))
     yield pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers))
+
+
+def _headers_of(message: Message, place: TopicPartition) -> list[tuple[str, bytes | None]] | None:
+    try:
+        found: list[tuple[str, bytes | None]] | None = message.headers()
+    except SystemError as problem:  # what librdkafka's Python client makes of a UnicodeDecodeError
+        raise BadHeader(
+            f"{place} has at offset {message.offset()} a header whose name is no UTF-8, which the client "
+            "cannot read; to read the record without its headers, leave out the option includeHeaders"
+        ) from problem
+    return found
 
 
 def fixed(kind: pa.DataType, numbers: Numbers) -> pa.Array[Any]:

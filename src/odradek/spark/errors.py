@@ -15,6 +15,10 @@ class TopicMissing(RuntimeError):
     """A topic or partition that was asked for by name does not exist."""
 
 
+class BadHeader(ValueError):
+    """A record whose headers cannot be read."""
+
+
 class ReadTimeout(RuntimeError):
     """Records that the cluster has promised did not come in time."""
 
