@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -53,6 +55,18 @@ def test_one_process_runs_an_application_and_its_death_frees_it(layout):
         process.wait()
     assert holder_of(layout) is None
     AppLock(layout).release()
+
+
+def test_a_question_does_not_keep_an_application_from_starting(layout, monkeypatch):
+    monkeypatch.setattr("odradek.streams.lifecycle.lock.ATTEMPTS", 1000)
+    AppLock(layout).release()
+    with layout.lock.open("rb") as asking, ThreadPoolExecutor() as starting:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        started = starting.submit(AppLock, layout)
+        with pytest.raises(TimeoutError):
+            started.result(0.1)
+        fcntl.flock(asking, fcntl.LOCK_UN)
+        started.result(30).release()
 
 
 def test_the_same_process_cannot_run_it_twice_either(layout):
@@ -125,6 +139,21 @@ def test_a_tenure_leaves_a_record_of_bounded_size(layout):
     assert (query.state, query.batch, len(query.error)) == ("failed", 7, 4000)
     assert layout.status.stat().st_size < 10_000
     assert [found.app for found in applications(layout.state_dir)] == ["fleet"]
+
+
+def test_a_status_that_cannot_be_written_for_a_while_is_written_later(layout, monkeypatch, caplog):
+    monkeypatch.setattr("odradek.streams.lifecycle.recording.EVERY_S", 0.01)
+    tenure = Tenure(layout, "127.0.0.1:1", [])
+    layout.status.mkdir()
+    tenure.watch([])
+    while "cannot be written" not in caplog.text:
+        pass
+    layout.status.rmdir()
+    while not layout.status.exists():
+        pass
+    tenure.end()
+    assert AppRecord.read(layout.status).application == "fleet"
+    assert caplog.text.count("cannot be written") == 1
 
 
 def test_topics_of_earlier_versions_are_remembered(layout):

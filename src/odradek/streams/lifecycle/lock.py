@@ -9,11 +9,15 @@ import fcntl
 import json
 import os
 import socket
+import time
 from dataclasses import dataclass
 from typing import IO
 
 from odradek.streams.errors import StreamsError
 from odradek.streams.lifecycle.layout import Layout
+
+ATTEMPTS = 4
+ATTEMPT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,10 @@ class AppLock:
     def __init__(self, layout: Layout) -> None:
         layout.folder.mkdir(parents=True, exist_ok=True)
         file = layout.lock.open("a+b")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _taken(file):
             who = _named(file)
             file.close()
-            raise AlreadyRunning(layout, who) from None
+            raise AlreadyRunning(layout, who)
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
         file.flush()
@@ -54,6 +56,18 @@ class AppLock:
 
     def release(self) -> None:
         self._file.close()
+
+
+def _taken(file: IO[bytes]) -> bool:
+    """Whoever asks for the holder has the lock for a moment, too."""
+    for _ in range(ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(ATTEMPT_S)
+        else:
+            return True
+    return False
 
 
 def holder_of(layout: Layout) -> Holder | None:

@@ -97,6 +97,7 @@ class Tenure:
         self._started_s = time.time()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
+        self._is_told = False
 
     def watch(self, queries: Sequence[Watched]) -> None:
         self._thread = threading.Thread(target=self._record, args=[queries], name="odradek-status", daemon=True)
@@ -110,13 +111,20 @@ class Tenure:
         self._lock.release()
 
     def _record(self, queries: Sequence[Watched]) -> None:
+        while not self._ending.wait(EVERY_S):
+            self._try_to_write(queries)
+        self._try_to_write(queries)
+
+    def _try_to_write(self, queries: Sequence[Watched]) -> None:
+        """What records must not stop what works: the JVM may be gone, the disk full, for a while."""
         try:
-            while not self._ending.wait(EVERY_S):
-                self._write(queries)
             self._write(queries)
         except Exception:  # noqa: BLE001 the one boundary of this thread
-            # What records must not stop what works: the JVM may be gone, the disk full.
-            _log.exception("the status of %s is no longer written to %s", self._layout.app, self._layout.status)
+            if not self._is_told:
+                _log.exception("the status of %s cannot be written to %s", self._layout.app, self._layout.status)
+            self._is_told = True
+        else:
+            self._is_told = False
 
     def _write(self, queries: Sequence[Watched]) -> None:
         AppRecord(
