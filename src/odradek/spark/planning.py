@@ -63,7 +63,7 @@ def losses(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int
     """What must have happened to the topics for a query to come from `start` to `end`, if it was not just reading."""
     found = []
     if gone := start.keys() - end.keys():
-        found.append(f"{names(gone)} no longer exist")
+        found.append(f"{names(gone)} no longer exist, or are no longer asked for")
     return found + [
         f"{place} now ends at offset {end[place]}, before offset {start[place]} where this query stands: "
         "the topic was deleted and created again, or the query was told to start past its end"

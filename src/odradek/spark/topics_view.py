@@ -170,6 +170,7 @@ class TopicsView:
             )
 
     def _asking(self, question: Callable[[], T]) -> T:
+        self._last_error = None  # what an earlier question met may be over
         for attempt in range(1, self._options.fetch_attempts + 1):
             try:
                 return question()
