@@ -118,8 +118,8 @@ class Application:
         deadline = time.monotonic() + KILL_TIMEOUT_S
         while left := self.processes():
             kill(left)
-            self._process.poll()
             assert time.monotonic() < deadline, f"these do not die: {left}"
+        self._process.wait()
 
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:

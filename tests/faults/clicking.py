@@ -49,6 +49,8 @@ class Clicks:
         self._round = 0
         self._rng = random.Random(0)
         self._ending = threading.Event()
+        self._flowing = threading.Event()
+        self._flowing.set()
         self._thread: threading.Thread | None = None
         self._problem: BaseException | None = None
 
@@ -59,6 +61,12 @@ class Clicks:
         self._ending.clear()
         self._thread = threading.Thread(target=self._run, name="clicks", daemon=True)
         self._thread.start()
+
+    def pause(self) -> None:
+        self._flowing.clear()
+
+    def resume(self) -> None:
+        self._flowing.set()
 
     def end(self) -> None:
         """All is acknowledged, and a last click, much later, ends every window of the round."""
@@ -78,7 +86,8 @@ class Clicks:
     def _run(self) -> None:
         try:
             while not self._ending.wait(PAUSE_S):
-                self._send_chunk()
+                if self._flowing.is_set():
+                    self._send_chunk()
         except BaseException as problem:  # noqa: BLE001 (told by `end`, on the thread of the test)
             self._problem = problem
 

@@ -4,7 +4,8 @@ A round: clicks come in, at a seeded moment something is killed, it recovers, th
 with the input. One application goes through all rounds, so a later round would also find what an earlier one broke.
 
 `make faults ROUNDS=20` is the long form. Every choice of a round follows from its seed; `SEED=n` starts with that one.
-Half of the rounds wait for an open micro-batch: one whose offsets are in Spark's progress log and whose commit is not.
+Half of the rounds strike inside a micro-batch, one whose offsets are in Spark's progress log and whose commit is not;
+the other half between two, while no clicks come.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Plan:
     seed: int
     fault: str
     chunks: int
-    aimed: bool
+    inside: bool
     depth_s: float
     victim: int
     away_s: float
@@ -58,7 +59,7 @@ class Plan:
             seed=seed,
             fault=FAULTS[seed % len(FAULTS)],
             chunks=rng.randint(5, 25),
-            aimed=seed // len(FAULTS) % 2 == 0,
+            inside=seed // len(FAULTS) % 2 == 0,
             depth_s=rng.uniform(0, 0.2),
             victim=rng.randrange(2),
             away_s=rng.uniform(0, 2),
@@ -66,7 +67,7 @@ class Plan:
 
     @property
     def moment(self) -> str:
-        return f"chunk {self.chunks}" + (f" + {self.depth_s * 1000:.0f} ms in a batch" if self.aimed else "")
+        return f"chunk {self.chunks}, " + (f"batch + {self.depth_s * 1000:.0f} ms" if self.inside else "idle")
 
 
 class Story:
@@ -91,16 +92,20 @@ class Story:
         self._until(lambda: self.application.has_recovered_since(began), "counts at all")
         self._until(lambda: self.clicks.chunks >= plan.chunks, "clicks")
         victims = self._until(lambda: self._victims(plan), "somebody to kill")
-        if plan.aimed:
+        if plan.inside:
             self._until(lambda: self._open_for(plan.depth_s), "an open batch")
+        else:
+            self.clicks.pause()
+            self._until(lambda: not self._open(), "a moment between two batches")
         struck = time.time()
         inside = self._strike(plan, victims)
+        self.clicks.resume()
         self._until(lambda: self.application.has_recovered_since(struck), "recovery")
         recovered_s = time.time() - struck
         self.clicks.end()
         self._until(self._all_is_right, lambda: "\n".join(self.results.differences(self.clicks)[:10]))
         where = f"inside {inside}" if inside else "between batches"
-        return f"{plan.seed:4}  {plan.fault:8}  {plan.moment:29} {where:28} recovered in {recovered_s:5.1f} s"
+        return f"{plan.seed:4}  {plan.fault:8}  {plan.moment:24}  {where:40}  {recovered_s:5.1f} s"
 
     def _victims(self, plan: Plan) -> list[Process]:
         """Found out before the moment comes: looking takes longer than killing."""
@@ -116,11 +121,12 @@ class Story:
         return [executors[plan.victim], *workers] if plan.fault == "executor" else workers
 
     def _strike(self, plan: Plan, victims: list[Process]) -> str:
-        """Which batches were open before the kill and still after it."""
+        """Which batches were open at the kill: before it and still after it; behind a dead driver, after it."""
         before = self._open()
         kill(victims)
         if plan.fault == "driver":
             self.application.kill_the_rest()
+            before = self._open()
         after = self._open()
         if plan.fault == "driver":
             self.application.start()
@@ -167,7 +173,7 @@ def story(tmp_path: Path) -> Iterator[Story]:
 def test_counts_are_those_of_the_input_whatever_is_killed(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
     inside = 0
     with capsys.disabled():
-        print(f"\nseed  fault     {'moment':29} {'at the kill':28}")
+        print(f"\nseed  {'fault':8}  {'moment':24}  {'at the kill':40}  recovered in")
         for seed in range(SEED, SEED + ROUNDS):
             line = story.play(Plan.of(seed))
             inside += "inside" in line
