@@ -31,7 +31,14 @@ class Batch:
 
     query: str
     number: int
-    age_s: float
+    opened: float  # seconds since 1970
+    usual_s: float  # what the batch before it took
+    writes: frozenset[str]  # topics
+
+    @property
+    def depth(self) -> float:
+        """0 when it was planned, about 1 when it will be done."""
+        return (time.time() - self.opened) / self.usual_s
 
     def __str__(self) -> str:
         return f"{self.query} {self.number}"
@@ -40,15 +47,16 @@ class Batch:
 class Checkpoint:
     """The progress log of a query: offsets/N is written before batch N runs, commits/N after it."""
 
-    def __init__(self, path: Path) -> None:
-        self.query = path.name
+    def __init__(self, path: Path, writes: frozenset[str]) -> None:
         self._path = path
+        self._writes = writes
 
     def open_batch(self) -> Batch | None:
         planned, done = self._newest("offsets"), self._newest("commits")
-        if planned <= done:
+        if done < 0 or planned <= done:
             return None
-        return Batch(self.query, planned, time.time() - self._written("offsets", planned))
+        usual_s = self._written("commits", done) - self._written("offsets", done)
+        return Batch(self._path.name, planned, self._written("offsets", planned), usual_s, self._writes)
 
     def has_done_batch_since(self, moment: float) -> bool:
         """Whether a batch that was planned after this moment is done."""
@@ -75,7 +83,7 @@ class Application:
         self._place = place
         self._process: subprocess.Popen[bytes] | None = None
         state = place / "state" / counting.app.name
-        self.checkpoints = [Checkpoint(state / query.name) for query in counting.app.queries()]
+        self.checkpoints = [Checkpoint(state / query.name, query.writes) for query in counting.app.queries()]
 
     def start(self) -> None:
         with self._log.open("ab") as out:

@@ -18,6 +18,7 @@ class Results:
     def __init__(self, bootstrap: str) -> None:
         self.newest: dict[Window, int] = {}
         self.final: defaultdict[Window, list[int]] = defaultdict(list)
+        self.last_written: defaultdict[str, float] = defaultdict(float)  # by topic, seconds since 1970
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -36,6 +37,7 @@ class Results:
                 continue
             row = json.loads(message.value())
             window = row["user"], datetime.fromisoformat(row["window_start"])
+            self.last_written[message.topic()] = max(self.last_written[message.topic()], message.timestamp()[1] / 1000)
             if message.topic() == NEWEST:
                 self.newest[window] = row["n"]
             else:

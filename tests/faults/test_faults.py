@@ -4,8 +4,9 @@ A round: clicks come in, at a seeded moment something is killed, it recovers, th
 with the input. One application goes through all rounds, so a later round would also find what an earlier one broke.
 
 `make faults ROUNDS=20` is the long form. Every choice of a round follows from its seed; `SEED=n` starts with that one.
-Half of the rounds strike inside a micro-batch, one whose offsets are in Spark's progress log and whose commit is not;
-the other half between two, while no clicks come.
+A third of the rounds strike inside a micro-batch, one whose offsets are in Spark's progress log and whose commit is
+not; a third when such a batch has already written results, which are then written again; the rest between two batches,
+while no clicks come.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.faults
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SEED = int(os.environ.get("SEED", "0"))
 FAULTS = ("executor", "broker", "driver", "workers")
+AIMS = ("batch", "idle", "written")
 EXECUTORS = 2
 # Batches take a few hundred milliseconds on a quiet machine; the rest is for one that is not.
 TIMEOUT_S = 300.0
@@ -42,13 +44,13 @@ POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a seed says: after how many chunks of clicks, how deep in a batch, who, for how long."""
+    """What a seed says: after how many chunks of clicks, when then, who, for how long."""
 
     seed: int
     fault: str
     chunks: int
-    inside: bool
-    depth_s: float
+    aim: str
+    depth: float  # in a batch, of what one takes
     victim: int
     away_s: float
 
@@ -59,15 +61,16 @@ class Plan:
             seed=seed,
             fault=FAULTS[seed % len(FAULTS)],
             chunks=rng.randint(5, 25),
-            inside=seed // len(FAULTS) % 2 == 0,
-            depth_s=rng.uniform(0, 0.2),
+            aim=AIMS[(seed + seed // len(FAULTS)) % len(AIMS)],  # every fault meets every aim within twelve seeds
+            depth=rng.random(),
             victim=rng.randrange(2),
             away_s=rng.uniform(0, 2),
         )
 
     @property
     def moment(self) -> str:
-        return f"chunk {self.chunks}, " + (f"batch + {self.depth_s * 1000:.0f} ms" if self.inside else "idle")
+        when = {"batch": f"{self.depth:.0%} of a batch", "written": "results written", "idle": "idle"}
+        return f"chunk {self.chunks}, {when[self.aim]}"
 
 
 class Story:
@@ -92,11 +95,9 @@ class Story:
         self._until(lambda: self.application.has_recovered_since(began), "counts at all")
         self._until(lambda: self.clicks.chunks >= plan.chunks, "clicks")
         victims = self._until(lambda: self._victims(plan), "somebody to kill")
-        if plan.inside:
-            self._until(lambda: self._open_for(plan.depth_s), "an open batch")
-        else:
+        if plan.aim == "idle":
             self.clicks.pause()
-            self._until(lambda: not self._open(), "a moment between two batches")
+        self._until(lambda: self._is_the_moment(plan), plan.moment)
         struck = time.time()
         inside = self._strike(plan, victims)
         self.clicks.resume()
@@ -140,8 +141,18 @@ class Story:
     def _open(self) -> list[str]:
         return [str(batch) for batch in self.application.open_batches()]
 
-    def _open_for(self, depth_s: float) -> bool:
-        return any(batch.age_s >= depth_s for batch in self.application.open_batches())
+    def _is_the_moment(self, plan: Plan) -> bool:
+        if plan.aim == "written":
+            self.results.read(POLL_S)
+        batches = self.application.open_batches()
+        match plan.aim:
+            case "batch":
+                return any(batch.depth >= plan.depth for batch in batches)
+            case "written":
+                return any(
+                    self.results.last_written[topic] > batch.opened for batch in batches for topic in batch.writes
+                )
+        return not batches
 
     def _all_is_right(self) -> bool:
         self.results.read(POLL_S)
