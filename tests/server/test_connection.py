@@ -90,6 +90,11 @@ async def until(holds) -> None:
         await asyncio.sleep(0)
 
 
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 async def others_are_served(listener: ClientListener) -> None:
     """A round trip on another connection: whatever had already arrived has been read by now."""
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -382,8 +387,11 @@ def test_what_arrives_before_the_node_serves_is_answered_afterwards(run):
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         writer.write(request(1, b"early"))
         await only_connection(listener)
+        await turns(100)  # more than enough to read it, if anybody did
+        writer.write(request(2, b"bird"))
+        await turns(100)
         listener.serve(desk.handle)
-        await expect(reader, reply(1, b"early"))
+        await expect(reader, reply(1, b"early") + reply(2, b"bird"))
         writer.close()
         await listener.stop()
 

@@ -99,8 +99,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.client_host = peer[0] if peer else ""
         self._listener.made(self)
-        if self._stopped:
-            self._settle()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._lost = True
@@ -202,8 +200,12 @@ class ClientConnection(asyncio.BufferedProtocol):
     # Requests
 
     def _take(self, received: memoryview, position: int, end: int, *, shared: bool) -> None:
-        """Handle every whole request in received[position:end] and keep the rest."""
-        while end - position >= 4:
+        """Handle every whole request in received[position:end] and keep the rest.
+
+        A connection made before the listener serves gets here once, EARLY, and is paused afterwards: uvloop begins to
+        read after `connection_made`, so a pause in there would not last.
+        """
+        while end - position >= 4 and not self._stopped:
             (length,) = _length_at(received, position)
             if not self._listener.request_bytes_min <= length <= self._listener.request_bytes_max:
                 bounds = f"{self._listener.request_bytes_min} to {self._listener.request_bytes_max}"
@@ -215,8 +217,6 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._frame = PartialFrame(self._listener.frame_pool, length, received[start:end])
                 return
             self._handle(received, start, position)
-            if self._stopped:
-                break
         if position == end or self._stopped & ENDING:
             return
         if self._stopped:
