@@ -63,18 +63,25 @@ def test_while_the_broker_is_away_the_trucks_wait_and_nothing_is_lost_or_doubled
     assert seen == expected
 
 
-def test_the_lag_of_an_application_is_what_its_slowest_group_has_still_to_read():
-    with Embedded() as broker:
-        create_topics(broker.bootstrap_servers)
-        follower = Follower(broker.bootstrap_servers, lambda _: None)
-        follower.positions[topics.POSITIONS] = {0: 100, 1: 50}
-        for group, offset in (("trucking.a", 90), ("trucking.b", 40), ("other", 0)):
-            consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
-            place = [TopicPartition(topics.POSITIONS, 0, offset), TopicPartition(topics.POSITIONS, 1, 50)]
-            consumer.commit(offsets=place, asynchronous=False)
-            consumer.close()
-        lag = LagWatch(broker.bootstrap_servers, "trucking", follower)
-        lag.start()
-        until(lambda: lag.lag)
-        lag.stop()
-        assert lag.lag == {topics.POSITIONS: 60}
+def test_the_lag_is_what_the_slowest_group_has_still_to_read_also_after_a_restart_of_the_broker(tmp_path):
+    broker = Embedded(data=tmp_path)
+    broker.start()
+    bootstrap, port = broker.bootstrap_servers, broker.port
+    create_topics(bootstrap)
+    follower = Follower(bootstrap, lambda _: None)
+    follower.positions[topics.POSITIONS] = {0: 100, 1: 50}
+    for group, offset in (("trucking.a", 90), ("trucking.b", 40), ("other", 0)):
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        place = [TopicPartition(topics.POSITIONS, 0, offset), TopicPartition(topics.POSITIONS, 1, 50)]
+        consumer.commit(offsets=place, asynchronous=False)
+        consumer.close()
+    lag = LagWatch(bootstrap, "trucking", follower)
+    lag.start()
+    until(lambda: lag.lag == {topics.POSITIONS: 60})
+    broker.stop()
+    broker = Embedded(data=tmp_path, port=port)
+    broker.start()
+    follower.positions[topics.POSITIONS] = {0: 101, 1: 50}
+    until(lambda: lag.lag == {topics.POSITIONS: 61})
+    lag.stop()
+    broker.stop()

@@ -13,6 +13,7 @@ from odradek.client.admin import Cluster, ClusterError
 from odradek.demo.trucking import topics
 
 LAG_EVERY_S = 1.5
+REQUEST_TIMEOUT_S = 5.0
 
 
 class Follower:
@@ -58,7 +59,8 @@ class LagWatch:
     """How far the application is behind, topic by topic, by what its groups have committed."""
 
     def __init__(self, bootstrap: str, application: str, follower: Follower) -> None:
-        self._cluster = Cluster(bootstrap)
+        # When every broker was away librdkafka starts afresh, and would go on asking the coordinator it knew before.
+        self._cluster = Cluster(bootstrap, {"metadata.recovery.strategy": "none"}, timeout_s=REQUEST_TIMEOUT_S)
         self._prefix = f"{application}."
         self._follower = follower
         self._stop = threading.Event()

@@ -39,6 +39,10 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PROBLEMS_TOLD = 12
 
 
+class _Stopped(Exception):
+    """Ctrl-C, or somebody's SIGTERM."""
+
+
 class DemoFailed(Exception):
     """The demo could not be shown, or what it showed was not right."""
 
@@ -68,9 +72,13 @@ def show(wishes: Wishes) -> None:
         scene.play()
     except PartFailed as failed:
         raise DemoFailed(str(failed)) from failed
+    except _Stopped:
+        pass
     finally:
-        scene.close()
+        last_words = scene.close()
         shutil.rmtree(data, ignore_errors=True)
+    if last_words:
+        raise DemoFailed(f"the broker did not stop cleanly:\n{last_words}")
 
 
 def free_port(port: int) -> int:
@@ -141,16 +149,14 @@ class _Scene:
         self._progress.say("trucks", f"{self._wishes.trucks} on the road; {', '.join(topics.INPUTS)}")
         self._progress.say("spark", "starting Java and the application")
         self._wait("spark", lambda: self._spark.alive, SPARK_TIMEOUT_S)
-        if not self._stopping.is_set():
-            written = ", ".join(topics.OUTPUTS)
-            self._progress.say("live", f"{self._page.server.url}  the application writes {written}")
-            self._suggest()
+        written = ", ".join(topics.OUTPUTS)
+        self._progress.say("live", f"{self._page.server.url}  the application writes {written}")
+        self._suggest()
         end = started + self._wishes.duration_s if self._wishes.duration_s else float("inf")
-        while time.monotonic() < end and not self._stopping.is_set():
+        while time.monotonic() < end:
             self._tick()
         self._simulator.stop()
-        if self._checked and not self._stopping.is_set():
-            self._check()
+        self._check()
 
     def _suggest(self) -> None:
         command = "odradek" if shutil.which("odradek") else sys.argv[0]
@@ -163,13 +169,14 @@ class _Scene:
         ):
             self._progress.say("try", line)
 
-    def close(self) -> None:
-        """The processes first: nothing that fails on the way may leave one behind."""
+    def close(self) -> str:
+        """What the broker said if it did not end well. The processes first: no failure may leave one behind."""
         self._spark.stop()
-        self._broker.stop()
+        ended_well = not self._broker.stop()
         self._lag.stop()
         self._page.server.stop()
         self._progress.end()
+        return "" if ended_well else self._broker.last_words()
 
     def _create_topics(self) -> None:
         cluster = Cluster(self._bootstrap)
@@ -179,14 +186,15 @@ class _Scene:
 
     def _wait(self, name: str, ready: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        while not ready() and not self._stopping.is_set():
+        while not ready():
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{name} did not get ready within {timeout_s:.0f} s{self._spark_says()}")
             self._tick()
 
     def _tick(self) -> None:
         """Twice a second: look after the parts, tell the page, tell the terminal."""
-        self._stopping.wait(TICK_S)
+        if self._stopping.wait(TICK_S):
+            raise _Stopped
         self._broker.watch()
         self._spark.watch()
         now = time.monotonic()
@@ -245,7 +253,7 @@ class _Scene:
             found = problems(truth, self._results, restarted=restarted) + self._simulator.failures
             if not found and not sum(self._lag.lag.values()):
                 break
-            if time.monotonic() > deadline or self._stopping.is_set():
+            if time.monotonic() > deadline:
                 found = found or [f"the application is still behind: {self._lag.lag}"]
                 told = "\n".join(f"  {problem}" for problem in found[:PROBLEMS_TOLD])
                 raise DemoFailed(f"{len(found)} things were wrong:\n{told}{self._spark_says()}")
