@@ -13,7 +13,7 @@ from odradek.streams import formats
 from odradek.streams.compiling import Compilation, steps_between
 from odradek.streams.errors import PipelineError
 from odradek.streams.explanations import explained_call, explaining
-from odradek.streams.failures import failed_rows
+from odradek.streams.failures import failed_rows, for_spark
 from odradek.streams.graph import (
     Aggregate,
     DeadLetters,
@@ -48,9 +48,9 @@ class Delivery:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
             self._deliver(batch, batch_id)
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 it goes on to Spark in other words
             self.problem = problem
-            raise
+            raise for_spark(problem) from None
 
     def _deliver(self, batch: DataFrame, batch_id: int) -> None:
         rows = self._below(batch)
@@ -143,10 +143,14 @@ def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
             instead='key="one of these"',
             origin=sink.origin,
         )
-    if isinstance(sink, TopicSink):
-        return formats.encoding(sink.format, sink.key, values, sink.schema)(rows)
-    # rows that have nothing in their key are rows of nobody, and a compacted topic takes no record without a key
-    return formats.encoding("json", sink.key, values)(rows).where(F.col("key").isNotNull())
+    match sink:
+        case TopicSink():
+            records = formats.encoding(sink.format, sink.key, values, sink.schema)(rows)
+            compacted = "compact" in sink.config.get("cleanup.policy", "")
+        case Materialize():
+            records, compacted = formats.encoding("json", sink.key, values)(rows), True
+    # a compacted topic takes no record without a key, and in a table it would be the row of nobody
+    return records.where(F.col("key").isNotNull()) if compacted else records
 
 
 def check_sinks(query: Query, compilation: Compilation) -> None:

@@ -120,6 +120,7 @@ class Rows:
         """Keep the newest row per key where it can be asked for: `running.view(name)`, `GET /views/{name}/{key}`.
 
         It lives in the compacted topic `<app>-<view>-changelog`. Of an aggregate, "updates" unless `emit` says "final".
+        A row with nothing in its key column is left out.
         """
         self._app.graph.add(
             Materialize,

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
-from odradek.streams import App
+from odradek.streams import App, Stream
+from odradek.streams.rows import Rows
 from odradek.streams.running import RunningApp
 from odradek.testing import Embedded
 from streams.core.broker import Topics
+from streams.state.feeding import Feed
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +49,26 @@ def live(spark, topics, tmp_path) -> Iterator[Callable[[App], RunningApp]]:
     yield start
     for one in running:
         one.stop()
+
+
+@pytest.fixture
+def feed(spark, tmp_path) -> Callable[..., tuple[Feed, Stream]]:
+    """A stream of an application that comes from files: quicker than a topic, and each is one micro-batch's rows."""
+
+    def made(app: App, name: str, schema: str, late: str = "0 seconds") -> tuple[Feed, Stream]:
+        feed = Feed(spark, tmp_path / name, schema)
+        return feed, app.from_df(lambda _: feed.stream, time="_time", name=name, late=late)
+
+    return made
+
+
+@pytest.fixture
+def kept() -> Callable[[Rows], list[Row]]:
+    """The rows of a step, as they come."""
+
+    def keep(rows: Rows, **options: Any) -> list[Row]:
+        found: list[Row] = []
+        rows.foreach_batch(lambda batch, _: found.extend(batch.collect()), **options)
+        return found
+
+    return keep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.streams import App, F, PipelineError, tumbling
+from odradek.streams import App, F, PipelineError
 
 
 @pytest.fixture
@@ -54,17 +54,15 @@ def test_what_spark_refuses_is_told_with_the_line_that_says_it(told, topics):
     assert "there is no topic 'nowhere'" in told(app)
 
 
-def test_state_of_other_code_is_told_with_the_way_to_begin_again(told, topics, process):
-    topics.send("changed-in", {"user": "a", "n": 1})
-
+def test_state_of_other_code_is_told_with_the_way_to_begin_again(told, feed, kept, process):
     def counting(**aggregates) -> App:
         app = App("changed")
-        rows = app.stream("changed-in", schema="user string, n int")
-        rows.group_by("user").window(tumbling("1 minute")).agg(**aggregates).to("changed-out", emit="updates")
+        source, rows = feed(app, "clicks", "user string")
+        source.put({"user": "a", "at": 1})
+        kept(rows.group_by("user").agg(**aggregates), emit="updates")
         return app
 
     process(counting(n=F.count("*")))
-    topics.send("changed-in", {"user": "a", "n": 1})
     refused = told(counting(n=F.count("*"), users=F.collect_set("user")))
     assert "written by other code" in refused
     assert "odradek streams reset" in refused

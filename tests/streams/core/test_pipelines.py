@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
+from pyspark import cloudpickle
+from pyspark.sql import Row
 
 from odradek.streams import App, F, State, tumbling
 from odradek.streams.explanations import QueryFailed
+from streams.state.feeding import NOON, seconds
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as what a user's script defines
 
 
-def minute(seconds: float) -> str:
-    return f"2026-01-01T00:{int(seconds) // 60:02}:{seconds % 60:06.3f}Z"
+def noon(seconds: float) -> str:
+    return (NOON + timedelta(seconds=seconds)).isoformat()
 
 
 def test_from_topic_to_topics_with_dead_letters_and_on_again_after_a_restart(topics, process):
@@ -41,65 +50,67 @@ def test_from_topic_to_topics_with_dead_letters_and_on_again_after_a_restart(top
     assert topics.cluster.committed("plain.plain-in") == {("plain-in", 0): 5}
 
 
-def test_windows_give_final_results_and_updates_and_views(topics, live):
+def test_windows_give_final_results_and_updates_and_views(topics, feed, kept, live):
     app = App("windows")
-    events = app.stream("windows-in", schema="driver string, at timestamp", time="at", late="5 seconds")
+    source, events = feed(app, "events", "driver string", late="5 seconds")
     counts = events.group_by("driver").window(tumbling("1 minute")).agg(n=F.count("*"))
-    counts.select("driver", "n", start="date_format(window_start, 'HH:mm')").to("windows-final", key="driver")
-    counts.where("n >= 2").materialize("busy", key="driver")
-    totals = events.group_by("driver").count()
-    totals.where("count < 4").to("windows-totals")
-    topics.send("windows-in", *({"driver": "a", "at": minute(s)} for s in (1, 2, 70)), {"driver": "b", "at": minute(3)})
-
+    final = kept(counts)
+    counts.where("n < 3").materialize("quiet")
+    events.group_by("driver").count().where("count < 4").to("windows-totals")
+    source.put(*({"driver": "a", "at": at} for at in (1, 2, 70)), {"driver": "b", "at": 3}, {"at": 3})
     running = live(app)
     running.await_all_processed()
-    assert sorted(topics.keyed("windows-totals")) == [
+    late_for_the_first_window = {"driver": "a", "at": 5}
+    source.put(late_for_the_first_window, *({"driver": "a", "at": at} for at in (71, 72, 200)))
+    running.await_all_processed()
+
+    assert sorted((seconds(row.window_start), str(row.driver), row.n) for row in final) == [
+        (0.0, "None", 1),
+        (0.0, "a", 2),
+        (0.0, "b", 1),
+        (60.0, "a", 3),
+    ]
+    assert sorted(topics.keyed("windows-totals"), key=str) == [
+        ("a", None),
         ("a", {"driver": "a", "count": 3}),
         ("b", {"driver": "b", "count": 1}),
-    ]
-    late_for_the_first_window = {"driver": "a", "at": minute(5)}
-    topics.send("windows-in", late_for_the_first_window, {"driver": "a", "at": minute(200)})
-    running.await_all_processed()
-
-    assert sorted((row["start"], row["driver"], row["n"]) for row in topics.values("windows-final")) == [
-        ("00:00", "a", 2),
-        ("00:00", "b", 1),
-        ("00:01", "a", 1),
-    ]
-    assert topics.keyed("windows-totals")[-1] == ("a", None), "a count that is no longer below 4 is taken back"
-    view = running.view("busy")
+        (None, {"driver": None, "count": 1}),
+    ], "a count that is no longer below 4 is taken back"
+    view = running.view("quiet")
     view.wait_caught_up()
-    assert b'"n":2' in view.get("a")
-    assert view.get("b") is None
+    rows = [json.loads(value) for _, value in view.scan()]
+    assert sorted((row["window_start"][11:16], str(row["driver"]), row["n"]) for row in rows) == [
+        ("12:00", "None", 1),
+        ("12:00", "a", 2),
+        ("12:00", "b", 1),
+        ("12:03", "a", 1),
+    ], "what a filter no longer accepts is gone: the second minute of a"
 
 
-def test_streams_meet_streams_and_tables(topics, live):
+def test_streams_meet_streams_and_tables(topics, feed, kept, live):
     app = App("joins")
-    clicks = app.stream("joins-clicks", schema="user string, page string, at timestamp", time="at")
-    buys = app.stream("joins-buys", schema="user string, item string, at timestamp", time="at")
-    users = app.table("joins-users", key="id", schema="id string, name string, since timestamp", time="since").drop(
-        "since"
-    )
-    both = clicks.join(buys, on="user", within=("0 seconds", "1 minute"), how="left").drop("at_right")
-    both.join(users, on={"user": "id"}, how="left").to("joins-out", key="user")
+    clicks, seen = feed(app, "clicks", "user string, page string")
+    buys, bought = feed(app, "buys", "user string, item string")
+    users = app.table("joins-users", key="id", schema="id string, name string, since timestamp", time="since")
+    both = seen.join(bought, on="user", within=("0 seconds", "1 minute"), how="left")
+    out = kept(both.join(users.drop("since"), on={"user": "id"}, how="left"))
 
-    topics.send(
-        "joins-users", {"key": "a", "name": "Anna", "since": minute(0)}, {"key": "b", "name": "Bo", "since": minute(0)}
-    )
+    topics.send("joins-users", *({"key": key, "name": name, "since": noon(0)} for key, name in (("a", "Anna"), "bB")))
     topics.delete("joins-users", "b")
-    topics.send(
-        "joins-clicks", {"user": "a", "page": "/1", "at": minute(1)}, {"user": "b", "page": "/2", "at": minute(2)}
-    )
-    topics.send("joins-buys", {"user": "a", "item": "tea", "at": minute(30)})
+    clicks.put({"user": "a", "page": "/1", "at": 1}, {"user": "b", "page": "/2", "at": 2})
+    buys.put({"user": "a", "item": "tea", "at": 30})
     running = live(app)
     running.await_all_processed()
-    topics.send("joins-users", {"key": "a", "name": "Anne", "since": minute(100)})
-    topics.send("joins-clicks", {"user": "a", "page": "/3", "at": minute(200)})
-    topics.send("joins-buys", {"user": "a", "item": "cup", "at": minute(201)})
+    topics.send("joins-users", {"key": "a", "name": "Anne", "since": noon(100)})
+    clicks.put({"user": "a", "page": "/3", "at": 200})
+    buys.put({"user": "a", "item": "cup", "at": 201})
     running.await_all_processed()
 
-    out = sorted((row["page"], row.get("item"), row.get("name")) for row in topics.values("joins-out"))
-    assert out == [("/1", "tea", "Anna"), ("/2", None, None), ("/3", "cup", "Anne")]
+    assert sorted((row.page, row.item, row.name) for row in out) == [
+        ("/1", "tea", "Anna"),
+        ("/2", None, None),
+        ("/3", "cup", "Anne"),
+    ]
 
 
 def test_a_record_that_nobody_takes_stops_the_application_and_is_named(topics, process):
@@ -146,52 +157,46 @@ def test_run_ends_with_a_signal_and_tells_what_it_did(topics, spark, tmp_path, c
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_state_in_python_and_what_else_a_stream_can_meet(topics, live, spark):
+def halves(shop: str, rows: Iterator[Row], seen: State[int]) -> Iterator[tuple[str, float | str]]:
+    for row in rows:
+        seen.value = (seen.value or 0) + 1
+        yield shop, "many" if row.sum == 3 else seen.value / row.sum
+
+
+def test_what_else_a_stream_can_meet(topics, feed, kept, live, spark):
     app = App("state")
-    sales = app.stream("state-sales", schema="shop string, sum int", key="shop")
-    sales.group_by("shop").reduce(lambda a, b: {"sum": a.sum + b.sum}, "sum int").to("state-sums")
-
-    @sales.process(out="shop string, streak int")
-    def streaks(shop, rows, length: State[int]):
-        for row in rows:
-            length.value = (length.value or 0) + 1 if row.sum > 10 else 0
-            if length.value == 2:
-                yield shop, length.value
-
-    streaks.to("state-streaks")
+    source, sales = feed(app, "sales", "shop string, sum int")
+    shares = kept(sales.process(key="shop", out="shop string, share double", dlq="state-dlq")(halves))
     owners = app.table("state-owners", key="shop", schema="shop string, owner string")
     cities = app.table("state-cities", key="shop", schema="shop string, city string")
     owners.join(cities, how="outer").to("state-shops")
     names = spark.createDataFrame([("s1", "Tea & Co")], "id string, name string")
     named = sales.join(names, on={"shop": "id"}, how="left")
-    large = app.sql("select shop, sum from `state_sales` where sum > 100")
-    named.select("shop", "sum").merge(large).to("state-merged")
-    named.to("state-named")
+    large = app.sql("select shop, sum, 'large' as name from sales where sum > 100", sales=sales)
+    merged = kept(named.merge(large))
 
     topics.send("state-owners", {"shop": "s1", "owner": "Ada"}, {"shop": "s2", "owner": "Bob"})
     topics.send("state-cities", {"shop": "s1", "city": "Rome"})
-    topics.send("state-sales", *({"shop": "s1", "sum": sum_} for sum_ in (5, 20)), {"shop": "s2", "sum": 3})
+    source.put(*({"shop": "s1", "sum": sum_, "at": sum_} for sum_ in (0, 3, 5)), {"shop": "s2", "sum": 200, "at": 1})
     running = live(app)
     running.await_all_processed()
-    topics.send("state-sales", {"shop": "s1", "sum": 200})
     topics.delete("state-owners", "s1")
     running.await_all_processed()
 
-    assert sorted(topics.keyed("state-sums"), key=str) == [
-        ("s1", {"shop": "s1", "sum": 225}),
-        ("s1", {"shop": "s1", "sum": 25}),
-        ("s2", {"shop": "s2", "sum": 3}),
-    ]
-    assert topics.keyed("state-streaks") == [("s1", {"shop": "s1", "streak": 2})]
-    shops = dict(topics.keyed("state-shops"))
-    assert shops == {
+    assert sorted((row.shop, row.share) for row in shares) == [("s1", 0.2), ("s2", 0.005)]
+    divided, many = topics.records("state-dlq")
+    assert json.loads(divided.value()) == {"shop": "s1", "sum": 0}
+    told = [dict(letter.headers()) for letter in (divided, many)]
+    assert told[0]["__streams.errors.exception"] == b"ZeroDivisionError"
+    assert told[1]["__streams.errors.message"] == b"column share: 'many' is no double"
+    assert dict(topics.keyed("state-shops")) == {
         "s1": {"shop": "s1", "owner": None, "city": "Rome"},
         "s2": {"shop": "s2", "owner": "Bob", "city": None},
     }
-    assert sorted(((row["sum"], row["name"]) for row in topics.values("state-named")), key=str) == [
-        (20, "Tea & Co"),
-        (200, "Tea & Co"),
-        (3, None),
+    assert sorted((row.sum, row.name or "") for row in merged) == [
+        (0, "Tea & Co"),
+        (3, "Tea & Co"),
         (5, "Tea & Co"),
+        (200, ""),
+        (200, "large"),
     ]
-    assert sorted(row["sum"] for row in topics.values("state-merged")) == [3, 5, 20, 200, 200]

@@ -10,37 +10,22 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from odradek.streams import App, F, PipelineError, State, Timers, hopping, session, tumbling
+from odradek.streams import App, F, PipelineError, State, Timers, hopping, session, sliding, tumbling
 from odradek.streams.explanations import QueryFailed
 from streams.state.feeding import Feed, seconds
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as what a user's script defines
 
 
-def keep_in(rows: list):
-    return lambda batch, _: rows.extend(batch.collect())
-
-
-@pytest.fixture
-def feed(spark, tmp_path):
-    def made(app: App, name: str, schema: str, **options):
-        feed = Feed(spark, tmp_path / name, schema)
-        return feed, app.from_df(lambda _: feed.stream, time="_time", name=name, late="0 seconds", **options)
-
-    return made
-
-
-def test_time_goes_through_an_outer_join_a_function_and_a_merge(feed, live):
-    app, rows = App("time"), []
+def test_time_goes_through_an_outer_join_a_function_and_a_merge(feed, kept, live):
+    app = App("time")
     left, clicks = feed(app, "clicks", "user string")
     right, buys = feed(app, "buys", "user string, item string")
     other, calls = feed(app, "calls", "user string, item string")
     both = clicks.join(buys, on="user", within="5 seconds", how="outer")
     named = both.map(lambda row: {"user": row.user, "item": row.item or "nothing"}, "user string, item string")
-    merged = named.merge(calls.rekey("user"))
-    merged.group_by("user").window(tumbling("10 seconds")).agg(
-        n=F.count("*"), items=F.array_sort(F.collect_set("item"))
-    ).foreach_batch(keep_in(rows))
+    merged = named.merge(calls.rekey("user")).group_by("user").window(tumbling("10 seconds"))
+    rows = kept(merged.agg(n=F.count("*"), items=F.array_sort(F.collect_set("item"))))
     left.put({"user": "a", "at": 1}, {"user": "b", "at": 2})
     right.put({"user": "a", "item": "tea", "at": 4}, {"user": "c", "item": "cup", "at": 9})
     other.put({"user": "a", "item": "call", "at": 3})
@@ -58,16 +43,15 @@ def test_time_goes_through_an_outer_join_a_function_and_a_merge(feed, live):
     ]
 
 
-def test_hops_and_sessions(feed, live):
-    app, hops, sessions = App("windows"), [], []
+def test_hops_slides_sessions_and_duplicates(feed, kept, live):
+    app = App("windows")
     source, events = feed(app, "events", "user string")
     grouped = events.group_by("user")
-    grouped.window(hopping("10 seconds", every="5 seconds", grace="2 seconds")).count().foreach_batch(keep_in(hops))
-    visits = grouped.window(session("5 seconds", grace="2 seconds")).count()
-    visits.foreach_batch(keep_in(sessions))
-    source.put(*({"user": "a", "at": at} for at in (1, 4, 8, 20)))
-    source.put({"user": "b", "at": 18})
-    source.put({"user": "a", "at": 19})
+    hops = kept(grouped.window(hopping("10 seconds", every="5 seconds", grace="2 seconds")).count())
+    sessions = kept(grouped.window(session("5 seconds", grace="2 seconds")).count())
+    slides = kept(grouped.window(sliding("3 seconds", grace="2 seconds")).count())
+    once = kept(events.deduplicate("user", within="3 seconds"))
+    source.put(*({"user": "a", "at": at} for at in (1, 4, 8, 20)), {"user": "b", "at": 18}, {"user": "a", "at": 19})
     running = live(app)
     source.put({"user": "c", "at": 100})
     running.await_all_processed()
@@ -86,6 +70,17 @@ def test_hops_and_sessions(feed, live):
         ("b", 15.0, 25.0, 1),
     ]
     assert spans(sessions) == [("a", 1.0, 13.0, 3), ("a", 19.0, 25.0, 2), ("b", 18.0, 23.0, 1)]
+    assert [(user, end, n) for user, _, end, n in spans(slides)] == [
+        ("a", 1.0, 1),
+        ("a", 4.0, 2),
+        ("a", 4.001, 1),
+        ("a", 8.0, 1),
+        ("a", 19.0, 1),
+        ("a", 20.0, 2),
+        ("a", 22.001, 1),
+        ("b", 18.0, 1),
+    ]
+    assert sorted(row.user for row in once) == ["a", "b", "c"], "one micro-batch: nothing is forgotten in it"
 
 
 def counted(key: str, rows, count: State[int], timers: Timers):
@@ -97,13 +92,18 @@ def counted(key: str, rows, count: State[int], timers: Timers):
 def never(key: str, at: datetime, count: State[int]): ...
 
 
-def test_rows_without_a_time_and_timers_of_the_wall(spark: SparkSession, live, tmp_path: Path):
-    app, sums, counts, seen = App("timeless"), [], [], tmp_path / "seen"
+def doubled(frame):
+    return frame.assign(n=frame["n"] * 2)[["user", "n"]]
+
+
+def test_rows_without_a_time_and_timers_of_the_wall(spark: SparkSession, kept, live, tmp_path: Path):
+    app, seen = App("timeless"), tmp_path / "seen"
     source = Feed(spark, tmp_path / "rows", "user string, n int")
     events = app.from_df(lambda _: source.stream.drop("_time"), name="events")
-    events.group_by("user").reduce(lambda a, b: {"n": a.n + b.n}, "n int").foreach_batch(keep_in(sums))
+    twice = events.map_pandas(doubled, "user string, n int")
+    sums = kept(twice.group_by("user").reduce(lambda a, b: {"user": a.user, "n": a.n + b.n}, "user string, n int"))
     process = events.process(key="user", out="user string, n long", on_timer=never, timers="processing")
-    process(counted).foreach_batch(keep_in(counts))
+    counts = kept(process(counted))
 
     def note(row):
         with seen.open("a") as file:
@@ -117,7 +117,7 @@ def test_rows_without_a_time_and_timers_of_the_wall(spark: SparkSession, live, t
     running.await_all_processed()
     source.put({"user": "a", "n": 4})
     running.await_all_processed()
-    assert sorted((row.user, row.n) for row in sums) == [("a", 3), ("a", 7), ("b", 3)]
+    assert sorted((row.user, row.n) for row in sums) == [("a", 6), ("a", 14), ("b", 6)]
     assert sorted((row.user, row.n) for row in counts) == [("a", 2), ("a", 3), ("b", 1)]
     assert sorted(seen.read_text().splitlines()) == ["a1 True", "a2 True", "a4 True", "b3 True"]
 

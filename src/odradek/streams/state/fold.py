@@ -65,6 +65,7 @@ class _Folding(StatefulProcessor):
         result: T.StructType,
     ) -> None:
         self._function, self._initial = function, initial
+        self._revive = reviver(type(initial))  # here and now: in a worker the types may have no module
         self._keys, self._packed_keys, self._rows, self._result = keys, packed_keys, rows, result
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -124,7 +125,7 @@ class _Folding(StatefulProcessor):
             return row.asDict(recursive=True)
         if isinstance(initial, tuple | list):
             return type(initial)(row)
-        return reviver(type(initial))(row)
+        return self._revive(row)
 
 
 def _is_record(value: Any) -> bool:  # noqa: ANN401
