@@ -105,7 +105,7 @@ class Terminal:
             process = self._running.pop()
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)
-            assert process.returncode in (0, 130), (process.args, process.returncode)
+            assert process.returncode in (0, 130), (process.args, process.returncode)  # views: as after any Ctrl-C
 
     def close(self) -> None:
         for process in self._running:

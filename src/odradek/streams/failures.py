@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
 
 # explanations.py finds the error by it in what Spark wraps around
 FAILED_RECORD = "ODRADEK_FAILED_RECORD"
+STOPPED = re.compile(
+    r"java\.(lang\.InterruptedException|io\.InterruptedIOException|nio\.channels\.ClosedByInterruptException)"
+)
+
+
+class MicroBatchFailed(Exception):
+    """What Spark hears of a micro-batch that failed in Python."""
 
 
 def good_rows(node: Topic | MapRows | Process, outcome: DataFrame) -> DataFrame:
@@ -37,3 +45,14 @@ def _message(step: str) -> Column:
     )
     parts = (F.lit(f"{FAILED_RECORD} {step}: "), where, F.lit(": "), error["exception"], F.lit(": "), error["message"])
     return F.concat(*(F.coalesce(part.cast("string"), F.lit("?")) for part in parts))
+
+
+def for_spark(problem: Exception) -> MicroBatchFailed:
+    """Spark asks the text whether the query was only stopped, by a regular expression that recurses for each letter.
+
+    So what was stopped says so in a few words, and what failed must not begin as the expression does.
+    """
+    text = str(problem)
+    if stopped := STOPPED.search(text):
+        text = f"py4j.protocol.Py4JJavaError: An error occurred while calling the sinks: {stopped[0]}"
+    return MicroBatchFailed(text)

@@ -200,7 +200,8 @@ def run(app: App, settings: Settings, session: SparkSession | None) -> None:
 
     progress = Progress(app)
     progress.starting(settings)
-    with _stopped_by_signals() as stopping, start(app, settings, session, available_now=False) as running:
+    # In this order: a new session puts a handler of its own in the place of any before it, which cancels all jobs.
+    with start(app, settings, session, available_now=False) as running, _stopped_by_signals() as stopping:
         progress.started(running)
         while running.active and not stopping.wait(POLL_S):
             running.check()
