@@ -73,6 +73,8 @@ def test_the_trucking_application_runs_on_two_workers_by_master_alone(
             follower.stop()
         tasks = spark.finished_tasks()
     assert all(tasks.values()), f"not every worker had something to do: {tasks}"
+    spread = {path.name for path in tmp_path.glob("state/trucking/*/state/0/*") if path.name.isdigit()}
+    assert len(spread) == topics.PARTITIONS, "state is in as many parts as the topics, not in Spark's 200"
     with capsys.disabled():
         print(
             f"\n{truth.events.total():,} positions of {len(truth.events)} drivers, {len(truth.violations):,} "

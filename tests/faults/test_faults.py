@@ -106,7 +106,7 @@ class Story:
         self.clicks.end()
         self._until(self._all_is_right, lambda: "\n".join(self.results.differences(self.clicks)[:10]))
         where = f"inside {inside}" if inside else "between batches"
-        return f"{plan.seed:4}  {plan.fault:8}  {plan.moment:24}  {where:40}  {recovered_s:5.1f} s"
+        return f"{plan.seed:4}  {plan.fault:8}  {plan.moment:26}  {where:40}  {recovered_s:5.1f} s"
 
     def _victims(self, plan: Plan) -> list[Process]:
         """Found out before the moment comes: looking takes longer than killing."""
@@ -184,7 +184,7 @@ def story(tmp_path: Path) -> Iterator[Story]:
 def test_counts_are_those_of_the_input_whatever_is_killed(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
     inside = 0
     with capsys.disabled():
-        print(f"\nseed  {'fault':8}  {'moment':24}  {'at the kill':40}  recovered in")
+        print(f"\nseed  {'fault':8}  {'moment':26}  {'at the kill':40}  recovered in")
         for seed in range(SEED, SEED + ROUNDS):
             line = story.play(Plan.of(seed))
             inside += "inside" in line
