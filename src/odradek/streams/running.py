@@ -7,7 +7,6 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Self
@@ -200,10 +199,10 @@ def run(app: App, settings: Settings, session: SparkSession | None) -> None:
 
     progress = Progress(app)
     progress.starting(settings)
-    # In this order: a new session puts a handler of its own in the place of any before it, which cancels all jobs.
-    with start(app, settings, session, available_now=False) as running, _stopped_by_signals() as stopping:
+    with _Signals() as signals, start(app, settings, session, available_now=False) as running:
+        signals.take()  # again: a new session puts a handler of its own in the place of ours, which cancels all jobs
         progress.started(running)
-        while running.active and not stopping.wait(POLL_S):
+        while running.active and not signals.stop.wait(POLL_S):
             running.check()
             progress.now_and_then(running)
         running.check()
@@ -320,23 +319,26 @@ def _ended(query: RunningQuery, timeout_s: float) -> None:
         query.spark.awaitTermination(timeout_s)  # type: ignore[arg-type]  # Spark takes fractions of a second too
 
 
-@contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
+class _Signals:
     """The first Ctrl-C or SIGTERM asks; a second one does what it does elsewhere."""
-    stopping = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def restore() -> None:
-        for number, handler in before.items():
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def take(self) -> None:
+        if not self.stop.is_set():
+            for number in self._before:
+                signal.signal(number, self._ask)
+
+    def __enter__(self) -> Self:
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        restore()
-        stopping.set()
-
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield stopping
-    finally:
-        restore()
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.__exit__()
+        self.stop.set()
