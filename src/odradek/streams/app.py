@@ -143,6 +143,7 @@ class App:
     ) -> Any:  # noqa: ANN401 a Stream, or of a batch DataFrame a Static
         """A streaming DataFrame, or a function of the session that makes one, as a stream; `time`: its event time.
 
+        If it has a watermark, that one holds, and not `late` or the grace of windows.
         A batch DataFrame can be joined with: the same as `static`.
         """
         if not callable(frame) and not frame.isStreaming:

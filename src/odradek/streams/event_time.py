@@ -22,6 +22,12 @@ def as_marked(frame: DataFrame, like: DataFrame) -> DataFrame:
     return frame.withColumn("_time", F.col("_time").alias("_time", metadata=mark))
 
 
+def alone_marked(frame: DataFrame) -> DataFrame:
+    """No other column than `_time` counts as event time: Spark takes one."""
+    others = [f.name for f in frame.schema if MARK in f.metadata and f.name != "_time"]
+    return frame.withColumns({name: F.col(f"`{name}`").alias(name, metadata={}) for name in others})
+
+
 def without_watermark(frame: DataFrame) -> DataFrame:
     """The rows no longer count as late; time goes on from where the watermark was set."""
     return frame.withColumn("_time", F.col("_time").alias("_time", metadata={}))

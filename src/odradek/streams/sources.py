@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from odradek.streams import formats
 from odradek.streams.errors import PipelineError
-from odradek.streams.event_time import has_watermark
+from odradek.streams.event_time import alone_marked, has_watermark
 from odradek.streams.expressions import column_of
 from odradek.streams.graph import Frame, Node, SchemaOf, Sql, StaticFrame, Topic
 from odradek.streams.rows import CARRIED
@@ -79,7 +79,7 @@ def from_outside(node: Frame, compilation: Compilation) -> DataFrame:
         )
     if node.time is not None:
         frame = frame.withColumn("_time", column_of(node.time))
-    return _with_reserved(frame)
+    return _with_reserved(alone_marked(frame))
 
 
 def static(node: StaticFrame, compilation: Compilation) -> DataFrame:
