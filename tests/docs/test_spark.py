@@ -44,7 +44,10 @@ def test_the_page_from_top_to_bottom(spark, odradek, tmp_path: Path, monkeypatch
     seen: dict[str, object] = {}
     with Terminal(tmp_path, broker) as terminal:
         for block, following in zip(page, [*page[1:], page[-1]], strict=True):
-            code = block.text.replace("127.0.0.1:9092", broker)
+            # the JVM may be at home elsewhere
+            code = block.text.replace("127.0.0.1:9092", broker).replace(
+                '"checkpoint"', repr(str(tmp_path / "checkpoint"))
+            )
             match block.kind:
                 case "sh":
                     terminal.run(block)
