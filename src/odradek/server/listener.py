@@ -71,7 +71,8 @@ class ClientListener:
         self.handle = handle
         self.serving = True
         for connection in list(self._connections):
-            connection.serve()
+            # Not here and now: whoever starts the node is not in the middle of a request then.
+            asyncio.get_running_loop().call_soon(connection.serve)
 
     async def stop_accepting(self) -> None:
         """No more connections and no more requests; a connection closes once it has answered those it has."""
