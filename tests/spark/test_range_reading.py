@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from odradek.client.admin import Cluster
-from odradek.protocol.batch import CONTROL, CRC, CRC_POSITION, TRANSACTIONAL, checksum, encode_batch
+from odradek.protocol.batch import CONTROL, CRC, CRC_POSITION, TRANSACTIONAL, checksum, encode_batch, iter_batches
 from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.records import Record
 from odradek.spark import arrow_batches, clients, consumers, raw_fetching
@@ -68,6 +68,21 @@ def test_a_record_is_a_row_with_all_it_has(cluster: Cluster, records: Records):
     }
     assert (second["key"], second["value"], second["headers"]) == (None, None, None)
     assert third["value"] == b""
+
+
+def test_headers_of_some_records_by_both_ways(cluster: Cluster, records: Records):
+    cluster.create_topic("mixed", 1)
+    some = [("größe", "µ".encode()), ("", b""), ("same", None), ("same", b"x" * 300)]
+    many = [(f"n{number}", b"%d" % number) for number in range(200)]  # of which the fast way hands over
+    for number in range(40):
+        records.put("mixed", [b"v"], headers=some[: number % 5])
+    records.put("mixed", [b"v"], headers=many)
+
+    rows = read(cluster.bootstrap, wanted("mixed", 3, 41), includeHeaders="true")
+
+    found = [[(header["key"], header["value"]) for header in row["headers"] or ()] for row in rows]
+    assert found == [*(some[: number % 5] for number in range(3, 40)), many]
+    assert [row["headers"] is None for row in rows[:5]] == [False, False, True, False, False]
 
 
 def test_a_timestamp_given_by_the_broker_is_told_as_such(cluster: Cluster, records: Records):
@@ -302,7 +317,7 @@ def test_connections_are_kept_unless_something_is_on_its_way(broker: Embedded, c
         ({"kafka.security.protocol": "SSL"}, False),
         ({"kafka.sasl.mechanism": "PLAIN"}, False),
         ({"kafka.fetch.max.bytes": "1000000"}, False),
-        ({"includeHeaders": "true"}, False),
+        ({"includeHeaders": "true"}, True),
     ],
 )
 def test_the_fast_way_is_for_what_it_can_do(options: dict[str, str], fast: bool):
@@ -355,19 +370,23 @@ def test_a_record_that_is_not_what_was_written_is_not_read(tmp_path: Path):
                 list(read_range(batch_options(given), wanted("rotten", 0, 1)))
 
 
-def test_a_header_whose_name_is_no_text_is_told_with_its_place(tmp_path: Path):
+def test_a_header_whose_name_is_no_text_is_read_as_in_java_or_told_with_its_place(tmp_path: Path):
     with Embedded(data=tmp_path) as broker:
         Cluster(broker.bootstrap_servers).create_topic("odd", 1)
+        Records(broker.bootstrap_servers).put("odd", ["v"] * 100, headers=[("good", b"1")])
         Records(broker.bootstrap_servers).put("odd", ["v"], headers=[("name", b"1")])
     (log,) = tmp_path.glob("odd-0/*.log")
-    batch = bytearray(log.read_bytes().replace(b"name", b"n\xffme"))
-    CRC.pack_into(batch, CRC_POSITION, checksum(batch))
-    log.write_bytes(batch)
+    *good, last = (bytearray(batch.data) for batch in iter_batches(log.read_bytes().replace(b"name", b"n\xffme")))
+    CRC.pack_into(last, CRC_POSITION, checksum(last))
+    log.write_bytes(b"".join([*good, last]))
 
     with Embedded(data=tmp_path) as broker:
-        with pytest.raises(BadHeader, match=r"odd-0 has at offset 0 a header .* leave out the option includeHeaders"):
-            read(broker.bootstrap_servers, wanted("odd", 0, 1), includeHeaders="true")
-        assert offsets(read(broker.bootstrap_servers, wanted("odd", 0, 1))) == [0]
+        given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "odd", "includeHeaders": "true"}
+        *_, rows = read_range(batch_options(given), wanted("odd", 0, 101))
+        assert rows["headers"].to_pylist()[-1] == [{"key": "n\ufffdme", "value": b"1"}]
+        with pytest.raises(BadHeader, match=r"odd-0 has at offset 100 a header .* leave out the option includeHeaders"):
+            list(read_range(batch_options(given | BY_LIBRDKAFKA), wanted("odd", 0, 101)))
+        assert offsets(read(broker.bootstrap_servers, wanted("odd", 99, 101))) == [99, 100]
 
 
 def test_the_default_of_the_kafka_connector_is_not_that_of_librdkafka():

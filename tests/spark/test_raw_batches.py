@@ -36,7 +36,7 @@ def wanted(start: int = 0, end: int = 1 << 60) -> OffsetRange:
 
 def read(*batches: bytes, start: int = 0, end: int = 1 << 60) -> list[dict]:
     found = []
-    for rows, _ in decoded(checked(iter_batches(b"".join(batches))), wanted(start, end)):
+    for rows, _ in decoded(checked(iter_batches(b"".join(batches))), wanted(start, end), include_headers=True):
         if rows is not None:
             rows.validate(full=True)
             found += rows.to_pylist()
@@ -47,13 +47,17 @@ def values(batches: list[Batch]) -> list[bytes | None]:
     return [record.value for batch in batches for record in iter_records(batch.data)]
 
 
+def told(headers: list[dict] | None) -> tuple | None:
+    return None if headers is None else tuple((header["key"], header["value"]) for header in headers)
+
+
 octets = st.none() | st.binary(max_size=300)
 records = st.lists(
     st.builds(
         Record,
         key=octets,
         value=octets,
-        headers=st.just(()) | st.just((("h", b"1"), ("n", None))),
+        headers=st.just(()) | st.lists(st.tuples(st.text(max_size=5), octets), max_size=4).map(tuple),
         timestamp=st.integers(NOW_MS, NOW_MS + (1 << 40)),
     ),
     min_size=1,
@@ -77,6 +81,7 @@ def test_every_record_comes_out_as_the_plain_decoder_has_it(content):
     ]
     assert [round(row["timestamp"].timestamp() * 1000) for row in found] == [record.timestamp for record in expected]
     assert {(row["topic"], row["partition"], row["timestampType"]) for row in found} == {("t", 3, 0)}
+    assert [told(row["headers"]) for row in found] == [record.headers or None for record in expected]
 
 
 def test_a_range_cuts_batches():
@@ -157,29 +162,89 @@ def test_a_wrong_checksum_is_refused():
 def test_no_bytes_point_arrow_outside_of_what_was_read(seed):
     """A checksum does not help against a producer that computes it over nonsense."""
     chance = random.Random(seed)
-    rows = [Record(key=b"key", value=bytes(chance.randrange(200)), timestamp=1) for _ in range(chance.randrange(1, 20))]
+    headers = [("name", b"1"), ("n", None), ("", b"")]
+    rows = [
+        Record(b"key", bytes(chance.randrange(200)), tuple(headers[: chance.randrange(4)]), 1)
+        for _ in range(chance.randrange(1, 20))
+    ]
     broken = encode_batch(rows)
     for _ in range(chance.randrange(1, 4)):
         broken[chance.randrange(61, len(broken))] = chance.choice([0, 1, 127, 128, 255, chance.randrange(256)])
 
     with suppress(MalformedRecords):
-        for found, _ in decoded(iter_batches(broken), wanted()):
+        for found, _ in decoded(iter_batches(broken), wanted(), include_headers=True):
             assert found is None or found.validate(full=True) is None
 
 
-@pytest.mark.parametrize("size", [b"\x28", b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"])
-@pytest.mark.parametrize("place", ["key", "value"])
-def test_a_key_or_value_longer_than_its_record_is_refused(size, place):
-    """Also when the length is so large that a sum with it turns negative."""
-    sizes = size + b"\x06" if place == "key" else b"\x01" + size
-    body = b"\0\0\0" + sizes + b"abc" + b"\0" * 8
-    record = bytes([2 * len(body)]) + body
+def one_record(body: bytes) -> Batch:
+    """All of a record behind its length."""
+    length = 2 * len(body)
+    record = bytes([length & 127 | 128, length >> 7]) + body
     whole = encode_batch([Record(value=b"x" * 100, timestamp=1)])
     header = read_header(whole)._replace(length=len(record) + 49)
-    batch = Batch(header, memoryview(bytes(whole[:61]) + record))
+    return Batch(header, memoryview(bytes(whole[:61]) + record))
+
+
+FAR = (b"\x28", b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01")
+"""Lengths beyond the end, also so large that a sum with them turns negative."""
+
+
+@pytest.mark.parametrize("size", FAR)
+@pytest.mark.parametrize("place", ["key", "value"])
+def test_a_key_or_value_longer_than_its_record_is_refused(size, place):
+    sizes = size + b"\x06" if place == "key" else b"\x01" + size
 
     with pytest.raises(MalformedRecords, match="shorter than what it holds"):
-        list(decoded([batch], wanted()))
+        list(decoded([one_record(b"\0\0\0" + sizes + b"abc" + b"\0" * 8)], wanted(), include_headers=True))
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        (b"\x01", "records with -1 to -1 headers"),
+        (b"\x02", "records with 1 to 1 headers"),
+        (b"\x82\x02" + b"\0\0" * 129, "records with 129 to 129 headers"),
+        (FAR[2] + b"\0\0", "headers are not decoded here"),
+        (b"\x02\x01\0", "a header has no name"),
+        *((b"\x02" + size + b"abc", "shorter than its headers") for size in FAR),
+        *((b"\x02\x02a" + size + b"abc", "shorter than its headers") for size in FAR),
+        (b"\x04\x04ab\x02", "shorter than its headers"),
+        (b"\0\0", "does not end with its headers"),
+        (b"\x02\x02a\x02b\0", "does not end with its headers"),
+    ],
+)
+def test_headers_that_do_not_fill_their_record_are_refused(headers, why):
+    batch = one_record(b"\0\0\0\x01\x01" + headers)
+
+    with pytest.raises(MalformedRecords, match=why):
+        list(decoded([batch], wanted(), include_headers=True))
+    assert [rows.num_rows for rows, _ in decoded([batch], wanted(), include_headers=False)] == [1]
+
+
+def test_many_headers():
+    rows = [Record(headers=tuple((f"n{i}", b"%d" % i) for i in range(count)), timestamp=1) for count in (128, 0, 3)]
+
+    assert [told(row["headers"]) for row in read(encode_batch(rows))] == [rows[0].headers, None, rows[2].headers]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b"n\xffme", "n\ufffdme"),
+        (b"\xe2\x82", "\ufffd"),
+        (b"\xc0\x80", "\ufffd\ufffd"),
+        (b"\xed\xa0\x80\xed\xbf!", "\ufffd\ufffd!"),
+        (b"\xf5\x80", "\ufffd\ufffd"),
+    ],
+)
+def test_a_name_that_is_no_text_reads_as_it_does_in_java(name, text):
+    """Also when the pieces of a letter lie in two names, which are text together."""
+    header = bytes([2 * len(name)]) + name + b"\x01"
+    batch = one_record(b"\0\0\0\x01\x01\x06" + b"\x02\xc3\x01\x02\xa9\x01" + header)
+
+    ((rows, _),) = decoded([batch], wanted(), include_headers=True)
+    rows.validate(full=True)
+    assert [header["key"] for header in rows["headers"].to_pylist()[0]] == ["\ufffd", "\ufffd", text]
 
 
 def test_announced_and_present_records_must_agree():
@@ -187,7 +252,7 @@ def test_announced_and_present_records_must_agree():
     batch[60] = 2
 
     with pytest.raises(MalformedRecords, match="2 records are announced, 3 are there"):
-        list(decoded(iter_batches(batch), wanted()))
+        list(decoded(iter_batches(batch), wanted(), include_headers=True))
 
 
 def test_a_record_does_not_reach_into_the_next_batch():
@@ -195,7 +260,7 @@ def test_a_record_does_not_reach_into_the_next_batch():
     first[60], second[60] = 1, 3  # the sum is right
 
     with pytest.raises(MalformedRecords, match="does not end with its batch"):
-        list(decoded(iter_batches(first + second), wanted()))
+        list(decoded(iter_batches(first + second), wanted(), include_headers=True))
 
 
 def test_offsets_that_do_not_rise_are_refused():
@@ -203,7 +268,7 @@ def test_offsets_that_do_not_rise_are_refused():
     later, earlier = (encode_batch([Record(value=b"v", timestamp=1)] * 5, base_offset=offset) for offset in (10, 3))
 
     with pytest.raises(MalformedRecords, match="do not rise"):
-        list(decoded(iter_batches(later + earlier), wanted()))
+        list(decoded(iter_batches(later + earlier), wanted(), include_headers=True))
 
 
 def test_a_length_that_does_not_end_is_refused_at_once():
@@ -212,7 +277,7 @@ def test_a_length_that_does_not_end_is_refused_at_once():
     batch = Batch(read_header(whole), memoryview(bytes(whole[:61]) + b"\xff" * 2_000_000))
 
     with pytest.raises(MalformedRecords, match="a length does not end"):
-        list(decoded([batch], wanted()))
+        list(decoded([batch], wanted(), include_headers=True))
 
 
 def test_what_grows_when_it_is_unpacked_comes_in_bounded_batches():
@@ -222,7 +287,7 @@ def test_what_grows_when_it_is_unpacked_comes_in_bounded_batches():
     ]
     assert sum(map(len, batches)) < each
 
-    found = list(decoded(iter_batches(b"".join(batches)), wanted()))
+    found = list(decoded(iter_batches(b"".join(batches)), wanted(), include_headers=True))
 
     assert [offset for rows, _ in found for offset in rows["offset"].to_pylist()] == list(range(9))
     assert [position for _, position in found] == [2, 4, 6, 8, 9]

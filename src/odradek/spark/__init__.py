@@ -4,8 +4,8 @@ source                       what Spark finds by the name `odradek`, and hands i
 options, offsets, planning   pure: what was asked for, where it begins and ends, which task reads what
 batch_reader, stream_reader  the driver's side of a read, on topics_view (partitions and offsets, asked with patience)
                              and group_progress (what is done, for lag tools)
-range_reading                a task's side: the fast way (raw_fetching, raw_batches) as far as it goes, librdkafka
-                             (consumers, arrow_batches) for all the rest
+range_reading                a task's side: the fast way (raw_fetching; raw_batches on raw_segments, raw_headers) as far
+                             as it goes, librdkafka (consumers, arrow_batches) for all the rest
 writer, delivery             the way out
 session, java                a Spark session that is right on one machine
 """

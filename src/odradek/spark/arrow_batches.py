@@ -46,16 +46,18 @@ def record_batches(
         fixed(pa.int32(), np.fromiter(map(itemgetter(0), stamps), np.int32, count) - np.int32(1)),
     ]
     if include_headers:
-        columns.append(headers([_headers_of(message, place) for message in messages]))
+        columns.append(headers(_headers_of(messages, place)))
     yield pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers))
 
 
-def _headers_of(message: Message, place: TopicPartition) -> list[tuple[str, bytes | None]] | None:
+def _headers_of(messages: Sequence[Message], place: TopicPartition) -> list[list[tuple[str, bytes | None]] | None]:
+    found: list[list[tuple[str, bytes | None]] | None] = []
     try:
-        found: list[tuple[str, bytes | None]] | None = message.headers()
+        # Through `map`: of a call in the loop of a warm function CPython does not see that it has failed.
+        found.extend(map(Message.headers, messages))
     except SystemError as problem:  # what librdkafka's Python client makes of a UnicodeDecodeError
         raise BadHeader(
-            f"{place} has at offset {message.offset()} a header whose name is no UTF-8, which the client "
+            f"{place} has at offset {messages[len(found)].offset()} a header whose name is no UTF-8, which the client "
             "cannot read; to read the record without its headers, leave out the option includeHeaders"
         ) from problem
     return found
@@ -87,18 +89,15 @@ def same_text(text: str, count: int) -> pa.Array[Any]:
 
 
 def headers(of_messages: list[list[tuple[str, bytes | None]] | None]) -> pa.Array[Any]:
-    """Null for a record without headers, as Spark's connector has it."""
     flat = [header for each in of_messages for header in each or ()]
-    keys = binary([key.encode() for key, _ in flat], pa.string())
-    values = binary([value for _, value in flat])
-    pairs = pa.Array.from_buffers(HEADER, len(flat), [None], null_count=0, children=[keys, values])
-    lengths = np.fromiter((len(each or ()) for each in of_messages), np.int32, len(of_messages))
-    return pa.Array.from_buffers(
-        HEADERS,
-        len(of_messages),
-        [validity([bool(each) for each in of_messages]), _buffer(_ends(lengths))],
-        children=[pairs],
-    )
+    counts = np.fromiter((len(each or ()) for each in of_messages), np.int32, len(of_messages))
+    return listed(binary([key.encode() for key, _ in flat], pa.string()), binary([value for _, value in flat]), counts)
+
+
+def listed(keys: pa.Array[Any], values: pa.Array[Any], counts: Numbers) -> pa.Array[Any]:
+    """So many headers each; null for a record without, as Spark's connector has it."""
+    pairs = pa.Array.from_buffers(HEADER, len(keys), [None], null_count=0, children=[keys, values])
+    return pa.Array.from_buffers(HEADERS, len(counts), [validity(counts > 0), _buffer(_ends(counts))], children=[pairs])
 
 
 def _buffer(numbers: Numbers) -> pa.Buffer:

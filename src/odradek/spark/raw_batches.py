@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +16,10 @@ from odradek.protocol.batch import HEADER_BYTES, TRANSACTIONAL, Batch, BatchHead
 from odradek.protocol.compression import Codec, decompress
 from odradek.protocol.control_records import ControlType, decode_control_key
 from odradek.protocol.malformed import MalformedRecords
-from odradek.spark.arrow_batches import Numbers, fixed, micros, same_text, validity
+from odradek.spark.arrow_batches import Numbers, fixed, micros, same_text
 from odradek.spark.planning import OffsetRange
+from odradek.spark.raw_headers import headers
+from odradek.spark.raw_segments import pairs, varints
 from odradek.spark.schema import TIMESTAMP, arrow_schema
 
 Aborted = Iterable[tuple[int, int]]
@@ -29,7 +30,6 @@ DECODE_BYTES = 2 << 20
 # Arrow counts the bytes of a column in an int32, and the name of a topic has up to 249.
 ROWS_MAX = 1 << 23
 LENGTH_BYTES_MAX = 5
-VARINT_BYTES_MAX = 10
 
 
 def visible(batches: Iterable[Batch], aborted: Aborted) -> Iterator[Batch]:
@@ -54,26 +54,30 @@ def checked(batches: Iterable[Batch]) -> Iterator[Batch]:
         yield batch
 
 
-def decoded(batches: Iterable[Batch], wanted: OffsetRange) -> Iterator[tuple[pa.RecordBatch | None, int]]:
+def decoded(
+    batches: Iterable[Batch], wanted: OffsetRange, *, include_headers: bool
+) -> Iterator[tuple[pa.RecordBatch | None, int]]:
     """The records that lie in the range, if any, each time with the offset up to which the batches are decoded then."""
-    headers: list[BatchHeader] = []
+    heads: list[BatchHeader] = []
     bodies: list[memoryview] = []
     size = 0
     for header, data in batches:
         body = _unpacked(header, data)
-        headers.append(header)
+        heads.append(header)
         bodies.append(body)
         size += len(body)
         if size >= DECODE_BYTES:
-            yield _together(headers, bodies, wanted), header.next_offset
-            headers, bodies, size = [], [], 0
-    if headers:
-        yield _together(headers, bodies, wanted), headers[-1].next_offset
+            yield _together(heads, bodies, wanted, include_headers), header.next_offset
+            heads, bodies, size = [], [], 0
+    if heads:
+        yield _together(heads, bodies, wanted, include_headers), heads[-1].next_offset
 
 
-def _together(headers: list[BatchHeader], bodies: list[memoryview], wanted: OffsetRange) -> pa.RecordBatch | None:
+def _together(
+    heads: list[BatchHeader], bodies: list[memoryview], wanted: OffsetRange, include_headers: bool
+) -> pa.RecordBatch | None:
     data = b"".join(bodies)
-    counts = [header.records_count for header in headers]
+    counts = [head.records_count for head in heads]
     edges = np.fromiter(_record_edges(data), np.int64)
     found = len(edges) - 1
     if min(counts) < 0 or found != sum(counts):
@@ -82,68 +86,58 @@ def _together(headers: list[BatchHeader], bodies: list[memoryview], wanted: Offs
         raise MalformedRecords("a record does not end with its batch")
     if found > ROWS_MAX:
         raise MalformedRecords(f"{found} records are too many for one Arrow batch")
-    return _Records(data, edges, headers, counts).within(wanted) if found else None
+    return _Records(data, edges, heads, counts).within(wanted, include_headers) if found else None
 
 
 class _Records:
     """Columns of numbers over `data`: offsets, times, and where each key and value lies."""
 
-    def __init__(self, data: bytes, edges: Numbers, headers: Sequence[BatchHeader], counts: Sequence[int]) -> None:
+    def __init__(self, data: bytes, edges: Numbers, heads: Sequence[BatchHeader], counts: Sequence[int]) -> None:
         self._data = data
         octets = np.frombuffer(data, np.uint8)
-        starts, ends = edges[:-1], edges[1:]
-        _, body = _varints(octets, starts)
-        time_deltas, at = _varints(octets, body + 1)  # behind one byte of attributes
-        offset_deltas, at = _varints(octets, at)
-        key_sizes, self._key_starts = _varints(octets, at)
+        starts, self._ends = edges[:-1], edges[1:]
+        _, body = varints(octets, starts)
+        time_deltas, at = varints(octets, body + 1)  # behind one byte of attributes
+        offset_deltas, at = varints(octets, at)
+        key_sizes, self._key_starts = varints(octets, at)
         self._key_ends = self._key_starts + np.clip(key_sizes, 0, len(data))
-        value_sizes, self._value_starts = _varints(octets, self._key_ends)
+        value_sizes, self._value_starts = varints(octets, self._key_ends)
         self._value_ends = self._value_starts + np.clip(value_sizes, 0, len(data))
         # Each place follows from the one before, so the last one speaks for all of them.
-        if (self._value_ends > ends).any():
+        if (self._value_ends > self._ends).any():
             raise MalformedRecords("a record is shorter than what it holds")
         self._has_key, self._has_value = key_sizes >= 0, value_sizes >= 0
 
-        appended = [each.uses_append_time for each in headers]
-        base_times = [each.max_timestamp if each.uses_append_time else each.base_timestamp for each in headers]
+        appended = [each.uses_append_time for each in heads]
+        base_times = [each.max_timestamp if each.uses_append_time else each.base_timestamp for each in heads]
         if any(appended):
             time_deltas = np.where(np.repeat(appended, counts), 0, time_deltas)
         self._times = np.repeat(np.array(base_times, np.int64), counts) + time_deltas
         self._time_types = np.repeat(np.array(appended, np.int32), counts)
-        self._offsets = np.repeat(np.array([each.base_offset for each in headers], np.int64), counts) + offset_deltas
+        self._offsets = np.repeat(np.array([each.base_offset for each in heads], np.int64), counts) + offset_deltas
         if (self._offsets[1:] <= self._offsets[:-1]).any():
             raise MalformedRecords("offsets do not rise")
 
-    def within(self, wanted: OffsetRange) -> pa.RecordBatch | None:
+    def within(self, wanted: OffsetRange, include_headers: bool) -> pa.RecordBatch | None:
         first, last = np.searchsorted(self._offsets, (wanted.start, wanted.end))
         count = int(last - first)
         if count <= 0:
             return None
         cut = slice(first, last)
-        # Every second segment is what lies between keys and values; taken are the others.
         edges = np.empty((count, 4), np.int32)
         for column, places in enumerate((self._key_starts, self._key_ends, self._value_starts, self._value_ends)):
             edges[:, column] = places[cut]
-        segments = pa.Array.from_buffers(
-            pa.binary(), 4 * count - 1, [None, pa.py_buffer(edges.data), pa.py_buffer(self._data)], null_count=0
-        )
         columns = [
-            segments.take(_every_fourth(0, self._has_key[cut])),
-            segments.take(_every_fourth(2, self._has_value[cut])),
+            *pairs(self._data, edges, self._has_key[cut], self._has_value[cut]),
             same_text(wanted.topic, count),
             fixed(pa.int32(), np.full(count, wanted.partition, np.int32)),
             fixed(pa.int64(), self._offsets[cut]),
             fixed(TIMESTAMP, micros(self._times[cut], wanted.place)),
             fixed(pa.int32(), self._time_types[cut]),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(False))
-
-
-def _every_fourth(begin: int, present: Numbers) -> pa.Array[Any]:
-    count = len(present)
-    places = np.arange(begin, 4 * count, 4, dtype=np.int32)
-    nulls = None if present.all() else validity(present)
-    return pa.Array.from_buffers(pa.int32(), count, [nulls, pa.py_buffer(places.data)])
+        if include_headers:
+            columns.append(headers(self._data, self._value_ends[cut], self._ends[cut]))
+        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers))
 
 
 def _unpacked(header: BatchHeader, data: memoryview) -> memoryview:
@@ -180,24 +174,6 @@ def _end_of_long(data: bytes, at: int) -> int:
         length |= (data[at] & 127) << shift
         at, shift = at + 1, shift + 7
     return at + 1 + ((length | data[at] << shift) >> 1)
-
-
-def _varints(octets: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The zigzag varint at each place, and the place behind it. A place beyond the end reads the last byte."""
-    read = octets.take(at, mode="clip")
-    values = (read & 127).astype(np.int64)
-    behind = at + 1
-    more = read > 127
-    shift = 7
-    while more.any():
-        if shift >= 7 * VARINT_BYTES_MAX:
-            raise MalformedRecords("a number does not end")
-        read = octets.take(behind, mode="clip")
-        values |= np.where(more, (read & 127).astype(np.int64) << shift, 0)
-        behind = behind + more
-        more = more & (read > 127)
-        shift += 7
-    return (values.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(values & 1), behind
 
 
 def _is_abort_marker(batch: Batch) -> bool:

@@ -1,8 +1,8 @@
 """Fetches a range from the leader of its partition over a plain socket, decoded by `raw_batches`.
 
-Three times less work per record than librdkafka's message objects, and only for the sunny path: plaintext, a leader
-that leads, records without headers asked for. Whatever else happens is `HandOver`: librdkafka reads on from there, and
-knows what to do about moved leaders, lost records and brokers that are away.
+A third of the work per record of librdkafka's message objects, or less, and only for the sunny path: plaintext, a
+leader that leads. Whatever else happens is `HandOver`: librdkafka reads on from there, and knows what to do about moved
+leaders, lost records and brokers that are away.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class HandOver(Exception):
 
 def suits(options: ReadOptions) -> bool:
     plain = options.kafka.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
-    return plain and not options.include_headers and options.kafka.keys() <= PLAIN
+    return plain and options.kafka.keys() <= PLAIN
 
 
 def fetched(leader: Address, options: ReadOptions, wanted: OffsetRange) -> Iterator[tuple[pa.RecordBatch | None, int]]:
@@ -86,7 +86,8 @@ def _fetched(
         position = batches[-1].header.next_offset
         if position < wanted.end:  # the broker works on this while the batches are decoded
             connection.send(options, wanted, position)
-        yield from decoded(visible(batches, aborted if options.read_committed else ()), rest)
+        seen = visible(batches, aborted if options.read_committed else ())
+        yield from decoded(seen, rest, include_headers=options.include_headers)
         yield None, position
 
 
