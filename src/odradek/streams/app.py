@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LATE = "10 seconds"
 EVENT_TIME = "event_time"  # in topics between steps: a record has no other place for it
-_APP_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_APP_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")  # "." and ".." would be the directory of others
 
 
 class App:

@@ -124,8 +124,10 @@ def test_a_name_is_one_step_of_letters_that_directories_take():
         app.stream("other", schema="a int", name="source")
     with pytest.raises(PipelineError, match="cannot be a name"):
         app.stream("other", schema="a int", name="a/b")
-    with pytest.raises(PipelineError, match="cannot be the name of an application"):
-        App("a b")
+    for name in ("a b", "a/b", "", ".", ".."):
+        with pytest.raises(PipelineError, match="cannot be the name of an application"):
+            App(name)
+    assert App("..shop.v2").name == "..shop.v2"
 
 
 def test_windows_say_what_they_are():

@@ -69,6 +69,25 @@ def test_a_question_does_not_keep_an_application_from_starting(layout, monkeypat
         started.result(30).release()
 
 
+def test_a_lock_whose_file_a_reset_took_away_is_not_a_lock(layout, monkeypatch):
+    """Who opened the file just before would hold what nobody else can see."""
+    monkeypatch.setattr("odradek.streams.lifecycle.lock.ATTEMPTS", 1000)
+    resetting = AppLock(layout)
+    with ThreadPoolExecutor() as starting:
+        started = starting.submit(AppLock, layout)
+        with pytest.raises(TimeoutError):
+            started.result(0.2)
+        layout.lock.unlink()
+        layout.folder.rmdir()
+        resetting.release()
+        lock = started.result(30)
+    monkeypatch.undo()
+    assert holder_of(layout) is not None
+    with pytest.raises(AlreadyRunning):
+        AppLock(layout)
+    lock.release()
+
+
 def test_the_same_process_cannot_run_it_twice_either(layout):
     lock = AppLock(layout)
     with pytest.raises(AlreadyRunning):

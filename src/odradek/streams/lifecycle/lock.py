@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from odradek.streams.errors import StreamsError
@@ -43,12 +44,7 @@ class AppLock:
     """Held from here until `release`."""
 
     def __init__(self, layout: Layout) -> None:
-        layout.folder.mkdir(parents=True, exist_ok=True)
-        file = layout.lock.open("a+b")
-        if not _taken(file):
-            who = _named(file)
-            file.close()
-            raise AlreadyRunning(layout, who)
+        file = _locked(layout)
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
         file.flush()
@@ -56,6 +52,27 @@ class AppLock:
 
     def release(self) -> None:
         self._file.close()
+
+
+def _locked(layout: Layout) -> IO[bytes]:
+    while True:
+        layout.folder.mkdir(parents=True, exist_ok=True)
+        file = layout.lock.open("a+b")
+        if not _taken(file):
+            who = _named(file)
+            file.close()
+            raise AlreadyRunning(layout, who)
+        if _is_still(file, layout.lock):
+            return file
+        file.close()
+
+
+def _is_still(file: IO[bytes], path: Path) -> bool:
+    """A reset may take the file away between its opening and its locking: then the lock is one that nobody sees."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _taken(file: IO[bytes]) -> bool:
@@ -72,9 +89,11 @@ def _taken(file: IO[bytes]) -> bool:
 
 def holder_of(layout: Layout) -> Holder | None:
     """Who runs the application now; None when nobody does."""
-    if not layout.lock.exists():
+    try:
+        file = layout.lock.open("rb")
+    except FileNotFoundError:
         return None
-    with layout.lock.open("rb") as file:
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

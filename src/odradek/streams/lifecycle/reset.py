@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def _remove(layout: Layout, checkpoints: Sequence[Path]) -> None:
         shutil.rmtree(folder)
     layout.status.unlink(missing_ok=True)
     layout.lock.unlink()
-    if not any(layout.folder.iterdir()):
+    with suppress(OSError):  # not empty, perhaps because the next run has already begun
         layout.folder.rmdir()
 
 
