@@ -105,6 +105,7 @@ def test_the_test_of_the_page_about_tests(odradek_test_driver, tmp_path: Path):
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(300)
 def test_the_first_session(odradek, tmp_path: Path):
     """In a Spark of its own, as it would be at a terminal."""
     try:
