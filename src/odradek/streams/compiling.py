@@ -112,13 +112,15 @@ def waited_above(node: Node) -> bool:
 def merges_sources(node: Node) -> bool:
     """Streams that meet here have a time each, and the slower one counts: one that lags behind loses no rows.
 
-    Branches of one stream share its time: a branch without rows would stop it.
+    Branches of one stream share its time, and changes of a table have that of the others: a branch without rows, or a
+    table that rests, would stop it.
     """
     merge = trunk_of(node)
     if not isinstance(merge, Merge) or any(isinstance(step, MapPandas) for step in steps_between(merge, node)):
         return False
     sources = [source for branch in merge.inputs for source in branch.ancestry() if isinstance(source, Topic | Frame)]
-    return len(sources) == len(set(sources))
+    tables = any(isinstance(source, Topic) and source.table_key for source in sources)
+    return not tables and len(sources) == len(set(sources))
 
 
 def steps_between(trunk: Node, node: Node) -> set[Node]:

@@ -131,7 +131,8 @@ def mapped_twice(query: Query) -> list[Node]:
             for upstream in node.inputs:
                 takers.setdefault(upstream, set()).add(node)
     above = set(query.trunk.ancestry())
-    return [node for node, by in takers.items() if isinstance(node, MapRows) and node not in above and len(by) > 1]
+    shared = [node for node, by in takers.items() if len(by) > 1 and node not in above]
+    return [node for node in shared if isinstance(node, MapRows | MapPandas)]
 
 
 def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:

@@ -49,6 +49,10 @@ def test_what_spark_refuses_is_told_with_the_line_that_says_it(told, topics):
     app.sql("select user, count(*) as n from complaints group by user").to("out")
     assert 'emit="updates"' in told(app)
 
+    app = App("no-schema")
+    app.stream("complaints", schema="user foo").to("out")
+    assert 'app.stream("complaints", schema="user foo")' in told(app), "its own line, not the one that starts"
+
     app = App("no-topic")
     app.stream("nowhere", schema="n int").to("out")
     assert "there is no topic 'nowhere'" in told(app)

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.streams import App, F, PipelineError, hopping, session, sliding, tumbling
 from odradek.streams.compiling import merges_sources
-from odradek.streams.delivering import takes_changes
+from odradek.streams.delivering import mapped_twice, takes_changes
 from odradek.streams.graph import TopicSink
 from odradek.streams.rows import node_of
 
@@ -179,5 +179,17 @@ def test_streams_that_merge_have_a_time_each_and_branches_of_one_stream_share_it
     low, high = one.branch("a < 5")
     assert merges_sources(node_of(one.merge(other).where("a > 1")))
     assert not merges_sources(node_of(low.merge(high)))
+    assert not merges_sources(node_of(one.merge(app.table("rests", key="a", schema="a int").to_stream())))
     assert not merges_sources(node_of(one.where("a > 1")))
     assert not merges_sources(node_of(one.merge(other).map_pandas(lambda frame: frame, "a int")))
+
+
+def test_a_python_function_that_several_take_is_called_once():
+    app = App("t")
+    stream = app.stream("in", schema="a int")
+    for step in (stream.map(lambda row: row, "a int"), stream.map_pandas(lambda frame: frame, "a int")):
+        step.to(f"{node_of(step).name}-all")
+        step.where("a > 1").to(f"{node_of(step).name}-some")
+    stream.map(lambda row: row, "a int").to("one")
+    (query,) = app.queries()
+    assert [node.name for node in mapped_twice(query)] == ["map-1", "map_pandas-1"]
