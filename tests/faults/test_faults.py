@@ -180,7 +180,7 @@ def story(tmp_path: Path) -> Iterator[Story]:
     story.close()
 
 
-@pytest.mark.timeout(TIMEOUT_S * (ROUNDS + 1))
+@pytest.mark.timeout(TIMEOUT_S * (3 * ROUNDS + 1))
 def test_counts_are_those_of_the_input_whatever_is_killed(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
     inside = 0
     with capsys.disabled():
