@@ -26,11 +26,15 @@ class Feed:
         self._written = len(list(place.iterdir()))
 
     def put(self, *rows: Mapping[str, Any]) -> None:
+        together(self.hidden(*rows))
+
+    def hidden(self, *rows: Mapping[str, Any]) -> Path:
+        """A file that the stream does not see before it is renamed."""
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         self._written += 1
-        hidden = self._place / f".{self._written:04}.json"
-        hidden.write_text(lines)
-        os.rename(hidden, self._place / f"{self._written:04}.json")
+        place = self._place / f".{self._written:04}.json"
+        place.write_text(lines)
+        return place
 
     @property
     def stream(self) -> DataFrame:
@@ -43,6 +47,12 @@ class Feed:
         """The same with `_deleted`, false where a row says nothing of it."""
         raw = Feed(self._spark, self._place, f"{self._schema}, _deleted boolean").stream
         return raw.withColumn("_deleted", F.coalesce("_deleted", F.lit(False)))
+
+
+def together(*hidden: Path) -> None:
+    """Rows of several feeds for one micro-batch."""
+    for place in hidden:
+        os.rename(place, place.with_name(place.name[1:]))
 
 
 class Outcome:

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from odradek.streams.state import stream_table_join
-from streams.state.feeding import Feed, running
+from streams.state.feeding import Feed, running, together
 
 EVENTS = "driver int, speed double"
 DRIVERS = "id long, name string, hired timestamp, age int, tags array<string>, home struct<city: string, zip: int>"
@@ -31,12 +31,16 @@ def test_each_event_sees_the_newest_row(spark: SparkSession, tmp_path: Path) -> 
         ]
 
         # within one micro-batch: in the order of times, whatever the order of arrival; the table first on ties
-        events.put(
-            {"driver": 1, "speed": 61, "at": 9},
-            {"driver": 1, "speed": 62, "at": 10},
-            {"driver": 1, "speed": 63, "at": 11},
+        together(
+            events.hidden(
+                {"driver": 1, "speed": 61, "at": 9},
+                {"driver": 1, "speed": 62, "at": 10},
+                {"driver": 1, "speed": 63, "at": 11},
+            ),
+            drivers.hidden(
+                {"id": 1, "_deleted": True, "at": 10}, {"id": 1, "name": "Ada Lovelace", "age": 37, "at": 10}
+            ),
         )
-        drivers.put({"id": 1, "_deleted": True, "at": 10}, {"id": 1, "name": "Ada Lovelace", "age": 37, "at": 10})
         assert sorted(outcome.take(), key=lambda r: r.speed) == [
             (1, 61.0, "Ada", 36),
             (1, 62.0, "Ada Lovelace", 37),
@@ -45,6 +49,18 @@ def test_each_event_sees_the_newest_row(spark: SparkSession, tmp_path: Path) -> 
 
         events.put({"driver": 1, "speed": 70, "at": 2})  # late: sees the newest
         assert outcome.take() == [(1, 70.0, "Ada Lovelace", 37)]
+
+        # history meets a table that was loaded later: the first row counts, for what came before it too
+        together(
+            events.hidden({"driver": 4, "speed": 71, "at": 3}, {"driver": 5, "speed": 72, "at": 3}),
+            drivers.hidden(
+                {"id": 4, "name": "Cy", "at": 10},
+                {"id": 4, "name": "Cyrus", "at": 11},
+                {"id": 5, "_deleted": True, "at": 10},
+                {"id": 5, "name": "Eve", "at": 11},
+            ),
+        )
+        assert sorted(outcome.take(), key=lambda r: r.speed) == [(4, 71.0, "Cy", None), (5, 72.0, None, None)]
 
         drivers.put(
             {"id": 1, "name": "Augusta", "at": 12},

@@ -1,7 +1,8 @@
 """Each event of a stream with the newest row of a table.
 
 - The table is a changelog that goes on while the query runs; a changed row is seen by the next event of its key.
-- Within a micro-batch rows are taken in the order of their times, the table first where they are equal.
+- Within a micro-batch rows are taken in the order of their times, the table first where they are equal. An event
+  that is older than the first row of its key sees that row: history meets a table that was loaded later.
 - An event of a later micro-batch sees the newest row, however late it is itself: never an older version.
 - A row of the table that comes in a later micro-batch holds, whatever its time says, as in a compacted topic.
 
@@ -97,6 +98,17 @@ def _output(events: Carriage, rows: Carriage, timed: bool) -> T.StructType:
     return T.StructType([*time, *events.schema, *rows.schema, T.StructField("found", T.BooleanType())])
 
 
+def _first_changes(
+    keys: list[tuple[Any, ...]], sides: list[int], payloads: list[tuple[Any, ...]]
+) -> dict[tuple[Any, ...], tuple[Any, ...] | None]:
+    """Per key the first that this micro-batch tells of its row."""
+    first: dict[tuple[Any, ...], tuple[Any, ...] | None] = {}
+    for key, side, payload in zip(keys, sides, payloads, strict=True):
+        if side < EVENT:
+            first.setdefault(key, payload if side == TABLE_ROW else None)
+    return first
+
+
 class _Lookup(StatefulProcessor):
     def __init__(self, keys: T.StructType, events: T.StructType, rows: Carriage, *, left: bool, timed: bool) -> None:
         self._keys, self._rows = keys, rows.schema
@@ -123,14 +135,14 @@ class _Lookup(StatefulProcessor):
         payloads = tuples(batch, self._rows.names)
         entries = Entries(self._state)
         entries.expect(key for key, side in zip(keys, sides, strict=True) if side == EVENT)
+        coming = _first_changes(keys, sides, payloads)
         met, found = [], []
         for index, side in enumerate(sides):
-            if side == TABLE_ROW:
-                entries[keys[index]] = payloads[index]
-            elif side == DELETION:
-                entries[keys[index]] = None
+            if side < EVENT:
+                entries[keys[index]] = payloads[index] if side == TABLE_ROW else None
+                coming.pop(keys[index], None)
             else:
-                row = entries[keys[index]] if side == EVENT else None
+                row = entries[keys[index]] or coming.get(keys[index]) if side == EVENT else None
                 if row is not None or self._left:
                     met.append(index)
                     found.append(row)
