@@ -53,6 +53,17 @@ drivers = app.table("trucking.public.driver", key="id", schema=Driver, format="d
 dangerous = positions[positions.eventType != "Normal"]
 dangerous.to("dangerous_driving", key="driverId")
 
+statistics = positions.group_by("driverId").agg(
+    events=F.count("*"),
+    violations=F.count_if(positions.eventType != "Normal"),
+    overspeed=F.count_if(positions.eventType == "Overspeed"),
+    laneDeparture=F.count_if(positions.eventType == "Lane Departure"),
+    followingDistance=F.count_if(positions.eventType == "Unsafe following distance"),
+    tailDistance=F.count_if(positions.eventType == "Unsafe tail distance"),
+)
+statistics.to("driver_stats")
+statistics.materialize("statistics")
+
 speed = speeds.drop("eventTime")
 measured = dangerous.join(speed, on=["driverId", "truckId", "correlationId"], within="1 second", how="left")
 enriched = measured.join(drivers, on={"driverId": "id"}, how="left")
@@ -71,17 +82,6 @@ alerts = sprees[sprees.violations >= 5].join(drivers, on={"driverId": "id"}, how
 alerts.with_columns(
     alert="if(overspeeds >= 5, 'High speed', if(size(kinds) > 1, 'Reckless driving', 'Dangerous driving'))"
 ).to("driver_alerts", key="driverId")
-
-statistics = positions.group_by("driverId").agg(
-    events=F.count("*"),
-    violations=F.count_if(positions.eventType != "Normal"),
-    overspeed=F.count_if(positions.eventType == "Overspeed"),
-    laneDeparture=F.count_if(positions.eventType == "Lane Departure"),
-    followingDistance=F.count_if(positions.eventType == "Unsafe following distance"),
-    tailDistance=F.count_if(positions.eventType == "Unsafe tail distance"),
-)
-statistics.to("driver_stats")
-statistics.materialize("statistics")
 
 if __name__ == "__main__":
     app.run()
