@@ -56,7 +56,7 @@ sim: .venv/dev
 
 # make spark             pipelines on a real Spark (needs Java 17)
 spark: .venv/dev
-	$(BIN)/pytest -rs -m spark tests examples
+	$(BIN)/pytest -rs -m spark tests examples --ignore=tests/interop
 
 # make faults ROUNDS=20  driver, executors, Python workers and broker of a running pipeline killed at seeded moments
 faults: .venv/dev

@@ -32,7 +32,7 @@ RECORDS = 300
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
+def session() -> Iterator[SparkSession]:
     jars = ",".join(map(str, spark_connector()))
     session = local_session("interop", master="local[2]", conf={"spark.jars": jars})
     yield session
@@ -93,9 +93,9 @@ READS = {
 
 
 @pytest.mark.parametrize("options", READS.values(), ids=READS)
-def test_the_same_batch(spark: SparkSession, bootstrap: str, options: dict[str, str]) -> None:
+def test_the_same_batch(session: SparkSession, bootstrap: str, options: dict[str, str]) -> None:
     theirs, ours = (
-        spark.read.format(connector).option("kafka.bootstrap.servers", bootstrap).options(**options).load()
+        session.read.format(connector).option("kafka.bootstrap.servers", bootstrap).options(**options).load()
         for connector in CONNECTORS
     )
     assert ours.schema == theirs.schema
@@ -120,20 +120,20 @@ REFUSALS = {
 
 @pytest.mark.parametrize("options", REFUSALS.values(), ids=REFUSALS)
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_the_same_refusals(spark: SparkSession, bootstrap: str, connector: str, options: dict[str, str]) -> None:
-    reader = spark.read.format(connector).option("kafka.bootstrap.servers", bootstrap).options(**options)
+def test_the_same_refusals(session: SparkSession, bootstrap: str, connector: str, options: dict[str, str]) -> None:
+    reader = session.read.format(connector).option("kafka.bootstrap.servers", bootstrap).options(**options)
     with pytest.raises((PySparkException, Py4JJavaError)):
         reader.load().collect()
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_a_stream_from_topic_to_topic(spark: SparkSession, bootstrap: str, connector: str, tmp_path: Path) -> None:
+def test_a_stream_from_topic_to_topic(session: SparkSession, bootstrap: str, connector: str, tmp_path: Path) -> None:
     """Read all there is in small batches, count by key, write through the sink; then go on with what came meanwhile."""
     output = f"copies-{connector}"
     _create(bootstrap, NewTopic(output, 2, 1))
     kafka = {"kafka.bootstrap.servers": bootstrap}
     source = (
-        spark.readStream.format(connector)
+        session.readStream.format(connector)
         .options(
             **kafka, subscribe="orders", startingOffsets="earliest", maxOffsetsPerTrigger="50", includeHeaders="true"
         )
@@ -148,22 +148,22 @@ def test_a_stream_from_topic_to_topic(spark: SparkSession, bootstrap: str, conne
     query = sink.start()
     assert query.awaitTermination(90)
     assert len([progress for progress in query.recentProgress if progress["numInputRows"]]) > 3
-    copied = spark.read.format(connector).options(**kafka, subscribe=output, includeHeaders="true").load()
-    original = spark.read.format(connector).options(**kafka, subscribe="orders", includeHeaders="true").load()
+    copied = session.read.format(connector).options(**kafka, subscribe=output, includeHeaders="true").load()
+    original = session.read.format(connector).options(**kafka, subscribe="orders", includeHeaders="true").load()
     assert _rows(copied, "key", "value", "headers") == _rows(original, "key", "value", "headers")
     assert sink.start().awaitTermination(90)
     assert copied.count() == original.count()
 
 
-def test_both_sinks_place_a_key_alike(spark: SparkSession, bootstrap: str) -> None:
-    rows = spark.range(500).select(F.concat(F.lit("key-"), "id").alias("key"), F.lit("x").alias("value"))
+def test_both_sinks_place_a_key_alike(session: SparkSession, bootstrap: str) -> None:
+    rows = session.range(500).select(F.concat(F.lit("key-"), "id").alias("key"), F.lit("x").alias("value"))
     places = []
     for connector in CONNECTORS:
         topic = f"placed-{connector}"
         _create(bootstrap, NewTopic(topic, 7, 1))
         kafka = {"kafka.bootstrap.servers": bootstrap}
         rows.write.format(connector).mode("append").options(**kafka, topic=topic).save()
-        written = spark.read.format("kafka").options(**kafka, subscribe=topic).load()
+        written = session.read.format("kafka").options(**kafka, subscribe=topic).load()
         places.append({bytes(row.key): row.partition for row in written.collect()})
     assert places[0] == places[1]
     assert len(places[0]) == 500
