@@ -6,9 +6,9 @@ A second picture, docs/trucking-dark.png, is the same moment for readers who lik
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +30,7 @@ document.documentElement.dataset.live === "yes"
 def main() -> None:
     command = [Path(sys.executable).parent / "odradek", "demo", "trucking", "--port", "0", "--page-port", "0"]
     demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 (our own command line)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and the demo with it
     try:
         _take(_page_of(demo))
     finally:
@@ -49,8 +50,6 @@ def _take(url: str) -> None:
     with Chromium(WIDTH, HEIGHT, scale=SCALE) as browser:
         browser.open(url)
         browser.wait_for(WORTH_A_PICTURE, START_TIMEOUT_S)
-        browser.wait_for("document.querySelector('#alerts li.new') !== null", START_TIMEOUT_S)
-        time.sleep(2.5)  # the flash of the new alert is over, its ring on the map is not
         browser.screenshot(ROOT / "docs" / "trucking.png")
         browser.prefer(dark=True)
         browser.screenshot(ROOT / "docs" / "trucking-dark.png")
