@@ -58,7 +58,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._sink.write(iterator)
 
 
@@ -66,7 +66,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._sink.write(iterator)
 
 
@@ -109,13 +109,15 @@ def _bytes(column: pa.Array[Any]) -> list[bytes | None]:
         column = column.cast(pa.binary())
     elif pa.types.is_large_string(column.type):
         column = column.cast(pa.large_binary())
-    return column.to_pylist()
+    values: list[bytes | None] = column.to_pylist()
+    return values
 
 
 def _topics(column: pa.Array[Any]) -> list[Any]:
     if column.null_count:
         raise BadRow("a row has no topic: its column topic is null; fill it, or name one topic with the option topic")
-    return column.to_pylist()
+    topics: list[Any] = column.to_pylist()
+    return topics
 
 
 def _partitions(column: pa.Array[Any]) -> list[int]:

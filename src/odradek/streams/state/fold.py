@@ -73,7 +73,7 @@ class _Folding(StatefulProcessor):
         self._read_row = row_reader(self._rows)
         self._read_stored = stored_reader(self._result)
 
-    def handleInputRows(  # type: ignore[override]  # noqa: N802
+    def handleInputRows(  # noqa: N802
         self,
         key: Any,  # noqa: ANN401, ARG002
         rows: Iterator[Row],

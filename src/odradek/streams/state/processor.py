@@ -68,7 +68,7 @@ class Processor(StatefulProcessor):
         self._read = row_reader(self._plan.schema)
         self._types = to_arrow_schema(self._plan.out, timezone="UTC")
 
-    def handleInputRows(  # type: ignore[override]  # noqa: N802
+    def handleInputRows(  # noqa: N802
         self,
         key: tuple[Any, ...],
         rows: Iterator[Row],
@@ -85,7 +85,7 @@ class Processor(StatefulProcessor):
                 yield from self._call(key, piece)
         self._save(timerValues)
 
-    def handleExpiredTimer(  # type: ignore[override]  # noqa: N802
+    def handleExpiredTimer(  # noqa: N802
         self,
         key: tuple[Any, ...],
         timerValues: TimerValues,  # noqa: N803

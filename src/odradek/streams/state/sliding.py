@@ -74,7 +74,7 @@ class _Windows(StatefulProcessor):
         self._rows: ListState = handle.getListState("rows", self._columns)
         self._closed: ValueState = handle.getValueState("closed", "through long, timer long")
 
-    def handleInputRows(  # type: ignore[override]  # noqa: N802
+    def handleInputRows(  # noqa: N802
         self,
         key: tuple[Any, ...],
         rows: Iterator[Row],
@@ -84,7 +84,7 @@ class _Windows(StatefulProcessor):
         new = [tuple(row[name] for name in self._columns.names) for row in rows]
         yield from self._close(key, now, new)
 
-    def handleExpiredTimer(  # type: ignore[override]  # noqa: N802
+    def handleExpiredTimer(  # noqa: N802
         self,
         key: tuple[Any, ...],
         timerValues: TimerValues,  # noqa: N803

@@ -119,7 +119,7 @@ class _Lookup(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state: MapState = handle.getMapState("rows", self._keys, self._rows)
 
-    def handleInputRows(  # type: ignore[override]  # noqa: N802
+    def handleInputRows(  # noqa: N802
         self,
         key: Any,  # noqa: ANN401, ARG002
         rows: Iterator[pd.DataFrame],

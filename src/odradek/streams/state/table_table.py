@@ -91,7 +91,7 @@ class _Pairs(StatefulProcessor):
         self._left: MapState = handle.getMapState("left", self._keys, self._sides[0])
         self._right: MapState = handle.getMapState("right", self._keys, self._sides[1])
 
-    def handleInputRows(  # type: ignore[override]  # noqa: N802
+    def handleInputRows(  # noqa: N802
         self,
         key: Any,  # noqa: ANN401, ARG002
         rows: Iterator[pd.DataFrame],
