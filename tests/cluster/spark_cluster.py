@@ -14,6 +14,7 @@ import pyspark
 
 from odradek.spark.java import find_java
 from support.broker_process import free_port
+from support.quick_java import QUICK_JAVA
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0
@@ -69,7 +70,7 @@ class SparkCluster:
             self._processes.append(
                 subprocess.Popen(
                     [SPARK_HOME / "bin" / "spark-class", command[0], "--host", "127.0.0.1", *command[1:]],
-                    env=os.environ | environment,
+                    env=os.environ | QUICK_JAVA | environment,
                     stdout=out,
                     stderr=subprocess.STDOUT,
                 )

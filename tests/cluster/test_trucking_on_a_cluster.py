@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from odradek.demo.trucking.simulator import Simulator
 from odradek.demo.trucking.truth import truth_of
 from odradek.spark.java import NoJava, find_java
 from support.broker_process import BrokerProcess
+from support.quick_java import QUICK_JAVA
 
 pytestmark = pytest.mark.cluster
 
@@ -92,7 +94,7 @@ def run_application(master: str, bootstrap: str, place: Path) -> subprocess.Pope
     command = [sys.executable, "-m", "odradek.cli", "streams", "run", app.__file__, "--master", master]
     command += ["--bootstrap-server", bootstrap, "--state-dir", str(place / "state")]
     with (place / "application.out").open("wb") as out:
-        return subprocess.Popen(command, cwd=place, stdout=out, stderr=subprocess.STDOUT)
+        return subprocess.Popen(command, env=os.environ | QUICK_JAVA, cwd=place, stdout=out, stderr=subprocess.STDOUT)
 
 
 def stop(application: subprocess.Popen[bytes]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faults import counting
+from support.quick_java import QUICK_JAVA
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 KILL_TIMEOUT_S = 30.0
@@ -76,10 +77,14 @@ class Application:
 
     def __init__(self, bootstrap: str, place: Path) -> None:
         self._log = place / "application.out"
-        self._environment = os.environ | {
-            "ODRADEK_STREAMS_BOOTSTRAP": bootstrap,
-            "ODRADEK_STREAMS_STATE_DIR": str(place / "state"),
-        }
+        self._environment = (
+            os.environ
+            | QUICK_JAVA
+            | {
+                "ODRADEK_STREAMS_BOOTSTRAP": bootstrap,
+                "ODRADEK_STREAMS_STATE_DIR": str(place / "state"),
+            }
+        )
         self._place = place
         self._process: subprocess.Popen[bytes] | None = None
         state = place / "state" / counting.app.name

@@ -20,11 +20,7 @@ app = App(
     "counting",
     # Two executors, each a process of its own that can die alone.
     master="local-cluster[2,1,1024]",
-    conf={
-        "spark.executor.memory": "512m",
-        # Processes that live for a minute: compile quickly rather than well.
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    },
+    conf={"spark.executor.memory": "512m"},
 )
 clicks = app.stream(CLICKS, schema=Click, time="at", late="1 minute")
 counts = clicks.group_by("user", name="counts").window(tumbling("10 seconds")).agg(n=F.count("*"))
