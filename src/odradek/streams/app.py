@@ -44,7 +44,9 @@ class App:
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         config: Mapping[str, str] | None = None,
+        every: Duration | None = None,
     ) -> None:
+        """`every`: a query looks for new rows at most so often; without it, whenever it is done with the last ones."""
         if not _APP_NAME.fullmatch(name):
             raise PipelineError(
                 f"{name!r} cannot be the name of an application",
@@ -53,7 +55,12 @@ class App:
             )
         self.name = name
         self.settings = Settings(
-            bootstrap=bootstrap, state_dir=state_dir, master=master, conf=conf or {}, config=config or {}
+            bootstrap=bootstrap,
+            state_dir=state_dir,
+            master=master,
+            conf=conf or {},
+            config=config or {},
+            every=None if every is None else duration(every),
         )
         self.graph = Graph()
 

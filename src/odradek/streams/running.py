@@ -16,6 +16,7 @@ from odradek.client.java_names import librdkafka_config
 from odradek.spark.session import local_session
 from odradek.streams.compiling import Compilation
 from odradek.streams.delivering import Delivery, check_sinks
+from odradek.streams.durations import interval
 from odradek.streams.errors import PipelineError, StreamsError
 from odradek.streams.explanations import explained_failure, explaining
 from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
@@ -277,6 +278,8 @@ def _started(app: App, settings: Settings, session: SparkSession, query: Query, 
     )
     if available_now:
         writer = writer.trigger(availableNow=True)
+    elif settings.every is not None:
+        writer = writer.trigger(processingTime=interval(settings.every))
     for _ in range(START_ATTEMPTS):
         with explaining(query.trunk):
             running = RunningQuery(plan=query, spark=writer.start(), delivery=delivery)

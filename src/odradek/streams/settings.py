@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ class Settings:
     master: str | None = None  # None: this machine
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     config: Mapping[str, str] = field(default_factory=dict)  # of Kafka clients
+    every: timedelta | None = None  # between the micro-batches of a query; None: one follows the other
     ticks: str | None = None  # where tests let event time pass: a directory, in it one for each consumer group
 
     def over(self, **overrides: Any) -> Settings:  # noqa: ANN401 the fields above; None leaves one as it is

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,7 +137,7 @@ class _Scene:
         self._page.server.start()
         self._progress.say("page", f"{self._page.server.url}  (open it now: it shows how the rest starts)")
         self._broker.start()
-        self._wait("broker", lambda: self._broker.alive, BROKER_TIMEOUT_S)
+        self._wait(self._broker, BROKER_TIMEOUT_S)
         self._progress.say("broker", f"listening on {self._bootstrap}")
         self._create_topics()
         self._spark.start()
@@ -148,7 +147,7 @@ class _Scene:
         started = time.monotonic()
         self._progress.say("trucks", f"{self._wishes.trucks} on the road; {', '.join(topics.INPUTS)}")
         self._progress.say("spark", "starting Java and the application")
-        self._wait("spark", lambda: self._spark.alive, SPARK_TIMEOUT_S)
+        self._wait(self._spark, SPARK_TIMEOUT_S)
         written = ", ".join(topics.OUTPUTS)
         self._progress.say("live", f"{self._page.server.url}  the application writes {written}")
         self._suggest()
@@ -184,11 +183,11 @@ class _Scene:
             config = {"cleanup.policy": "compact"} if name in topics.COMPACTED else {}
             cluster.create_topic(name, topics.PARTITIONS, config)
 
-    def _wait(self, name: str, ready: Callable[[], bool], timeout_s: float) -> None:
+    def _wait(self, part: Part, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        while not ready():
+        while not part.alive:
             if time.monotonic() > deadline:
-                raise DemoFailed(f"{name} did not get ready within {timeout_s:.0f} s{self._spark_says()}")
+                raise DemoFailed(f"{part.name} was not ready within {timeout_s:.0f} s. {_last_words(part)}")
             self._tick()
 
     def _tick(self) -> None:
@@ -240,9 +239,6 @@ class _Scene:
         seen_at = self._follower.seen_at
         return [topic for topic in topics.STEADY if seen_at.get(topic, 0.0) > self._spark.started_at]
 
-    def _spark_says(self) -> str:
-        return f"\nSpark's last words, after {self._spark.restarts} restarts:\n{self._spark.last_words()}"
-
     def _check(self) -> None:
         """Wait until nothing is wrong any more, or for so long that something is."""
         self._progress.say("check", "the trucks have stopped; waiting for the application to finish")
@@ -256,7 +252,7 @@ class _Scene:
             if time.monotonic() > deadline:
                 found = found or [f"the application is still behind: {self._lag.lag}"]
                 told = "\n".join(f"  {problem}" for problem in found[:PROBLEMS_TOLD])
-                raise DemoFailed(f"{len(found)} things were wrong:\n{told}{self._spark_says()}")
+                raise DemoFailed(f"{len(found)} things were wrong:\n{told}\n{_last_words(self._spark)}")
             self._tick()
         self._progress.say(
             "check",
@@ -265,6 +261,10 @@ class _Scene:
             f"{truth.malformed.total()} dead letters; "
             f"{self._results.repeated} written twice after {self._broker.restarts + self._spark.restarts} restarts",
         )
+
+
+def _last_words(part: Part) -> str:
+    return f"The last words of {part.name}, after {part.restarts} restarts:\n{part.last_words()}"
 
 
 def _application_file() -> str:
