@@ -29,7 +29,7 @@ help:
 demo: .venv/run
 	@$(BIN)/odradek demo trucking $(if $(DURATION),--duration $(DURATION))
 
-test: check unit clients crash sim spark faults cluster
+test: check unit clients crash sim spark faults
 
 check: .venv/dev
 	$(BIN)/ruff check .
