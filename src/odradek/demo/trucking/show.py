@@ -97,7 +97,8 @@ class _Scene:
         self._stopping = stopping
         self._progress = Progress()
         self._records: list[Record] = []
-        self._results = Results()
+        self._results = Results()  # filled on the follower's thread, checked on ours
+        self._results_lock = threading.Lock()
         self._checked = wishes.duration_s is not None
         port = free_port(wishes.port)
         bootstrap = f"127.0.0.1:{port}"
@@ -219,9 +220,10 @@ class _Scene:
 
         self._page.tell(news)
         if self._checked:
-            for message in messages:
-                if message.topic() in topics.OUTPUTS:
-                    self._results.see(message.topic(), message.value())
+            with self._results_lock:
+                for message in messages:
+                    if message.topic() in topics.OUTPUTS:
+                        self._results.see(message.topic(), message.value())
 
     def _simulator_state(self) -> PartState:
         if self._simulator.waiting:
@@ -246,7 +248,8 @@ class _Scene:
         restarted = bool(self._broker.restarts or self._spark.restarts)
         deadline = time.monotonic() + CATCH_UP_TIMEOUT_S
         while True:
-            found = problems(truth, self._results, restarted=restarted) + self._simulator.failures
+            with self._results_lock:
+                found = problems(truth, self._results, restarted=restarted) + self._simulator.failures
             if not found and not sum(self._lag.lag.values()):
                 break
             if time.monotonic() > deadline:
