@@ -7,7 +7,14 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Embedded
@@ -48,6 +55,7 @@ class Person:
         self.taken: list[set[int]] = []
         self.read: list[int] = []
         self.member_id = ""
+        self._uncommitted: dict[int, int] = {}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": broker.bootstrap_servers,
@@ -71,9 +79,23 @@ class Person:
             message = self._consumer.poll(0.05)
             if message is not None and message.error() is None:
                 self.read.append(int(message.value()))
-                self._consumer.commit(message, asynchronous=False)
+                self._uncommitted[message.partition()] = message.offset() + 1
+            self._commit()
         if self._leaves:
             self._consumer.close()
+
+    def _commit(self) -> None:
+        """While a cooperative group rebalances its members go on reading, but may have to wait with their commits."""
+        if not self._uncommitted:
+            return
+        offsets = [TopicPartition(self.topic, *place) for place in self._uncommitted.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as refused:
+            if refused.args[0].code() not in {KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS}:
+                raise
+        else:
+            self._uncommitted.clear()
 
     def _assigned(self, _consumer, partitions) -> None:
         given = {partition.partition for partition in partitions}
@@ -81,6 +103,7 @@ class Person:
         self.member_id = self._consumer.memberid()
 
     def _revoked(self, _consumer, partitions) -> None:
+        self._commit()
         taken = {partition.partition for partition in partitions}
         self.taken.append(taken)
         self.owns = self.owns - taken

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import struct
 
 import pytest
@@ -392,6 +393,24 @@ def test_what_arrives_before_the_node_serves_is_answered_afterwards(run):
         await turns(100)
         listener.serve(desk.handle)
         await expect(reader, reply(1, b"early") + reply(2, b"bird"))
+        writer.close()
+        await listener.stop()
+
+    run(scenario())
+
+
+def test_a_connection_accepted_before_the_node_serves_and_made_afterwards_is_served(run):
+    async def scenario():
+        desk = Desk()
+        listener = ClientListener(TcpNet(), ConnectionLimits())
+        await listener.bind("127.0.0.1", 0)
+        accepted = ClientConnection(listener)
+        listener.serve(desk.handle)
+        ours, theirs = socket.socketpair()
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: accepted, theirs)
+        reader, writer = await asyncio.open_connection(sock=ours)
+        writer.write(request(1, b"late"))
+        await expect(reader, reply(1, b"late"))
         writer.close()
         await listener.stop()
 

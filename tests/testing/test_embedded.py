@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from odradek.base.errors import UnusableDirectory
+from odradek.node.machine import DirectoryInUse
+from odradek.node.process import NodeFailed
 from odradek.testing import Embedded
 
 
@@ -69,3 +77,57 @@ def test_a_wrong_config_is_refused_by_name() -> None:
 def test_using_it_before_it_runs_is_explained() -> None:
     with pytest.raises(RuntimeError, match="with Embedded"):
         Embedded().bootstrap_servers  # noqa: B018
+
+
+def test_a_broker_that_died_is_told_from_one_that_stopped() -> None:
+    broker = Embedded()
+    broker.start()
+    os.kill(broker._running().pid, signal.SIGKILL)
+    with pytest.raises(NodeFailed, match="has died"):
+        broker.stop()
+    with broker:
+        produce(broker, "t", "hello")
+
+
+def test_brokers_end_with_the_tests_that_started_them(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path; from odradek.testing import Embedded\n"
+        "broker = Embedded(data=Path(sys.argv[1])); broker.start(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
+    broker = Embedded(data=tmp_path)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            broker.start()
+            break
+        except DirectoryInUse:
+            assert time.monotonic() < deadline, "the broker outlives its tests"
+    broker.stop()
+
+
+def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
+    broker = Embedded(data=tmp_path)
+    broker.start()
+    produce(broker, "t", "kept")
+    broker.kill()
+    with broker:
+        assert consume(broker, "t") == "kept"
+
+
+def test_a_paused_broker_answers_when_it_is_resumed() -> None:
+    with Embedded() as broker:
+        broker.pause()
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("t", "patient")
+        assert producer.flush(0.5) == 1
+        broker.resume()
+        assert producer.flush(10) == 0
+
+
+def test_what_it_logs_can_be_read(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    with Embedded(log=log) as broker, socket.create_connection(("127.0.0.1", broker.port)) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert stranger.recv(1) == b""
+        assert "closing the connection of 127.0.0.1" in log.read_text()

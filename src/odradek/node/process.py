@@ -77,7 +77,10 @@ def require_free(where: Endpoint) -> None:
 
 
 def log_to_stderr(level: int) -> None:
-    handler = logging.StreamHandler()
+    log_to(logging.StreamHandler(), level)
+
+
+def log_to(handler: logging.Handler, level: int) -> None:
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
 

@@ -110,6 +110,9 @@ class ClientListener:
         if self._closed:
             # Accepted just before the end: nothing of it may be read any more.
             connection.end("")
+        elif self.serving:
+            # It may have been accepted before that: `serve` found no connection yet to tell.
+            connection.serve()
 
     def lost(self, connection: ClientConnection) -> None:
         del self._connections[connection]

@@ -1,0 +1,184 @@
+"""Embedded brokers are processes, forked in milliseconds from one that has imported everything.
+
+Not threads of the test: the collector runs on whichever thread allocates, and would now and then destroy a client on
+the broker's own, where it waits for an answer of that very broker. And a process can be killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import gc
+import logging
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from odradek.node.build import Node
+from odradek.node.config import NodeConfig
+from odradek.node.machine import new_event_loop
+from odradek.node.process import NodeFailed, log_to, log_to_stderr, serve
+
+ORDER_BYTES_MAX = 64 * 1024
+STOP = b"stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What node is wanted, where it keeps its records, and where it logs."""
+
+    config: Mapping[str, str]
+    directory: Path | None
+    log: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What a node says first; an exception, when it did not start. It ends with None, or with what made it fail."""
+
+    pid: int
+    port: int
+
+
+class Nursery:
+    """The process that forks nodes, seen from the tests. It and its nodes end with the process that started it."""
+
+    def __init__(self) -> None:
+        orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 ourselves
+                [sys.executable, "-c", f"from {__name__} import serve_orders; serve_orders({theirs.fileno()})"],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                # A Ctrl-C at the terminal is for the tests; they stop their nodes.
+                start_new_session=True,
+            )
+        self._orders = orders
+        atexit.register(self.close)
+
+    def fork(self, order: Order) -> socket.socket:
+        """A node that starts now, by the socket on which it tells how it fares and hears when to stop."""
+        ours, theirs = socket.socketpair()
+        content = pickle.dumps(order)
+        if len(content) > ORDER_BYTES_MAX:
+            raise ValueError(f"a configuration of {len(content)} bytes; at most {ORDER_BYTES_MAX} are taken")
+        with theirs:
+            socket.send_fds(self._orders, [content], [theirs.fileno()])
+        return ours
+
+    def close(self) -> None:
+        self._orders.close()
+        self._process.wait()
+
+
+_nursery: Nursery | None = None
+_nursery_of_pid = 0
+_nursery_lock = threading.Lock()
+
+
+def the_nursery() -> Nursery:
+    """One per process: a forked test process makes its own."""
+    global _nursery, _nursery_of_pid
+    with _nursery_lock:
+        if _nursery is None or _nursery_of_pid != os.getpid():
+            _nursery, _nursery_of_pid = Nursery(), os.getpid()
+        return _nursery
+
+
+def send(channel: socket.socket, what: object) -> None:
+    content = pickle.dumps(what)
+    channel.sendall(len(content).to_bytes(4, "big") + content)
+
+
+def receive(channel: socket.socket) -> Any:  # noqa: ANN401 Ready, None or an exception
+    """Raises EOFError when the process on the other side is gone."""
+    length = int.from_bytes(_exactly(channel, 4), "big")
+    return pickle.loads(_exactly(channel, length))  # noqa: S301 from our own child
+
+
+def _exactly(channel: socket.socket, count: int) -> bytes:
+    content = bytearray()
+    while len(content) < count:
+        try:
+            received = channel.recv(count - len(content))
+        except ConnectionResetError:
+            received = b""
+        if not received:
+            raise EOFError
+        content += received
+    return bytes(content)
+
+
+# The process that forks
+
+
+def serve_orders(descriptor: int) -> None:
+    orders = socket.socket(fileno=descriptor)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the nodes here
+    gc.collect()
+    gc.freeze()
+    while True:
+        content, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES_MAX, 1)
+        if not content:
+            return
+        with socket.socket(fileno=descriptors[0]) as channel:
+            if os.fork() == 0:
+                orders.close()
+                _be_a_node(channel, pickle.loads(content))  # noqa: S301 from the process that started us
+
+
+def _be_a_node(channel: socket.socket, order: Order) -> NoReturn:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if order.log is None:
+        log_to_stderr(logging.WARNING)
+    else:
+        log_to(logging.FileHandler(order.log), logging.INFO)
+    outcome: BaseException | None = None
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_run(NodeConfig.parse(order.config), order.directory, channel))
+    except BaseException as problem:  # noqa: BLE001 crosses to the process that owns the test
+        outcome = _portable(problem)
+    try:
+        channel.setblocking(True)
+        send(channel, outcome)
+    finally:
+        # Not sys.exit: what the forking process registered for its end is not ours.
+        os._exit(0)
+
+
+async def _run(config: NodeConfig, directory: Path | None, channel: socket.socket) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    channel.setblocking(False)
+
+    def heard() -> None:
+        loop.remove_reader(channel)
+        if not channel.recv(len(STOP)):
+            # Whoever wanted this node is gone: so is any interest in a clean stop.
+            os._exit(1)
+        stopping.set()
+
+    def started(node: Node) -> None:
+        send(channel, Ready(os.getpid(), node.port))
+
+    loop.add_reader(channel, heard)
+    await serve(config, directory, started, stopping)
+
+
+def _portable(problem: BaseException) -> BaseException:
+    """As it is where it can travel, otherwise what it says."""
+    problem.__traceback__ = None
+    try:
+        travelled: BaseException = pickle.loads(pickle.dumps(problem))  # noqa: S301 made in this line
+    except Exception:  # noqa: BLE001 an exception may do anything in its constructor
+        return NodeFailed(f"{type(problem).__name__}: {problem}")
+    return travelled
