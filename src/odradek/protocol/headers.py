@@ -17,11 +17,12 @@ from odradek.protocol.wire import skip_tagged
 
 API_VERSIONS = 18
 
-# The first flexible version of each API that is served. Kept here so that a header can be read before the API's tables
-# are imported; a test holds it against them.
+# The first flexible version of each API that clients or peers speak. Kept here so that a header can be read before the
+# API's tables are imported; a test holds it against them.
 FLEXIBLE_FROM = {
     0: 9, 1: 12, 2: 6, 3: 9, 8: 8, 9: 6, 10: 3, 11: 6, 12: 4, 13: 4, 14: 4, 15: 5, 16: 3, 18: 3, 19: 5, 20: 4, 21: 2,
-    22: 2, 23: 4, 32: 4, 33: 2, 37: 2, 42: 2, 43: 2, 44: 1, 47: NEVER_FLEXIBLE, 60: 0, 75: 0,
+    22: 2, 23: 4, 32: 4, 33: 2, 37: 2, 42: 2, 43: 2, 44: 1, 45: 0, 46: 0, 47: NEVER_FLEXIBLE, 52: 0, 53: 1, 54: 1,
+    55: 0, 56: 0, 58: 0, 59: 0, 60: 0, 62: 0, 63: 0, 64: 0, 67: 0, 70: 0, 73: 0, 75: 0, 80: 0, 81: 0, 82: 0,
 }  # fmt: skip
 
 _request_start = Struct(">hhih")  # api key, api version, correlation id, length of the client id
