@@ -156,3 +156,23 @@ class ClusterImage:
             configs=tuple(self.configs),
             brokers=tuple(BrokerId(broker_id) for broker_id in self.brokers),
         )
+
+    def since(self, earlier: ClusterImage) -> ImageDelta:
+        """What changed between two images of one cluster when nobody saw the commits in between."""
+        shared = [topic for topic in self.topics.values() if topic.topic_id in earlier.topics_by_id]
+        resources = dict.fromkeys((*earlier.configs, *self.configs))
+        return ImageDelta(
+            deleted=tuple(topic for topic in earlier.topics.values() if topic.topic_id not in self.topics_by_id),
+            created=tuple(topic for topic in self.topics.values() if topic.topic_id not in earlier.topics_by_id),
+            changed=tuple(
+                TopicChange(earlier.topics_by_id[topic.topic_id], topic)
+                for topic in shared
+                if topic != earlier.topics_by_id[topic.topic_id]
+            ),
+            configs=tuple(each for each in resources if earlier.configs.get(each) != self.configs.get(each)),
+            brokers=tuple(
+                BrokerId(each)
+                for each in dict.fromkeys((*earlier.brokers, *self.brokers))
+                if earlier.brokers.get(each) != self.brokers.get(each)
+            ),
+        )
