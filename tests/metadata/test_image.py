@@ -145,6 +145,7 @@ def test_an_aborted_transaction_leaves_nothing():
         [TopicRecord(name="orders", topic_id=ORDERS), PartitionRecord(partition_id=1, topic_id=ORDERS)],
         [ProducerIdsRecord(next_producer_id=1000), ProducerIdsRecord(next_producer_id=1000)],
         [EndTransactionRecord()],
+        [*topic("orders", ORDERS), PartitionChangeRecord(partition_id=9, topic_id=ORDERS, leader=1)],
     ],
 )
 def test_a_record_that_contradicts_the_past_stops_the_node(contradiction):

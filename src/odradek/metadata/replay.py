@@ -174,23 +174,11 @@ class _Commit:
         )
 
     def partition_change(self, record: kinds.PartitionChangeRecord) -> None:
-        partitions = self._draft(record.topic_id).partitions
-        was = partitions[record.partition_id]
-        led_anew = record.leader != LEADER_UNCHANGED
-        partitions[record.partition_id] = PartitionImage(
-            index=was.index,
-            replicas=was.replicas if record.replicas is None else _brokers(record.replicas),
-            isr=was.isr if record.isr is None else _brokers(record.isr),
-            leader=BrokerId(record.leader) if led_anew else was.leader,
-            leader_epoch=LeaderEpoch(was.leader_epoch + led_anew),
-            partition_epoch=was.partition_epoch + 1,
-            directories=was.directories if record.directories is None else _directories(record.directories),
-            elr=was.elr if record.eligible_leader_replicas is None else _brokers(record.eligible_leader_replicas),
-            last_known_elr=was.last_known_elr if record.last_known_elr is None else _brokers(record.last_known_elr),
-            adding=was.adding if record.adding_replicas is None else _brokers(record.adding_replicas),
-            removing=was.removing if record.removing_replicas is None else _brokers(record.removing_replicas),
-            recovery=was.recovery if record.leader_recovery_state < 0 else record.leader_recovery_state,
-        )
+        draft = self._draft(record.topic_id)
+        was = draft.partitions.get(record.partition_id)
+        if was is None:
+            raise InvariantBroken(f"topic {draft.name} has no partition {record.partition_id}")
+        draft.partitions[record.partition_id] = changed_partition(was, record)
 
     def clear_elr(self, record: kinds.ClearElrRecord) -> None:
         """Of one topic, or of all when it names none."""
@@ -294,6 +282,24 @@ class _Commit:
         )
 
     def no_op(self, _: Message) -> None: ...
+
+
+def changed_partition(was: PartitionImage, record: kinds.PartitionChangeRecord) -> PartitionImage:
+    led_anew = record.leader != LEADER_UNCHANGED
+    return PartitionImage(
+        index=was.index,
+        replicas=was.replicas if record.replicas is None else _brokers(record.replicas),
+        isr=was.isr if record.isr is None else _brokers(record.isr),
+        leader=BrokerId(record.leader) if led_anew else was.leader,
+        leader_epoch=LeaderEpoch(was.leader_epoch + led_anew),
+        partition_epoch=was.partition_epoch + 1,
+        directories=was.directories if record.directories is None else _directories(record.directories),
+        elr=was.elr if record.eligible_leader_replicas is None else _brokers(record.eligible_leader_replicas),
+        last_known_elr=was.last_known_elr if record.last_known_elr is None else _brokers(record.last_known_elr),
+        adding=was.adding if record.adding_replicas is None else _brokers(record.adding_replicas),
+        removing=was.removing if record.removing_replicas is None else _brokers(record.removing_replicas),
+        recovery=was.recovery if record.leader_recovery_state < 0 else record.leader_recovery_state,
+    )
 
 
 def _colliding(by_name: Mapping[str, TopicImage | None]) -> dict[str, str | None]:
