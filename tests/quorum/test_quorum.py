@@ -9,6 +9,7 @@ import pytest
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from odradek.base.invariants import InvariantBroken
 from odradek.protocol.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from odradek.quorum.effects import AppendEpochStart, HighWatermarkAdvanced, LeaderChanged, PersistElection
 from odradek.quorum.election import (
     NEVER_ELECTED,
     BrokenQuorumState,
@@ -16,17 +17,9 @@ from odradek.quorum.election import (
     decode_configured_voters,
     decode_election,
 )
-from odradek.quorum.quorum import (
-    AppendEpochStart,
-    HighWatermarkAdvanced,
-    LogSynced,
-    PersistElection,
-    Quorum,
-    QuorumOfSeveral,
-    Role,
-    ShuttingDown,
-    Started,
-)
+from odradek.quorum.events import LogSynced, ShuttingDown, Started
+from odradek.quorum.quorum import Quorum, QuorumOfSeveral, Role
+from odradek.quorum.timing import Now
 from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet, voters_from_record
 
 ME = VoterKey(BrokerId(1), DirectoryId(b"d" * 16))
@@ -34,19 +27,30 @@ OTHER = VoterKey(BrokerId(2), DirectoryId(b"e" * 16))
 ALONE = VoterSet((Voter(key=ME),))
 
 
-def started(election=NEVER_ELECTED, end=0, end_epoch=0, voters=ALONE, in_log=True) -> Started:
-    return Started(
-        election=election,
-        log_end_offset=Offset(end),
-        log_end_epoch=LeaderEpoch(end_epoch),
-        voters=voters,
-        voters_in_log=in_log,
-    )
+NOW = Now(ms=0, chance=0.5)
+
+
+class Log:
+    log_start_offset = 0
+    oldest_snapshot = newest_snapshot = None
+
+    def __init__(self, end=0, end_epoch=0):
+        self.log_end_offset = end
+        self.last_epoch = end_epoch
+
+
+def alone(end=0, end_epoch=0, voter=None) -> Quorum:
+    return Quorum(voter or Voter(key=ME), Log(end, end_epoch), cluster_id="c")
+
+
+def started(election=NEVER_ELECTED, voters=ALONE, in_log=True) -> Started:
+    return Started(election=election, voters=voters, voters_in_log=in_log)
 
 
 def test_first_start_votes_leads_and_writes_the_voters():
-    quorum = Quorum(Voter(key=ME))
-    vote, lead, append = quorum.step(started(in_log=False))
+    quorum = alone()
+    vote, lead, told, append = quorum.step(started(in_log=False), NOW)
+    assert told == LeaderChanged(BrokerId(1), LeaderEpoch(1))
     assert vote == PersistElection(ElectionState(leader_epoch=LeaderEpoch(1), voted=ME))
     assert lead == PersistElection(ElectionState(leader_epoch=LeaderEpoch(1), leader_id=BrokerId(1)))
     assert isinstance(append, AppendEpochStart)
@@ -57,57 +61,57 @@ def test_first_start_votes_leads_and_writes_the_voters():
 
 def test_a_restarted_leader_leads_the_next_epoch():
     was_leading = ElectionState(leader_epoch=LeaderEpoch(4), leader_id=BrokerId(1))
-    quorum = Quorum(Voter(key=ME))
-    effects = quorum.step(started(was_leading, end=10, end_epoch=4))
+    quorum = alone(end=10, end_epoch=4)
+    effects = quorum.step(started(was_leading), NOW)
     assert quorum.leader_epoch == 5
     assert [type(r) for r in effects[-1].records] == [LeaderChangeMessage]
 
 
 def test_the_epoch_of_the_log_counts_when_quorum_state_is_older():
-    quorum = Quorum(Voter(key=ME))
-    quorum.step(started(NEVER_ELECTED, end=10, end_epoch=7))
+    quorum = alone(end=10, end_epoch=7)
+    quorum.step(started(), NOW)
     assert quorum.leader_epoch == 8
 
 
 def test_new_endpoints_are_written_to_the_log():
     moved = Voter(key=ME, endpoints=(Endpoint("CONTROLLER", "localhost", 9093),))
-    quorum = Quorum(moved)
-    effects = quorum.step(started())
+    quorum = alone(voter=moved)
+    effects = quorum.step(started(), NOW)
     assert voters_from_record(effects[-1].records[2]) == VoterSet((moved,))
 
 
 def test_nothing_is_committed_before_the_first_record_of_the_epoch_is():
-    quorum = Quorum(Voter(key=ME))
-    quorum.step(started(end=10, end_epoch=3))
-    assert quorum.step(LogSynced(Offset(10))) == []
+    quorum = alone(end=10, end_epoch=3)
+    quorum.step(started(), NOW)
+    assert quorum.step(LogSynced(Offset(10)), NOW) == []
     assert quorum.high_watermark == -1
-    assert quorum.step(LogSynced(Offset(11))) == [HighWatermarkAdvanced(Offset(11))]
+    assert quorum.step(LogSynced(Offset(11)), NOW) == [HighWatermarkAdvanced(Offset(11))]
 
 
 def test_the_high_watermark_never_falls():
-    quorum = Quorum(Voter(key=ME))
-    quorum.step(started())
-    quorum.step(LogSynced(Offset(5)))
-    assert quorum.step(LogSynced(Offset(4))) == []
+    quorum = alone()
+    quorum.step(started(), NOW)
+    quorum.step(LogSynced(Offset(5)), NOW)
+    assert quorum.step(LogSynced(Offset(4)), NOW) == []
     assert quorum.high_watermark == 5
 
 
 def test_a_resigned_leader_commits_nothing():
-    quorum = Quorum(Voter(key=ME))
-    quorum.step(started())
-    quorum.step(ShuttingDown())
-    assert quorum.step(LogSynced(Offset(5))) == []
+    quorum = alone()
+    quorum.step(started(), NOW)
+    quorum.step(ShuttingDown(), NOW)
+    assert quorum.step(LogSynced(Offset(5)), NOW) == []
 
 
 @pytest.mark.parametrize("voters", [VoterSet((Voter(key=ME), Voter(key=OTHER))), VoterSet((Voter(key=OTHER),))])
 def test_a_quorum_with_other_voters_is_refused(voters):
     with pytest.raises(QuorumOfSeveral):
-        Quorum(Voter(key=ME)).step(started(voters=voters))
+        alone().step(started(voters=voters), NOW)
 
 
 def test_what_the_table_does_not_name_cannot_happen():
     with pytest.raises(InvariantBroken, match="unattached cannot become resigned"):
-        Quorum(Voter(key=ME)).step(ShuttingDown())
+        alone().step(ShuttingDown(), NOW)
 
 
 def test_quorum_state_is_kafkas_json():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from odradek.base.errors import UnusableDirectory
-from odradek.base.ids import LeaderEpoch, Offset
+from odradek.base.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset
 from odradek.base.invariants import invariant
 from odradek.protocol.control_records import (
     KRaftVersionRecord,
@@ -14,7 +13,12 @@ from odradek.protocol.control_records import (
     LeaderChangeMessageVoter,
 )
 from odradek.protocol.schema import Message
+from odradek.quorum.effects import AppendEpochStart, Effect, HighWatermarkAdvanced, LeaderChanged, PersistElection
 from odradek.quorum.election import ElectionState
+from odradek.quorum.events import Event, LogSynced, ShuttingDown, Started
+from odradek.quorum.log_facts import LogFacts
+from odradek.quorum.messages import Answer, Fetch, FetchAnswer
+from odradek.quorum.timing import Now, QuorumTiming
 from odradek.quorum.voters import KRAFT_VERSION, Voter, VoterKey, VoterSet
 
 
@@ -24,66 +28,15 @@ class QuorumOfSeveral(UnusableDirectory):
 
 class Role(Enum):
     UNATTACHED = "unattached"
+    FOLLOWER = "follower"
     PROSPECTIVE = "prospective"
     CANDIDATE = "candidate"
     LEADER = "leader"
     RESIGNED = "resigned"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """The node has loaded its disk: once, before any other event."""
-
-    election: ElectionState
-    log_end_offset: Offset
-    log_end_epoch: LeaderEpoch
-    voters: VoterSet
-    # False while the voter set is known only from the bootstrap checkpoint.
-    voters_in_log: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LogSynced:
-    """Every record of the local log below `end_offset` is on disk for good."""
-
-    end_offset: Offset
-
-
-@dataclass(frozen=True, slots=True)
-class ShuttingDown:
-    pass
-
-
-Event = Started | LogSynced | ShuttingDown
-
-
-@dataclass(frozen=True, slots=True)
-class PersistElection:
-    """Replace `quorum-state`, durably, before the next effect is carried out."""
-
-    election: ElectionState
-
-
-@dataclass(frozen=True, slots=True)
-class AppendEpochStart:
-    """Append these control records as one batch, the first of `leader_epoch`."""
-
-    leader_epoch: LeaderEpoch
-    records: tuple[Message, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HighWatermarkAdvanced:
-    """Records below this offset are committed: they survive any failure the quorum survives."""
-
-    high_watermark: Offset
-
-
-Effect = PersistElection | AppendEpochStart | HighWatermarkAdvanced
-
-
 class Quorum:
-    """The state of this voter.
+    """The state of this voter or observer.
 
     Unattached  -> Prospective   nobody leads and the election timeout passed; the only voter does not wait
     Prospective -> Candidate     a majority would vote for us; the only voter is that majority
@@ -92,13 +45,14 @@ class Quorum:
     Resigned    -> Prospective   restarted after leading: never again leader in the same epoch, since records
                                  written but lost would be followed by others with the same offset and epoch
 
-    These are the transitions of a quorum of one voter. Votes, fetches and epochs of other voters are further events.
-
-    Effects are carried out in order, each finished before the next begins.
+    Effects are carried out in order, each finished before the next begins and before the next step.
     """
 
-    def __init__(self, voter: Voter) -> None:
+    def __init__(self, voter: Voter, log: LogFacts, *, cluster_id: str, timing: QuorumTiming | None = None) -> None:
         self._voter = voter
+        self._log = log
+        self._cluster_id = cluster_id
+        self._timing = timing or QuorumTiming()
         self.role = Role.UNATTACHED
         self.election = ElectionState(leader_epoch=LeaderEpoch(-1))
         self.voters = VoterSet(())
@@ -112,7 +66,31 @@ class Quorum:
     def leader_epoch(self) -> LeaderEpoch:
         return self.election.leader_epoch
 
-    def step(self, event: Event) -> list[Effect]:
+    @property
+    def leader_id(self) -> BrokerId:
+        """NO_BROKER while nobody is known to lead this epoch, and when we led it and resigned."""
+        return NO_BROKER if self.role is Role.RESIGNED else self.election.leader_id
+
+    @property
+    def is_voter(self) -> bool:
+        """An observer follows and never votes. That may change with the voter set."""
+        return self._voter.key in self.voters.keys
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to say `Tick`, on the clock of `Now.ms`. May change with every step."""
+        return None
+
+    @property
+    def handed_over(self) -> bool:
+        """Shutting down, and every other voter knows that we lead no longer."""
+        return self.role is not Role.LEADER
+
+    def fetch_answer(self, fetch: Fetch) -> FetchAnswer | Answer:  # noqa: ARG002
+        """To a fetch that was held back: what is true now. Changes nothing."""
+        return FetchAnswer(leader_id=self.leader_id, leader_epoch=self.leader_epoch, high_watermark=self.high_watermark)
+
+    def step(self, event: Event, now: Now) -> list[Effect]:  # noqa: ARG002
         match event:
             case Started():
                 return self._start(event)
@@ -120,6 +98,8 @@ class Quorum:
                 return self._synced_up_to(event.end_offset)
             case ShuttingDown():
                 self._become(Role.RESIGNED)
+                return [LeaderChanged(NO_BROKER, self.leader_epoch)]
+            case _:
                 return []
 
     def _start(self, event: Started) -> list[Effect]:
@@ -131,11 +111,11 @@ class Quorum:
             )
         self.voters = event.voters
         # The log may be ahead of quorum-state when a directory was put together by hand; the epoch never falls.
-        self.election = ElectionState(leader_epoch=max(event.election.leader_epoch, event.log_end_epoch))
+        self.election = ElectionState(leader_epoch=LeaderEpoch(max(event.election.leader_epoch, self._log.last_epoch)))
         if event.election.leader_id == self._voter.key.voter_id:
             self.role = Role.RESIGNED
         self._become(Role.PROSPECTIVE)
-        return [*self._stand(), *self._lead(event.log_end_offset, voters_in_log=event.voters_in_log)]
+        return [*self._stand(), *self._lead(Offset(self._log.log_end_offset), voters_in_log=event.voters_in_log)]
 
     def _stand(self) -> list[Effect]:
         self._become(Role.CANDIDATE)
@@ -152,7 +132,11 @@ class Quorum:
         if not voters_in_log or updated != self.voters:
             self.voters = updated
             records += [KRaftVersionRecord(version=0, kraft_version=KRAFT_VERSION), updated.to_record()]
-        return [PersistElection(self.election), AppendEpochStart(self.leader_epoch, tuple(records))]
+        return [
+            PersistElection(self.election),
+            LeaderChanged(self._voter.key.voter_id, self.leader_epoch),
+            AppendEpochStart(self.leader_epoch, tuple(records)),
+        ]
 
     def _leader_change(self) -> LeaderChangeMessage:
         return LeaderChangeMessage(

@@ -29,16 +29,10 @@ from odradek.metadata.batches import control_batch, metadata_batch
 from odradek.metadata.image import ClusterImage, ImageDelta
 from odradek.metadata.metadata_log import load_metadata, write_election
 from odradek.protocol.schema import Message
-from odradek.quorum.quorum import (
-    AppendEpochStart,
-    HighWatermarkAdvanced,
-    LogSynced,
-    PersistElection,
-    Quorum,
-    Role,
-    ShuttingDown,
-    Started,
-)
+from odradek.quorum.effects import AppendEpochStart, Effect, HighWatermarkAdvanced, PersistElection
+from odradek.quorum.events import Event, LogSynced, ShuttingDown, Started
+from odradek.quorum.quorum import Quorum, Role
+from odradek.quorum.timing import Now
 from odradek.quorum.voters import Voter
 
 R = TypeVar("R")
@@ -58,13 +52,44 @@ class _Uncommitted:
         self.waiting: list[tuple[asyncio.Future[Any], Any]] = []
 
 
+class _Facts:
+    """The metadata log as the quorum sees it."""
+
+    oldest_snapshot = None
+    newest_snapshot = None
+
+    def __init__(self) -> None:
+        self._log: Log
+
+    def opened(self, log: Log, epoch: LeaderEpoch) -> None:
+        self._log = log
+        # Of the snapshot while the log is empty.
+        self._first_epoch = epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        return max(self._first_epoch, self._log.leader_epochs.latest)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        return self._log.end_offset_for_epoch(leader_epoch)
+
+
 class ActiveController:
     def __init__(self, *, voter: Voter, cluster_id: str, disk: Disk, clock: Clock, spawner: Spawner) -> None:
         self._disk = disk
         self._clock = clock
         self._spawner = spawner
         self._voter = voter
-        self._quorum = Quorum(voter)
+        self._facts = _Facts()
+        self._quorum = Quorum(voter, self._facts, cluster_id=cluster_id)
         self._log: Log
         # What is committed. Empty until `start` returns.
         self.image = ClusterImage(cluster_id=cluster_id)
@@ -88,14 +113,9 @@ class ActiveController:
         loaded = await self._spawner.blocking(load_metadata, self._disk, self.image, self._voter, self._clock.wall_ms())
         self._log = loaded.log
         self._speculative = loaded.image
-        started = Started(
-            election=loaded.election,
-            log_end_offset=Offset(loaded.log.log_end_offset),
-            log_end_epoch=loaded.image.epoch,
-            voters=loaded.voters,
-            voters_in_log=loaded.voters_in_log,
-        )
-        for effect in self._quorum.step(started):
+        self._facts.opened(loaded.log, loaded.image.epoch)
+        started = Started(election=loaded.election, voters=loaded.voters, voters_in_log=loaded.voters_in_log)
+        for effect in self._step(started):
             match effect:
                 case PersistElection():
                     await self._spawner.blocking(write_election, self._disk, effect.election)
@@ -116,8 +136,11 @@ class ActiveController:
         while self._committing is not None:
             await asyncio.wait([self._committing])
         if self._quorum.role is Role.LEADER:
-            self._quorum.step(ShuttingDown())
+            self._step(ShuttingDown())
             await self._spawner.blocking(self._log.close)
+
+    def _step(self, event: Event) -> list[Effect]:
+        return self._quorum.step(event, Now(self._clock.monotonic_ms(), chance=0.0))
 
     def _propose(self, decision: Decision[R]) -> asyncio.Future[R]:
         for records in _batches(decision):
@@ -171,7 +194,7 @@ class ActiveController:
                 work = self._log.begin_sync()
                 await self._spawner.blocking(work.run)
                 self._log.finish_sync(work)
-                for effect in self._quorum.step(LogSynced(Offset(work.offset))):
+                for effect in self._step(LogSynced(Offset(work.offset))):
                     invariant(isinstance(effect, HighWatermarkAdvanced), f"a sync leads to {effect}")
                     self._commit(self._quorum.high_watermark)
         except (OSError, KafkaError) as failed:
