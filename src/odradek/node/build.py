@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import random_uuid
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
@@ -34,12 +35,15 @@ from odradek.server.registration import join_cluster
 
 logger = logging.getLogger(__name__)
 
-LISTENER_NAME, PLAINTEXT = "PLAINTEXT", 0
+PLAINTEXT = 0
 
 
 class Node:
     def __init__(self, config: NodeConfig, ports: Ports) -> None:
+        if config.client_listener is None or not config.is_alone:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "nodes that make up a cluster together are not supported yet")
         self._config = config
+        self._listener = config.client_listener
         self._ports = ports
         self._logs = LogDirectory(ports.disk, ports.rng)
         self._clients = ClientListener(
@@ -73,7 +77,7 @@ class Node:
         for sentence in not_honoured(self._controller.image):
             logger.warning(sentence)
         await self._ports.spawner.blocking(self._logs.load, self._log_config_of, self._ports.clock.wall_ms())
-        await self._clients.bind(self._config.listener.host, self._config.listener.port)
+        await self._clients.bind(self._listener.bind.host, self._listener.bind.port)
         self._broker_epoch = await join_cluster(self._controller, self._registration(identity))
         self._broker = self._new_broker(identity)
         # No await between the first image and the subscription: a commit in between would be missed.
@@ -117,12 +121,12 @@ class Node:
 
     def _registration(self, identity: DirectoryIdentity) -> Registration:
         # When clients are told nothing else, they come to where the node listens, on the port it was given.
-        where = self._config.advertised or Endpoint(host=self._config.listener.host, port=self._clients.port)
+        where = self._listener.advertised or Endpoint(host=self._listener.bind.host, port=self._clients.port)
         return Registration(
             broker_id=identity.node_id,
             cluster_id=identity.cluster_id,
             incarnation_id=random_uuid(self._ports.rng),
-            listeners=(Listener(LISTENER_NAME, where.host, where.port, PLAINTEXT),),
+            listeners=(Listener(self._listener.name, where.host, where.port, PLAINTEXT),),
             directories=(identity.directory_id,),
             rack=self._config.rack,
         )

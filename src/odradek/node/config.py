@@ -1,73 +1,189 @@
-"""What a node is built from: Kafka's keys in, typed settings out. A key that is not honoured is refused by name."""
+"""What a node is built from: Kafka's keys in, typed settings out. A key that is not honoured is refused by name.
+
+A node alone, broker and only voter, needs no controller listener. A node of a cluster has one when it is a controller,
+and knows controllers to begin with.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId
 from odradek.metadata.configs.broker import BrokerConfig
+from odradek.node.listeners import (
+    PLAINTEXT,
+    Endpoint,
+    NodeListener,
+    VoterAddress,
+    parse_listeners,
+    parse_protocols,
+    parse_server,
+    parse_voter,
+    refused,
+    require_reachable,
+)
+from odradek.node.properties import parse_properties
 
-_LISTENER = re.compile(r"([A-Za-z0-9_]+)://(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:/]*)):([0-9]{1,5})")
-_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104
+__all__ = ["Endpoint", "NodeConfig", "NodeListener", "VoterAddress"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    host: str
-    port: int
+BROKER, CONTROLLER = "broker", "controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
     node_id: BrokerId
-    # Where to listen; an empty host is every interface, port 0 a free port.
-    listener: Endpoint
-    # What clients are told, or None: where the node listens, once its port is known.
-    advertised: Endpoint | None
+    # BROKER, CONTROLLER, or both.
+    roles: tuple[str, ...]
+    # Of a broker: where clients and other brokers come.
+    client_listener: NodeListener | None
+    # Of a controller that is not alone: where voters, observers and brokers come. Its port is never 0.
+    controller_listener: NodeListener | None
+    # By this name a voter's endpoint is looked up, on brokers too.
+    controller_listener_name: str
+    # Who votes first, as the configuration has it; empty when it does not say.
+    voters: tuple[VoterAddress, ...]
+    # Where to look for the leader of the metadata log as long as no voters are known; empty on a node alone.
+    bootstrap_servers: tuple[Endpoint, ...]
     data_dir: str
     rack: str | None
     # What the handlers and coordinators read.
     broker: BrokerConfig
 
+    @property
+    def is_broker(self) -> bool:
+        return BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER in self.roles
+
+    @property
+    def listeners(self) -> tuple[NodeListener, ...]:
+        return tuple(listener for listener in (self.client_listener, self.controller_listener) if listener)
+
+    @property
+    def is_alone(self) -> bool:
+        """Broker and only voter: such a node formats its directory by itself."""
+        return not self.bootstrap_servers
+
     @classmethod
     def parse(cls, settings: Mapping[str, str] | None = None) -> NodeConfig:
-        """Raises KafkaError with INVALID_CONFIG; its message names the key and what to do."""
+        """Raises KafkaError with INVALID_CONFIG; its message names each wrong key and what to do."""
+        _refuse_two_ids(settings or {})
         broker = BrokerConfig.parse(settings or {})
-        listener = _single("listeners", broker.listeners)
-        advertised = (
-            _single("advertised.listeners", broker.advertised_listeners) if broker.advertised_listeners else None
-        )
-        if advertised is None and listener.host in _EVERY_INTERFACE:
-            raise _refused(
-                "listeners binds every interface: set advertised.listeners to the address that clients reach"
-            )
-        if advertised is not None and advertised.host in _EVERY_INTERFACE:
-            raise _refused("advertised.listeners must name a host that clients can reach")
+        clients, controllers = _listeners(broker)
+        voters = tuple(parse_voter("controller.quorum.voters", text) for text in broker.controller_quorum_voters)
+        controller_listener = _controller_listener(broker, controllers, voters)
+        _require_quorum(broker, controller_listener, voters)
         if len(broker.log_dirs) != 1 or not broker.log_dirs[0]:
-            raise _refused("log.dirs must be exactly one directory: several are not supported yet")
+            raise refused("log.dirs must be exactly one directory: several are not supported yet")
         return cls(
             node_id=BrokerId(broker.node_id),
-            listener=listener,
-            advertised=advertised,
+            roles=broker.process_roles,
+            client_listener=_client_listener(broker, clients),
+            controller_listener=controller_listener,
+            controller_listener_name=_controller_names(broker)[0] if broker.controller_listener_names else "",
+            voters=voters,
+            bootstrap_servers=_bootstrap_servers(broker, voters),
             data_dir=broker.log_dirs[0],
             rack=broker.broker_rack,
             broker=broker,
         )
 
+    @classmethod
+    def from_properties(cls, text: str) -> NodeConfig:
+        """A file such as Kafka's server.properties."""
+        return cls.parse(parse_properties(text))
 
-def _single(key: str, listeners: tuple[str, ...]) -> Endpoint:
+
+def _refuse_two_ids(settings: Mapping[str, str]) -> None:
+    if settings.get("broker.id", settings.get("node.id")) != settings.get("node.id", settings.get("broker.id")):
+        raise refused("node.id and broker.id differ: broker.id is the older name of node.id, leave it out")
+
+
+def _controller_names(broker: BrokerConfig) -> tuple[str, ...]:
+    return tuple(name.upper() for name in broker.controller_listener_names)
+
+
+def _listeners(broker: BrokerConfig) -> tuple[Sequence[NodeListener], Sequence[NodeListener]]:
+    """For clients, and for controllers."""
+    names = _controller_names(broker)
+    # As in Kafka, a controller's listener needs no entry in the map.
+    protocols = dict.fromkeys(names, PLAINTEXT) | parse_protocols(broker.listener_security_protocol_map)
+    listeners = parse_listeners(broker.listeners, broker.advertised_listeners, protocols)
+    clients = [listener for listener in listeners if listener.name not in names]
+    controllers = [listener for listener in listeners if listener.name in names]
+    return clients, controllers
+
+
+def _client_listener(broker: BrokerConfig, listeners: Sequence[NodeListener]) -> NodeListener | None:
+    if BROKER not in broker.process_roles:
+        if listeners:
+            raise refused(
+                f"listeners: {listeners[0].name} is for clients, and process.roles says that this node is a controller "
+                "only; name it in controller.listener.names or leave it out"
+            )
+        return None
     if len(listeners) != 1:
-        raise _refused(f"{key} must be exactly one PLAINTEXT://host:port: several are not supported yet")
-    matched = _LISTENER.fullmatch(listeners[0])
-    if not matched or int(matched[4]) > 65535:
-        raise _refused(f"{key}: {listeners[0]} is not of the form PLAINTEXT://host:port")
-    if matched[1].upper() != "PLAINTEXT":
-        raise _refused(f"{key}: {matched[1]} is not supported yet, only PLAINTEXT")
-    return Endpoint(host=matched[2] or matched[3], port=int(matched[4]))
+        raise refused("listeners must be exactly one for clients, PLAINTEXT://host:port: several are not supported yet")
+    between_brokers = (broker.inter_broker_listener_name or listeners[0].name).upper()
+    if between_brokers != listeners[0].name:
+        raise refused(
+            f"inter.broker.listener.name: brokers reach each other where clients do, at {listeners[0].name}, not at "
+            f"{between_brokers}"
+        )
+    require_reachable(listeners[0])
+    return listeners[0]
 
 
-def _refused(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, message)
+def _controller_listener(
+    broker: BrokerConfig, listeners: Sequence[NodeListener], voters: Sequence[VoterAddress]
+) -> NodeListener | None:
+    if CONTROLLER not in broker.process_roles:
+        if listeners:
+            raise refused(f"listeners: {listeners[0].name} is for controllers, and this node is only a broker")
+        return None
+    if not broker.controller_listener_names:
+        return None
+    if len(listeners) != 1 or len(broker.controller_listener_names) != 1:
+        raise refused(
+            f"controller.listener.names must name exactly one of listeners, not {','.join(_controller_names(broker))}"
+        )
+    listener = listeners[0]
+    if listener.bind.port == 0:
+        raise refused(f"listeners: {listener.name} needs a port that stays the same: voters know each other by it")
+    known = {voter.node_id: voter.endpoint for voter in voters}
+    listener = replace(listener, advertised=listener.advertised or known.get(broker.node_id))
+    require_reachable(listener)
+    return listener
+
+
+def _require_quorum(
+    broker: BrokerConfig, controller_listener: NodeListener | None, voters: Sequence[VoterAddress]
+) -> None:
+    named = bool(voters or broker.controller_quorum_bootstrap_servers)
+    ids = [voter.node_id for voter in voters]
+    if len(dict.fromkeys(ids)) != len(ids):
+        raise refused("controller.quorum.voters names a voter twice")
+    if CONTROLLER not in broker.process_roles:
+        if not named or not broker.controller_listener_names:
+            raise refused(
+                "a broker that is not a controller needs controller.quorum.bootstrap.servers and "
+                "controller.listener.names to find those that are"
+            )
+        if broker.node_id in ids:
+            raise refused(f"controller.quorum.voters names node {broker.node_id}, which is only a broker")
+    elif controller_listener is None:
+        if named or BROKER not in broker.process_roles:
+            raise refused("a controller of a cluster needs a listener: name it in controller.listener.names")
+    elif not named:
+        raise refused("controller.listener.names is set: set controller.quorum.bootstrap.servers, too")
+    elif voters and broker.node_id not in ids:
+        raise refused(f"controller.quorum.voters does not name this node, {broker.node_id}, which is a controller")
+
+
+def _bootstrap_servers(broker: BrokerConfig, voters: Sequence[VoterAddress]) -> tuple[Endpoint, ...]:
+    key = "controller.quorum.bootstrap.servers"
+    given = tuple(parse_server(key, text) for text in broker.controller_quorum_bootstrap_servers)
+    return given or tuple(voter.endpoint for voter in voters)

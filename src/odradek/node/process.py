@@ -33,7 +33,8 @@ def run_in_foreground(
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     address = f"[{host}]" if ":" in host else host
     config = NodeConfig.parse({"listeners": f"PLAINTEXT://{address}:{port}", **overrides})
-    require_free(config.listener)
+    for listener in config.listeners:
+        require_free(listener.bind)
     tune_allocator()
     where = "memory" if directory is None else str(directory)
 

@@ -25,6 +25,7 @@ from odradek.metadata.configs.definition import (
     between,
     boolean,
     definitions,
+    distinct_among,
     int32,
     int64,
     suggestion,
@@ -37,6 +38,12 @@ from odradek.metadata.configs.topic import TOPIC_CONFIGS
 _MIB = 1024 * 1024
 
 
+def _some_roles(roles: tuple[str, ...]) -> str | None:
+    if not roles:
+        return "Value must be broker, controller, or both"
+    return distinct_among("broker", "controller")(roles)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
     """One broker's own settings, fixed while it runs."""
@@ -45,8 +52,8 @@ class BrokerConfig:
     process_roles: tuple[str, ...] = words(
         "process.roles",
         ("broker", "controller"),
-        "What this node does. Both, so far.",
-        lambda roles: None if sorted(roles) == ["broker", "controller"] else "Value must be broker,controller",
+        "What this node does: it keeps partitions, it votes on the cluster's metadata, or both.",
+        _some_roles,
     )
     broker_rack: str | None = text("broker.rack", None, "Where this broker stands, for placing replicas apart.")
     listeners: tuple[str, ...] = words(
@@ -56,6 +63,21 @@ class BrokerConfig:
     )
     advertised_listeners: tuple[str, ...] = words(
         "advertised.listeners", (), "What clients are told to connect to, when it is not where this node listens."
+    )
+    listener_security_protocol_map: tuple[str, ...] = words(
+        "listener.security.protocol.map", (), "The protocol of each listener, as NAME:PLAINTEXT."
+    )
+    inter_broker_listener_name: str | None = text(
+        "inter.broker.listener.name", None, "The listener at which brokers reach each other."
+    )
+    controller_listener_names: tuple[str, ...] = words(
+        "controller.listener.names", (), "The listener at which controllers are reached. Not needed by a node alone."
+    )
+    controller_quorum_bootstrap_servers: tuple[str, ...] = words(
+        "controller.quorum.bootstrap.servers", (), "Some of the controllers, as host:port, to find the others by."
+    )
+    controller_quorum_voters: tuple[str, ...] = words(
+        "controller.quorum.voters", (), "The first voters, as id@host:port; who votes later is in the metadata log."
     )
     log_dirs: tuple[str, ...] = words("log.dirs", (".odradek",), "The data directory.")
 
@@ -157,9 +179,9 @@ class BrokerConfig:
 
     @classmethod
     def parse(cls, settings: Mapping[str, str]) -> BrokerConfig:
-        """Raises KafkaError with INVALID_CONFIG naming the key: unknown, out of range, or in conflict."""
+        """Raises KafkaError with INVALID_CONFIG naming each key that is unknown, out of range, or in conflict."""
         settings = {_ALIASES.get(name, name): value for name, value in settings.items()}
-        parsed = {name: broker_definition(name).parse(value) for name, value in settings.items()}
+        parsed = _parse_all(settings)
         own: dict[str, Any] = {_ATTRIBUTES[name]: value for name, value in parsed.items() if name in _ATTRIBUTES}
         config = cls(static=MappingProxyType(settings), **own)
         if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
@@ -167,6 +189,19 @@ class BrokerConfig:
                 ErrorCode.INVALID_CONFIG, "group.min.session.timeout.ms is larger than group.max.session.timeout.ms"
             )
         return config
+
+
+def _parse_all(settings: Mapping[str, str]) -> dict[str, Value]:
+    """Whoever corrects a file wants to hear of all its mistakes at once: one line each."""
+    parsed, problems = {}, []
+    for name, value in settings.items():
+        try:
+            parsed[name] = broker_definition(name).parse(value)
+        except KafkaError as refused:
+            problems.append(refused.message)
+    if problems:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "\n".join(problems))
+    return parsed
 
 
 _ATTRIBUTES = attributes(BrokerConfig)

@@ -1,0 +1,32 @@
+"""Property files are read as Java reads them."""
+
+import pytest
+
+from odradek.node.properties import parse_properties, write_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a=1\nb: 2\nc 3\n", {"a": "1", "b": "2", "c": "3"}),
+        ("# a=1\n  ! b=2\n\n", {}),
+        ("  a = 1 2 ", {"a": "1 2 "}),
+        ("a=1,\\\n   2", {"a": "1,2"}),
+        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+        ("a\\ b\\:c=d", {"a b:c": "d"}),
+        ("a=\\u00fc\\tx", {"a": "ü\tx"}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a=1\r\na=2", {"a": "2"}),
+        ("a", {"a": ""}),
+        ("a=1\\", {"a": "1"}),
+    ],
+)
+def test_a_file(text, values):
+    assert parse_properties(text) == values
+
+
+@pytest.mark.parametrize(
+    "values", [{"a": "1", "b c": "x=y: z"}, {"a": "C:\\data", "#b": "!c"}, {"a": " b", "": "", "e": ""}]
+)
+def test_what_is_written_is_read_again(values):
+    assert parse_properties(write_properties(values)) == values
