@@ -1,0 +1,228 @@
+"""One connection to another node: requests out, replies back in the same order.
+
+A node answers in the order it was asked, as Kafka does: a reply that is not the oldest request's, or that nobody asked
+for, means that the two ends disagree about the stream, and the connection is over. So it is when a request's time ran
+out and nothing at all arrived meanwhile; a peer that is merely slow keeps it, and its late reply is thrown away in its
+turn. An idle connection owns no buffer and no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol, cast
+
+from odradek.base import limits
+from odradek.base.ports import Link
+from odradek.protocol.headers import has_tagged_response_header, request_frame
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.wire import skip_tagged
+from odradek.server.frames import PartialFrame
+
+if TYPE_CHECKING:
+    from odradek.base.ports import Net
+    from odradek.server.frames import FramePool
+
+_int_at = Struct(">i").unpack_from
+REPLY_BYTES_MIN = 4  # the correlation id
+CORRELATION_ID_MAX = 0x7FFFFFFF
+
+
+class PeerUnavailable(Exception):
+    """No answer: the peer could not be reached, was lost, said something else, or took too long. It may have acted."""
+
+
+class Question:
+    """One request under way. Its future is done early when the time is up or the asker went away."""
+
+    __slots__ = ("answer", "api_key", "arrivals_before", "body", "connection", "correlation_id", "version")
+
+    def __init__(self, api_key: int, version: int, body: bytes, answer: asyncio.Future[memoryview]) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.body = body
+        self.answer = answer
+        # Set once it is sent.
+        self.connection: PeerConnection | None = None
+        self.correlation_id = -1
+        self.arrivals_before = 0
+
+    def fail(self, why: str) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(PeerUnavailable(why))
+
+
+class Owner(Protocol):
+    """What the connections of one `Peers` share."""
+
+    net: Net
+    client_id: str
+    receive_buffer: memoryview
+    frame_pool: FramePool
+
+
+class Keeper(Protocol):
+    """Who is told how the connection fares."""
+
+    def made(self, connection: PeerConnection) -> None: ...
+
+    def answered(self) -> None: ...
+
+    def over(self, connection: PeerConnection, why: str) -> None:
+        """Nothing more is sent or received. Called once."""
+
+    def gone(self, connection: PeerConnection) -> None:
+        """Its transport is closed. Called once, last."""
+
+
+class PeerConnection(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_correlation_id",
+        "_frame",
+        "_keeper",
+        "_link",
+        "_over",
+        "_owner",
+        "_prefix",
+        "_transport",
+        "_unanswered",
+        "address",
+        "arrivals",
+        "has_answered",
+    )
+
+    def __init__(self, owner: Owner, keeper: Keeper, address: tuple[str, int]) -> None:
+        self._owner = owner
+        self._keeper = keeper
+        self.address = address
+        # Reads so far: whether anything was heard since a request was sent.
+        self.arrivals = 0
+        self.has_answered = False
+        self._over = False
+        self._correlation_id = 0
+        # Sent and not yet replied to, oldest first. Whoever asked may have given up: the reply comes all the same.
+        self._unanswered: deque[Question] = deque()
+        # The first bytes of a length that a read cut in two.
+        self._prefix = b""
+        self._frame: PartialFrame | None = None
+
+    @property
+    def unanswered_count(self) -> int:
+        return len(self._unanswered)
+
+    def send(self, question: Question) -> None:
+        if self._link.unsent_bytes() > limits.connection_unsent_bytes_max:
+            question.fail("it does not take what it is sent")
+            return
+        self._correlation_id = self._correlation_id + 1 & CORRELATION_ID_MAX
+        question.connection = self
+        question.correlation_id = self._correlation_id
+        question.arrivals_before = self.arrivals
+        self._unanswered.append(question)
+        frame = request_frame(
+            question.api_key, question.version, self._correlation_id, self._owner.client_id, question.body
+        )
+        question.body = b""
+        self._link.send([frame])
+
+    def heard_nothing_since(self, question: Question) -> bool:
+        return self.arrivals == question.arrivals_before
+
+    def end(self, why: str) -> None:
+        """Close it now. Whoever waits for a reply fails with `why`."""
+        if not self._over:
+            self._finish(why)
+            self._transport.abort()
+
+    def _finish(self, why: str) -> None:
+        self._over = True
+        self._frame = None
+        self._prefix = b""
+        unanswered, self._unanswered = self._unanswered, deque()
+        self._keeper.over(self, why)
+        for question in unanswered:
+            question.fail(why)
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._link: Link = self._owner.net.link(self._transport)
+        self._keeper.made(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._link.lost()
+        if not self._over:
+            self._finish(f"the connection was lost: {exc}" if exc else "it closed the connection")
+        self._keeper.gone(self)
+
+    def pause_writing(self) -> None:
+        pass
+
+    def resume_writing(self) -> None:
+        self._link.pump()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        if self._frame is not None:
+            return self._frame.room()
+        received = self._owner.receive_buffer
+        split = len(self._prefix)
+        if split:
+            received[:split] = self._prefix
+            return received[split:]
+        return received
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._over:
+            return
+        self.arrivals += 1
+        frame = self._frame
+        if frame is None:
+            end = len(self._prefix) + nbytes
+            self._prefix = b""
+            self._take(self._owner.receive_buffer, end)
+            return
+        frame.filled += nbytes
+        if frame.filled == frame.length:
+            self._frame = None
+            # The buffer leaves with the reply: whoever asked may keep views of it.
+            self._reply(frame.view[: frame.length])
+
+    # Replies
+
+    def _take(self, received: memoryview, end: int) -> None:
+        position = 0
+        while end - position >= 4:
+            (length,) = _int_at(received, position)
+            if not REPLY_BYTES_MIN <= length <= limits.peer_reply_bytes_max:
+                self.end(f"it announced a reply of {length} bytes")
+                return
+            start = position + 4
+            position = start + length
+            if position > end:
+                self._frame = PartialFrame(self._owner.frame_pool, length, received[start:end])
+                return
+            self._reply(memoryview(bytes(received[start:position])))
+            if self._over:
+                return
+        self._prefix = bytes(received[position:end])
+
+    def _reply(self, reply: memoryview) -> None:
+        (correlation_id,) = _int_at(reply)
+        if not self._unanswered or self._unanswered[0].correlation_id != correlation_id:
+            self.end(f"its reply has correlation id {correlation_id}, which was not its turn")
+            return
+        question = self._unanswered.popleft()
+        position = 4
+        if has_tagged_response_header(question.api_key, question.version):
+            try:
+                position = skip_tagged(reply, 5, reply[4])
+            except (MalformedMessage, IndexError):
+                self._unanswered.appendleft(question)
+                self.end("its reply has a broken header")
+                return
+        self.has_answered = True
+        self._keeper.answered()
+        if not question.answer.done():
+            question.answer.set_result(reply[position:])

@@ -1,0 +1,287 @@
+"""Questions to other nodes, over connections that come and go.
+
+One connection for each node and purpose, made when somebody asks; what shares a purpose shares its order and its fate.
+Asking fails with `PeerUnavailable` when the peer refuses, is lost, or does not answer in time; whether to ask again is
+the asker's decision, since the peer may have acted. After a failure nobody connects again before a pause: those who
+ask meanwhile wait, no longer than they wanted to wait for the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from odradek.base import limits
+from odradek.base.ids import BrokerId
+from odradek.base.ports import Clock, Net, Spawner
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.schema import Message
+from odradek.server.frames import FramePool
+from odradek.server.peer_connection import PeerConnection, PeerUnavailable, Question
+
+__all__ = ["Endpoint", "PeerUnavailable", "Peers"]
+
+logger = logging.getLogger(__name__)
+
+PAUSE_MS_MIN = 50
+PAUSE_MS_MAX = 1_000
+
+
+class Endpoint(Protocol):
+    """Where a node listens."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+class Peers:
+    """`resolve` is asked at every question: when its answer changes, the connection is replaced."""
+
+    def __init__(
+        self,
+        *,
+        net: Net,
+        clock: Clock,
+        spawner: Spawner,
+        resolve: Callable[[BrokerId], Endpoint | None],
+        client_id: str,
+    ) -> None:
+        self.net = net
+        self.clock = clock
+        self.spawner = spawner
+        self.client_id = client_id
+        # A connection to this peer broke: a hint that it died, no more.
+        self.on_lost: Callable[[BrokerId], None] = _nobody_minds
+        # One for all connections of the loop: a read is consumed before the next one starts.
+        self.receive_buffer = memoryview(bytearray(limits.receive_buffer_bytes))
+        self.frame_pool = FramePool()
+        self._resolve = resolve
+        self._lines: dict[tuple[BrokerId, str], _Line] = {}
+        # Of every line, and those that were replaced and are not quite gone.
+        self._connections: dict[PeerConnection, None] = {}
+        self._all_gone = asyncio.Event()
+        self._closed = False
+
+    async def ask(
+        self, node_id: BrokerId, request: Message, version: int, *, timeout_ms: int, purpose: str = ""
+    ) -> Any:  # noqa: ANN401 - the response class that stands beside the request's
+        body = await self.ask_for_bytes(
+            node_id, request.encode(version), request.KEY, version, timeout_ms=timeout_ms, purpose=purpose
+        )
+        try:
+            return response_class(type(request)).decode(body, version)
+        except MalformedMessage as broken:
+            raise PeerUnavailable(f"node {node_id} sent a reply that cannot be read: {broken}") from broken
+
+    async def ask_for_bytes(
+        self,
+        node_id: BrokerId,
+        frame_body: bytes,
+        api_key: int,
+        version: int,
+        *,
+        timeout_ms: int,
+        purpose: str = "",
+    ) -> memoryview:
+        """The reply's body, undecoded. It lies in a buffer of its own: views of it may be kept."""
+        if self._closed:
+            raise PeerUnavailable("this node is stopping")
+        endpoint = self._resolve(node_id)
+        if endpoint is None:
+            raise PeerUnavailable(f"nobody knows where node {node_id} is")
+        line = self._lines.get((node_id, purpose))
+        if line is None:
+            line = self._lines[node_id, purpose] = _Line(self, node_id)
+        loop = asyncio.get_running_loop()
+        question = Question(api_key, version, frame_body, loop.create_future())
+        # Before it is sent: its failure may come at once.
+        timer = loop.call_later(timeout_ms / 1000, line.time_is_up, question, timeout_ms)
+        try:
+            line.ask(question, (endpoint.host, endpoint.port))
+            return await question.answer
+        except PeerUnavailable as broken:
+            raise PeerUnavailable(f"node {node_id} at {endpoint.host}:{endpoint.port}: {broken}") from None
+        finally:
+            timer.cancel()
+            line.forget(question)
+
+    async def close(self) -> None:
+        """Fails everybody who waits; from now on nobody is asked."""
+        self._closed = True
+        for line in self._lines.values():
+            line.close()
+        while self._connections:
+            self._all_gone.clear()
+            await self._all_gone.wait()
+
+    # What the lines tell
+
+    def opened(self, connection: PeerConnection) -> None:
+        self._connections[connection] = None
+
+    def gone(self, connection: PeerConnection) -> None:
+        self._connections.pop(connection, None)
+        if not self._connections:
+            self._all_gone.set()
+
+
+class _Line:
+    """The connection to one node for one purpose, the attempt to make it, or the pause before the next attempt."""
+
+    __slots__ = (
+        "_address",
+        "_attempt",
+        "_connection",
+        "_node_id",
+        "_pause",
+        "_pause_ms",
+        "_paused_until_ms",
+        "_peers",
+        "_waiting",
+    )
+
+    def __init__(self, peers: Peers, node_id: BrokerId) -> None:
+        self._peers = peers
+        self._node_id = node_id
+        self._address = ("", 0)
+        self._connection: PeerConnection | None = None
+        self._attempt: asyncio.Task[None] | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        # How long the last pause was, 0 when the peer has answered since.
+        self._pause_ms = 0
+        self._paused_until_ms = 0
+        # Not sent yet, in the order they were asked.
+        self._waiting: dict[Question, None] = {}
+
+    def ask(self, question: Question, address: tuple[str, int]) -> None:
+        if address != self._address:
+            self._move(address)
+        connection = self._connection
+        under_way = len(self._waiting) + (connection.unanswered_count if connection else 0)
+        if under_way >= limits.peer_requests_max:
+            question.fail(f"{under_way} requests to it are under way")
+        elif connection is not None:
+            connection.send(question)
+        else:
+            self._waiting[question] = None
+            self._connect_when_allowed()
+
+    def forget(self, question: Question) -> None:
+        self._waiting.pop(question, None)
+
+    def time_is_up(self, question: Question, timeout_ms: int) -> None:
+        question.fail(f"no answer within {timeout_ms} ms")
+        connection = question.connection
+        if connection is not None and connection is self._connection and connection.heard_nothing_since(question):
+            connection.end(f"it was silent for {timeout_ms} ms")
+
+    def close(self) -> None:
+        self._stop_connecting()
+        if self._connection is not None:
+            self._drop(self._connection, "this node is stopping")
+        self._fail_waiting("this node is stopping")
+
+    def _move(self, address: tuple[str, int]) -> None:
+        """The peer is somewhere else now: what was learnt about the old place is void."""
+        self._address = address
+        self._pause_ms = self._paused_until_ms = 0
+        self._stop_connecting()
+        if self._connection is not None:
+            self._drop(self._connection, f"it moved to {address[0]}:{address[1]}")
+        if self._waiting:
+            self._connect_when_allowed()
+
+    def _drop(self, connection: PeerConnection, why: str) -> None:
+        self._connection = None
+        connection.end(why)
+
+    # Connecting
+
+    def _connect_when_allowed(self) -> None:
+        if self._attempt is not None or self._pause is not None:
+            return
+        wait_ms = self._paused_until_ms - self._peers.clock.monotonic_ms()
+        if wait_ms > 0:
+            self._pause = asyncio.get_running_loop().call_later(wait_ms / 1000, self._pause_is_over)
+        else:
+            self._attempt = self._peers.spawner.spawn(f"connect to node {self._node_id}", self._connect(self._address))
+
+    def _pause_is_over(self) -> None:
+        self._pause = None
+        self._paused_until_ms = 0
+        if self._waiting:
+            self._connect_when_allowed()
+
+    async def _connect(self, address: tuple[str, int]) -> None:
+        try:
+            async with asyncio.timeout(limits.peer_connect_ms_max / 1000):
+                await self._peers.net.connect(*address, lambda: PeerConnection(self._peers, self, address))
+        except (OSError, TimeoutError) as refused:
+            self._attempt = None
+            self._failed(str(refused) or f"no connection within {limits.peer_connect_ms_max} ms")
+
+    def _stop_connecting(self) -> None:
+        if self._attempt is not None:
+            self._attempt.cancel()
+            self._attempt = None
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+
+    def _failed(self, why: str) -> None:
+        self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS_MIN), PAUSE_MS_MAX)
+        self._paused_until_ms = self._peers.clock.monotonic_ms() + self._pause_ms
+        self._fail_waiting(why)
+
+    def _fail_waiting(self, why: str) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for question in waiting:
+            question.fail(why)
+
+    # What connections tell
+
+    def made(self, connection: PeerConnection) -> None:
+        self._peers.opened(connection)
+        if self._attempt is None or connection.address != self._address:
+            connection.end("nobody wants it any more")
+            return
+        self._attempt = None
+        self._connection = connection
+        waiting, self._waiting = self._waiting, {}
+        for question in waiting:
+            if not question.answer.done():
+                connection.send(question)
+
+    def answered(self) -> None:
+        self._pause_ms = 0
+
+    def over(self, connection: PeerConnection, why: str) -> None:
+        if connection is not self._connection:
+            return
+        self._connection = None
+        logger.info("lost the connection to node %d at %s:%d: %s", self._node_id, *connection.address, why)
+        if not connection.has_answered:
+            # As good as refused: whoever accepts and closes again is not to be asked in a circle.
+            self._failed(why)
+        self._peers.on_lost(self._node_id)
+
+    def gone(self, connection: PeerConnection) -> None:
+        self._peers.gone(connection)
+
+
+@functools.cache
+def response_class(request: type[Message]) -> type[Message]:
+    """A request's table stands in one module with its response's."""
+    name = request.__name__.removesuffix("Request") + "Response"
+    return cast("type[Message]", getattr(sys.modules[request.__module__], name))
+
+
+def _nobody_minds(_node_id: BrokerId) -> None:
+    pass
