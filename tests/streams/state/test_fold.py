@@ -26,6 +26,7 @@ def add(total: Total, row):
     if row.place == "home":
         return None
     assert total.last is None or row._time > total.last, "in the order of time"
+    assert list(row.asDict()) == ["driver", "place", "metres", "_time"]
     return Total(total.trips + 1, total.metres + row.metres, row._time, [*total.places, row.place])
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from odradek.streams.errors import PipelineError
+from odradek.streams.python_rows import with_record
 from odradek.streams.state import ListState, MapState, State, Timers, process
 from streams.state.feeding import NOON, Feed, running, seconds, until
 
+DAY = timedelta(days=1)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as what a user's script defines
 
 
@@ -106,6 +108,8 @@ class Spree:
     def on_timer(self, key: int, at: datetime, count: State[int]) -> Iterator[Any]:
         yield key, "over", count.value
         count.clear()
+        if key == 2:
+            raise ValueError("two")
 
 
 def risky(key: int, rows: Iterator[Row], sums: State[float], all_of_them: ListState[float], by: MapState[str, int]):
@@ -153,13 +157,20 @@ def test_ttl_and_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
         assert operator["numRowsTotal"] == 4, "of driver 2: a value, a list, an entry of a map, a time"
 
 
-def test_timers_of_the_wall(spark: SparkSession, tmp_path: Path) -> None:
-    feed = Feed(spark, tmp_path / "rows", "driver int")
-    frame = process(feed.stream, ["driver"], Spree, "driver int, what string, n int", timers="processing")
+def test_timers_of_the_wall_and_one_that_fails(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(spark, tmp_path / "rows", "driver int, _key binary")
+    rows = with_record(feed.stream)
+    frame = process(rows, ["driver"], Spree, "driver int, what string, n int", timers="processing", dead_letters=True)
     with running(frame, tmp_path / "checkpoint") as outcome:
-        feed.put({"driver": 1, "at": 1}, {"driver": 1, "at": 1})
-        until(lambda: len(outcome.rows) == 2, "the timer has fired")
-        assert [row[:3] for row in outcome.rows] == [(1, "counted", 2), (1, "over", 2)]
+        feed.put(*({"driver": driver, "at": 1} for driver in (1, 1, 2)))
+        until(lambda: len(outcome.rows) == 5, "the timers have fired")
+        good = [row[:3] for row in outcome.rows if row._error is None]
+        assert sorted(good) == [(1, "counted", 1), (1, "counted", 2), (1, "over", 2), (2, "counted", 1)]
+        (failed,) = (row for row in outcome.rows if row._error)
+        assert failed._error.message == "two"
+        told = {header.key: bytes(header.value) for header in failed._record.headers}
+        assert told["__streams.errors.key"] == b'{"driver": 2}'
+        assert abs(datetime.fromisoformat(told["__streams.errors.timer"].decode()) - datetime.now(UTC)) < DAY
 
 
 def bad_annotation(key, rows, count): ...

@@ -40,7 +40,7 @@ def store() -> Store:
 
 
 def lists(store: Store) -> MapState[str, list[int]]:
-    return MapState(store, ValueCodec(str), ValueCodec(list[int]))
+    return MapState(store, ValueCodec(str, "lists"), ValueCodec(list[int], "lists"))
 
 
 def test_a_value_of_a_map_may_be_changed_in_place(store):
@@ -61,12 +61,12 @@ def test_what_a_row_did_to_a_map_can_be_undone(store):
     state = lists(store)
     del state["b"]
     state["a"].append(7)
-    mark = state.mark()
+    state.settle(state.news())
     state["a"].append(8)
     state["c"].append(8)
     del state["c"]
     state["b"] = [9]
-    state.back_to(mark)
+    state.undo()
     assert dict(state) == {"a": [1, 2, 7], "c": [4]}
     state.save()
     assert store == {("a",): ([1, 2, 7],), ("c",): ([4],)}
@@ -112,5 +112,5 @@ def test_an_aggregate_comes_back_as_what_it_was(schema: Any, initial: Any, aggre
         getMapState = staticmethod(lambda *_: None)  # noqa: N815
 
     folding.init(Handle())
-    stored = result.fromInternal(result.toInternal(tuple(folding._columns(aggregate).values())))
+    stored = result.fromInternal(result.toInternal(folding._storable(aggregate)))
     assert folding._stored(stored) == aggregate

@@ -62,7 +62,42 @@ WHEN = datetime(2026, 3, 29, 1, 30, 0, 123456, tzinfo=UTC)
     ],
 )
 def test_values_come_back_as_what_they_were(hint, value) -> None:
-    codec = ValueCodec(hint)
-    stored = pickle.loads(pickle.dumps(codec.schema.toInternal((codec.plain(value),))))  # as Spark does
+    codec = ValueCodec(hint, "state")
+    stored = pickle.loads(pickle.dumps(codec.schema.toInternal((codec.storable(value),))))  # as Spark does
     assert codec.revived(codec.schema.fromInternal(stored)[0]) == value
     assert all(field.nullable for field in codec.schema)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "stored"),
+    [
+        (float, 3, 3.0),
+        (list[float], [1, 2.5], [1.0, 2.5]),
+        (int, True, 1),
+        (Decimal, 5, Decimal(5)),
+        (Stop, {"place": "Ulm", "at": WHEN}, {"place": "Ulm", "at": WHEN, "notes": None}),
+    ],
+)
+def test_a_value_that_fits_is_stored_as_its_type(hint, value, stored) -> None:
+    made = ValueCodec(hint, "state").storable(value)
+    assert (made, repr(made)) == (stored, repr(stored))  # 3 == 3.0, but Spark would store null for 3
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "told"),
+    [
+        (int, "7", "state n: '7' is no bigint"),
+        (int, 1.5, "state n: 1.5 is no bigint"),
+        (int, 2**63, "state n: 9223372036854775808 is no bigint"),
+        (float, "x", "state n: 'x' is no double"),
+        (str, 7, "state n: 7 is no string"),
+        (datetime, "noon", "state n: 'noon' is no timestamp"),
+        (list[int], 7, "state n: 7 is no array<bigint>"),
+        (dict[str, int], {"a": "b"}, "state n{}: 'b' is no bigint"),
+        (Trip, Trip([Stop("Bonn", 5)], Colour.RED), "state n.stops[].at: 5 is no timestamp"),
+    ],
+)
+def test_what_is_of_another_type_is_refused(hint, value, told) -> None:
+    with pytest.raises(TypeError) as refused:
+        ValueCodec(hint, "state n").storable(value)
+    assert str(refused.value) == told

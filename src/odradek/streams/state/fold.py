@@ -25,6 +25,7 @@ from odradek.streams.state.buckets import Entries, bucket
 from odradek.streams.state.carriage import Carriage, quoted
 from odradek.streams.state.changes import any_null
 from odradek.streams.state.output import Output
+from odradek.streams.state.storing import storer
 from odradek.streams.state.values import nullable_struct, plain, reviver, row_reader, stored_reader
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ class _Folding(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state: MapState = handle.getMapState("aggregates", self._packed_keys, self._result)
         self._read_row = row_reader(self._rows)
+        self._make_row = Row(*self._rows.names)
         self._read_stored = stored_reader(self._result)
+        self._storers = [storer(f.dataType, f.name) for f in self._result]
 
     def handleInputRows(  # noqa: N802
         self,
@@ -89,14 +92,18 @@ class _Folding(StatefulProcessor):
             if one not in aggregates:
                 aggregates[one] = self._stored(entries[one])
             aggregate = copy.deepcopy(self._initial) if aggregates[one] is None else aggregates[one]
-            aggregates[one] = self._function(aggregate, self._read_row(row))
+            aggregates[one] = self._function(aggregate, self._shown(row))
             newest[one] = row
         for one, aggregate in aggregates.items():
-            entries[one] = None if aggregate is None else tuple(self._columns(aggregate).values())
+            entries[one] = None if aggregate is None else self._storable(aggregate)
             yield self._output(newest[one], aggregate)
         entries.save()
 
     def close(self) -> None: ...
+
+    def _shown(self, row: Row) -> Row:
+        """Without the bucket and the packed keys, which come first."""
+        return self._read_row(self._make_row(*row[1 + len(self._packed_keys) :]))
 
     def _output(self, row: Row, aggregate: Any) -> Output:  # noqa: ANN401
         columns = {} if aggregate is None else self._columns(aggregate)
@@ -110,6 +117,11 @@ class _Folding(StatefulProcessor):
         if len(names) == 1 and not _is_record(aggregate):
             return {names[0]: plain(aggregate)}
         return {name: plain(value) for name, value in as_columns(aggregate, names).items()}
+
+    def _storable(self, aggregate: Any) -> tuple[Any, ...]:  # noqa: ANN401
+        return tuple(
+            store(value) for store, value in zip(self._storers, self._columns(aggregate).values(), strict=True)
+        )
 
     def _stored(self, entry: tuple[Any, ...] | None) -> Any:  # noqa: ANN401
         """As the function last returned it, as far as `initial` tells."""

@@ -47,7 +47,8 @@ def parameters(function: Callable[..., Any]) -> Parameters:
         if kind is Timers:
             timers = name
         elif kind in (State, ListState, MapState) and typing.get_args(hints[name]):
-            states[name] = Declared(str(hints[name]), kind, tuple(map(ValueCodec, typing.get_args(hints[name]))))
+            codecs = tuple(ValueCodec(hint, f"state {name}") for hint in typing.get_args(hints[name]))
+            states[name] = Declared(str(hints[name]), kind, codecs)
         else:
             raise PipelineError(
                 f"parameter {name} of {function.__qualname__} does not say what it is",

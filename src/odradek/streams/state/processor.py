@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from odradek.streams.event_time import milliseconds, moment
+from odradek.streams.formats.dead_letters import HEADER
 from odradek.streams.python_rows import as_columns, check_values, error_of
 from odradek.streams.state.output import Output
 from odradek.streams.state.parameters import Declared, Parameters
@@ -80,7 +82,7 @@ class Processor(StatefulProcessor):
                 self._clear()
             if self._plan.dead_letters:
                 for row in piece:
-                    yield from self._attempt(key, row)
+                    yield from self._attempt(self._call(key, [row]), row["_time"], row, plain(row["_record"]))
             else:
                 yield from self._call(key, piece)
         self._save(timerValues)
@@ -94,10 +96,11 @@ class Processor(StatefulProcessor):
         if self._plan.ttl_ms is not None:
             self._end_of_life(self._clock(timerValues), self._plan.ttl_ms)
             return
-        self._timers.now = fired = moment(expiredTimerInfo.getExpiryTimeInMs())
-        wanted = self._arguments(self._plan.timer_parameters)
-        for result in self._on_timer(self._shown(key), fired, **wanted) or ():
-            yield self._output(result, fired, None)
+        fired = moment(expiredTimerInfo.getExpiryTimeInMs())
+        if self._plan.dead_letters:
+            yield from self._attempt(self._fire(key, fired), fired, None, self._timer_record(key, fired))
+        else:
+            yield from self._fire(key, fired)
         self._save(timerValues)
 
     def close(self) -> None: ...
@@ -118,17 +121,34 @@ class Processor(StatefulProcessor):
         for result in results or ():
             yield self._output(result, read[0]["_time"], read[0])
 
-    def _attempt(self, key: tuple[Any, ...], row: Row) -> list[Output]:
-        """The function's results for one row, or the row as a dead letter and the state as it was."""
+    def _fire(self, key: tuple[Any, ...], fired: datetime) -> Iterator[Output]:
+        self._timers.now = fired
+        wanted = self._arguments(self._plan.timer_parameters)
+        for result in self._on_timer(self._shown(key), fired, **wanted) or ():
+            yield self._output(result, fired, None)
+
+    def _attempt(self, results: Iterator[Output], time: datetime, row: Row | None, record: Any) -> list[Output]:  # noqa: ANN401
+        """The function's results for one row or timer, or a dead letter and the state as it was."""
         parts = [*self._states.values(), self._timers]
-        marks = [part.mark() for part in parts]
         try:
-            return list(self._call(key, [row]))
+            made = list(results)
+            news = [part.news() for part in parts]  # all of them before the first one holds
         except Exception as problem:  # noqa: BLE001 whatever the user's function does wrong is this row's failure
-            for part, mark in zip(parts, marks, strict=True):
-                part.back_to(mark)
-            failed = self._carried(row["_time"], row)
-            return [Output(failed, _record=plain(row["_record"]), _error=error_of(problem))]
+            for part in parts:
+                part.undo()
+            return [Output(self._carried(time, row), _record=record, _error=error_of(problem))]
+        for part, done in zip(parts, news, strict=True):
+            part.settle(done)
+        return made
+
+    def _timer_record(self, key: tuple[Any, ...], fired: datetime) -> dict[str, Any]:
+        """No record stands behind a timer: the key is its value, and headers say which timer of which key it was."""
+        text = json.dumps(dict(zip(self._plan.keys, key, strict=True)), default=str).encode()
+        told = {"key": text, "timer": fired.isoformat(timespec="milliseconds").encode()}
+        headers = [{"key": HEADER + name, "value": value} for name, value in told.items()]
+        known = {"value": text, "timestamp": fired, "headers": headers}
+        record: Any = self._plan.schema["_record"].dataType
+        return {name: known.get(name) for name in record.names}
 
     def _arguments(self, wanted: Parameters) -> dict[str, Any]:
         arguments: dict[str, Any] = {name: self._states[name] for name in wanted.states}

@@ -15,6 +15,7 @@ from pyspark.sql import Row
 from pyspark.sql import types as T
 
 from odradek.streams.formats.schemas import is_pydantic, struct_of
+from odradek.streams.state.storing import storer
 
 NESTED = (T.StructType, T.ArrayType, T.MapType)
 SCALARS = (int, float, str, bool, bytes)
@@ -22,16 +23,18 @@ Reviver = Callable[[Any], Any]
 
 
 class ValueCodec:
-    """For a Python type; `schema` has the one column `value`."""
+    """For a Python type; `schema` has the one column `value`. `place` names it in errors."""
 
-    def __init__(self, hint: Any) -> None:  # noqa: ANN401 any type annotation
+    def __init__(self, hint: Any, place: str) -> None:  # noqa: ANN401 any type annotation
         declared = dataclasses.make_dataclass("State", [("value", hint)])
         self.schema = nullable_struct(struct_of(declared))
         self.scalar = hint in SCALARS
+        self._store = storer(self.schema["value"].dataType, place)
         self._revive = reviver(hint)
 
-    def plain(self, value: Any) -> Any:  # noqa: ANN401
-        return value if self.scalar else plain(value)
+    def storable(self, value: Any) -> Any:  # noqa: ANN401
+        """TypeError if it is none of this type."""
+        return self._store(value if self.scalar else plain(value))
 
     def revived(self, stored: Any) -> Any:  # noqa: ANN401
         return stored if self.scalar or stored is None else self._revive(stored)
