@@ -5,8 +5,8 @@ import random
 import pytest
 
 from odradek.adapters.memory_disk import MemoryDisk
-from odradek.base.errors import UnusableDirectory
-from odradek.base.ids import BrokerId, uuid_text
+from odradek.base.errors import KafkaError, UnusableDirectory
+from odradek.base.ids import BrokerId, uuid_from_text, uuid_text
 from odradek.metadata.bootstrap import (
     BOOTSTRAP_CHECKPOINT,
     METADATA_LOG_DIRECTORY,
@@ -14,7 +14,20 @@ from odradek.metadata.bootstrap import (
     decode_bootstrap,
     decode_voters,
 )
-from odradek.node.format import META_PROPERTIES, DirectoryIdentity, decode_identity, open_directory
+from odradek.node.config import NodeConfig
+from odradek.node.format import (
+    META_PROPERTIES,
+    AlreadyFormatted,
+    DirectoryIdentity,
+    among,
+    decode_identity,
+    format_directory,
+    joining,
+    open_directory,
+    open_formatted,
+    require_cluster_id,
+)
+from odradek.node.initial_voters import own_endpoints, parse_initial_voters, require_agreement
 from odradek.protocol.metadata_records import FeatureLevelRecord
 from odradek.quorum.voters import Endpoint
 
@@ -116,3 +129,109 @@ def test_kafkas_own_meta_properties_is_read():
         b"#\n#Sun Nov 15 06:13:52 UTC 2026\nnode.id=1\ndirectory.id=tLXHAoVYScyPmAM8YUpUiw\nversion=1\ncluster.id=c\n"
     )
     assert decode_identity(text).node_id == 1
+
+
+A, B, C = "JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A", "07R5amHmR32VDA6jHkGbTA"
+THREE = f"1@one:9093:{A},2@[::1]:9093:{B},3@three:9094:{C}"
+
+
+def voters_of(text=THREE):
+    return parse_initial_voters(text, "CONTROLLER")
+
+
+def node(node_id=2, **more):
+    return NodeConfig.parse(
+        {
+            "node.id": str(node_id),
+            "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://[::1]:9093",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "one:9093",
+            **more,
+        }
+    )
+
+
+def test_several_initial_voters_with_their_directories():
+    disk = MemoryDisk()
+    identity = format_directory(disk, BrokerId(2), among(BrokerId(2), voters_of(), cluster_id="c"), Clock())
+    assert identity == DirectoryIdentity(cluster_id="c", node_id=BrokerId(2), directory_id=uuid_from_text(B))
+    assert open_formatted(disk, node_id=BrokerId(2)) == identity
+    voters = decode_voters(disk.read(VOTERS_CHECKPOINT)).voters
+    assert [voter.key for voter in voters] == [(1, uuid_from_text(A)), (2, uuid_from_text(B)), (3, uuid_from_text(C))]
+    assert [voter.endpoints for voter in voters] == [
+        (Endpoint("CONTROLLER", "one", 9093),),
+        (Endpoint("CONTROLLER", "::1", 9093),),
+        (Endpoint("CONTROLLER", "three", 9094),),
+    ]
+
+
+def test_a_node_that_joins_knows_no_voters():
+    disk = MemoryDisk()
+    disk.make_dir(METADATA_LOG_DIRECTORY)
+    disk.replace(VOTERS_CHECKPOINT, b"of a formatting that was cut short")
+    format_directory(disk, BrokerId(4), joining(Rng(), cluster_id="c"), Clock())
+    assert not disk.exists(VOTERS_CHECKPOINT)
+    assert disk.exists(BOOTSTRAP_CHECKPOINT)
+
+
+def test_a_directory_is_formatted_once():
+    disk = MemoryDisk()
+    opened(disk, cluster_id="c")
+    before = disk.read(VOTERS_CHECKPOINT)
+    with pytest.raises(AlreadyFormatted, match="for node 1 of c"):
+        format_directory(disk, BrokerId(1), joining(Rng(), cluster_id="d"), Clock())
+    assert disk.read(VOTERS_CHECKPOINT) == before
+
+
+def test_a_node_of_a_cluster_does_not_format_what_it_finds_empty():
+    """It would vote a second time where it has voted already."""
+    disk = MemoryDisk()
+    with pytest.raises(UnusableDirectory, match="not formatted"):
+        open_formatted(disk, node_id=BrokerId(1))
+    assert disk.listdir("") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"1@one:9093:{A},1@two:9093:{B}", "same node id"),
+        (f"1@one:9093:{A},2@two:9093:{A}", "same directory id"),
+        ("1@one:9093", "id@host:port"),
+        ("1@one:9093:nonsense", "does not end with a directory id"),
+        (f"one:9093:{A}", "id@host:port"),
+        ("", "id@host:port"),
+    ],
+)
+def test_initial_controllers_that_make_no_sense(text, said):
+    with pytest.raises(KafkaError, match=said):
+        voters_of(text)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (node(**{"controller.quorum.voters": "1@one:9093,2@[::1]:9093"}), "not those of controller.quorum.voters"),
+        (node(3), "reached at .* elsewhere"),
+        (node(**{"process.roles": "broker", "listeners": "PLAINTEXT://localhost:9092"}), "only a controller"),
+    ],
+)
+def test_initial_controllers_and_configuration_agree(config, said):
+    with pytest.raises(KafkaError, match=said):
+        require_agreement(voters_of(), config)
+
+
+def test_what_the_configuration_says_of_a_voter_is_what_the_others_know():
+    require_agreement(voters_of(), node())
+    assert own_endpoints(node()) == voters_of().voters[1].endpoints
+    assert own_endpoints(NodeConfig.parse()) == ()
+
+
+def test_only_an_initial_controller_is_formatted_as_one():
+    with pytest.raises(KafkaError, match="node 4 is not among the initial controllers 1, 2, 3"):
+        among(BrokerId(4), voters_of(), cluster_id="c")
+
+
+@pytest.mark.parametrize("text", ["", "a b", "a\nnode.id=9", "x" * 65])
+def test_a_cluster_id_is_a_word(text):
+    with pytest.raises(KafkaError, match="no cluster id"):
+        require_cluster_id(text)

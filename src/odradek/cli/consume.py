@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.cluster import NOT_FOUND, REQUEST_TIMEOUT_S, bootstrap_option, client_config, fail, refusals_told
+from odradek.cli.remote import NOT_FOUND, REQUEST_TIMEOUT_S, bootstrap_option, client_config, fail, refusals_told
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.cluster import (
+from odradek.cli.output import output_option, print_rows
+from odradek.cli.remote import (
     NOT_FOUND,
     REQUEST_TIMEOUT_S,
     admin_client,
@@ -15,7 +16,6 @@ from odradek.cli.cluster import (
     fail,
     refusals_told,
 )
-from odradek.cli.output import output_option, print_rows
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition

@@ -11,6 +11,8 @@ from odradek import __version__
 # name -> (module, one line for --help)
 COMMANDS = {
     "up": ("odradek.cli.up", "Run a broker in the foreground."),
+    "node": ("odradek.cli.node", "Format and start a node of a cluster from a file of properties."),
+    "cluster": ("odradek.cli.cluster", "The cluster as a whole."),
     "topic": ("odradek.cli.topic", "List, create, describe, grow and delete topics."),
     "produce": ("odradek.cli.produce", "Write records, one per line of input."),
     "consume": ("odradek.cli.consume", "Read records; without --group nobody is disturbed."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.cluster import (
+from odradek.cli.remote import (
     NOT_FOUND,
     REQUEST_TIMEOUT_S,
     bootstrap_option,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from odradek.cli.cluster import NOT_FOUND, fail, require_somebody_there
 from odradek.cli.output import Row, output_option, print_rows
+from odradek.cli.remote import NOT_FOUND, fail, require_somebody_there
 
 if TYPE_CHECKING:
     from odradek.client.admin import Cluster

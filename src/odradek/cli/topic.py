@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from odradek.cli.cluster import (
+from odradek.cli.output import output_option, print_rows
+from odradek.cli.remote import (
     NOT_FOUND,
     REQUEST_TIMEOUT_S,
     admin_client,
@@ -14,7 +15,6 @@ from odradek.cli.cluster import (
     key_value,
     refusals_told,
 )
-from odradek.cli.output import output_option, print_rows
 
 
 @click.group("topic")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from odradek.cli.cluster import key_value
+from odradek.cli.remote import key_value
 
 # As the configuration that ships with Kafka: nobody at a terminal wants to wait for members who may still come.
 START_AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}

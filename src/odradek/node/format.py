@@ -1,11 +1,13 @@
-"""A data directory's identity: `meta.properties`, and what a new directory needs to start as the only voter.
+"""A data directory's identity: `meta.properties`, and what a new directory needs to start.
 
-The same files as `kafka-storage format --standalone` writes: the initial voters in the metadata log's first checkpoint,
-the bootstrap records in `bootstrap.checkpoint`. `meta.properties` comes last: without it nothing was formatted.
+The same files as `kafka-storage format` writes: the initial voters in the metadata log's first checkpoint (none in the
+directory of a node that joins voters it will hear of), the bootstrap records in `bootstrap.checkpoint`.
+`meta.properties` comes last: without it nothing was formatted.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from odradek.base.errors import UnusableDirectory
@@ -19,10 +21,16 @@ from odradek.metadata.bootstrap import (
     encode_voters,
 )
 from odradek.metadata.features import bootstrap_records
+from odradek.node.listeners import refused
+from odradek.node.properties import parse_properties
 from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet
 
 META_PROPERTIES = "meta.properties"
 _VERSION = "1"
+
+
+class AlreadyFormatted(UnusableDirectory):
+    """Formatting again would make an empty voter of one that has voted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +49,46 @@ class DirectoryIdentity:
         return "\n".join((*lines, "")).encode()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formatting:
+    """What a new directory is told."""
+
+    cluster_id: str
+    directory_id: DirectoryId
+    # Who votes at first, or None: this node hears of the voters from others.
+    voters: VoterSet | None
+
+
+def require_cluster_id(text: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):
+        raise refused(f"{text!r} is no cluster id; `odradek cluster id` makes one")
+
+
+def standalone(
+    node_id: BrokerId, rng: Rng, *, cluster_id: str | None = None, controller_endpoints: tuple[Endpoint, ...] = ()
+) -> Formatting:
+    """The only voter, of a new cluster unless its id is given."""
+    directory_id = DirectoryId(random_uuid(rng))
+    voter = Voter(key=VoterKey(node_id, directory_id), endpoints=controller_endpoints)
+    return Formatting(
+        cluster_id=cluster_id or uuid_text(random_uuid(rng)), directory_id=directory_id, voters=VoterSet((voter,))
+    )
+
+
+def among(node_id: BrokerId, voters: VoterSet, *, cluster_id: str) -> Formatting:
+    """One of several initial voters. All of them are to be formatted with the same ones."""
+    own = [key for key in voters.keys if key.voter_id == node_id]
+    if not own:
+        known = ", ".join(str(key.voter_id) for key in voters.keys)
+        raise refused(f"node {node_id} is not among the initial controllers {known}")
+    return Formatting(cluster_id=cluster_id, directory_id=own[0].directory_id, voters=voters)
+
+
+def joining(rng: Rng, *, cluster_id: str) -> Formatting:
+    """A broker, or a controller that does not vote yet."""
+    return Formatting(cluster_id=cluster_id, directory_id=DirectoryId(random_uuid(rng)), voters=None)
+
+
 def open_directory(
     disk: Disk,
     *,
@@ -52,19 +100,51 @@ def open_directory(
 ) -> DirectoryIdentity:
     """Slow. Formats an empty directory, checks that any other is this node's. No cluster id: any, or a new one."""
     if not disk.exists(META_PROPERTIES):
-        _refuse_foreign_data(disk)
-        return _format(disk, node_id, clock, rng, cluster_id, controller_endpoints)
-    identity = decode_identity(disk.read(META_PROPERTIES))
-    if identity.node_id != node_id:
-        raise UnusableDirectory(f"the directory belongs to node {identity.node_id}, this is node {node_id}")
+        alone = standalone(node_id, rng, cluster_id=cluster_id, controller_endpoints=controller_endpoints)
+        return format_directory(disk, node_id, alone, clock)
+    identity = open_formatted(disk, node_id=node_id)
     if cluster_id is not None and identity.cluster_id != cluster_id:
         raise UnusableDirectory(f"the directory belongs to cluster {identity.cluster_id}, not to {cluster_id}")
     return identity
 
 
+def open_formatted(disk: Disk, *, node_id: BrokerId) -> DirectoryIdentity:
+    """Slow. For a node of a cluster: what was not formatted is a lost or a wrong disk, never an empty voter."""
+    if not disk.exists(META_PROPERTIES):
+        raise UnusableDirectory("the directory is not formatted; `odradek node format --help` tells how")
+    identity = decode_identity(disk.read(META_PROPERTIES))
+    if identity.node_id != node_id:
+        raise UnusableDirectory(f"the directory belongs to node {identity.node_id}, this is node {node_id}")
+    return identity
+
+
+def format_directory(disk: Disk, node_id: BrokerId, formatting: Formatting, clock: Clock) -> DirectoryIdentity:
+    """Slow."""
+    if disk.exists(META_PROPERTIES):
+        identity = decode_identity(disk.read(META_PROPERTIES))
+        raise AlreadyFormatted(
+            f"the directory is formatted already, for node {identity.node_id} of {identity.cluster_id}"
+        )
+    _refuse_foreign_data(disk)
+    now_ms = clock.wall_ms()
+    if not disk.exists(METADATA_LOG_DIRECTORY):
+        disk.make_dir(METADATA_LOG_DIRECTORY)
+        disk.sync_dir("")
+    if formatting.voters is not None:
+        disk.replace(VOTERS_CHECKPOINT, encode_voters(formatting.voters, now_ms))
+    elif disk.exists(VOTERS_CHECKPOINT):
+        disk.remove(VOTERS_CHECKPOINT)
+        disk.sync_dir(METADATA_LOG_DIRECTORY)
+    disk.replace(BOOTSTRAP_CHECKPOINT, encode_bootstrap(bootstrap_records(), now_ms))
+    identity = DirectoryIdentity(
+        cluster_id=formatting.cluster_id, node_id=node_id, directory_id=formatting.directory_id
+    )
+    disk.replace(META_PROPERTIES, identity.encode())
+    return identity
+
+
 def decode_identity(data: bytes) -> DirectoryIdentity:
-    lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
-    values = dict(line.partition("=")[::2] for line in lines if line and not line.startswith("#"))
+    values = parse_properties(data.decode(errors="replace"))
     try:
         if values["version"] != _VERSION:
             raise UnusableDirectory(
@@ -93,27 +173,3 @@ def _refuse_foreign_data(disk: Disk) -> None:
 def _looks_like_a_log(name: str) -> bool:
     topic, _, partition = name.rpartition("-")
     return bool(topic) and partition.isdecimal()
-
-
-def _format(
-    disk: Disk,
-    node_id: BrokerId,
-    clock: Clock,
-    rng: Rng,
-    cluster_id: str | None,
-    controller_endpoints: tuple[Endpoint, ...],
-) -> DirectoryIdentity:
-    identity = DirectoryIdentity(
-        cluster_id=cluster_id or uuid_text(random_uuid(rng)),
-        node_id=node_id,
-        directory_id=DirectoryId(random_uuid(rng)),
-    )
-    voter = Voter(key=VoterKey(node_id, identity.directory_id), endpoints=controller_endpoints)
-    now_ms = clock.wall_ms()
-    if not disk.exists(METADATA_LOG_DIRECTORY):
-        disk.make_dir(METADATA_LOG_DIRECTORY)
-        disk.sync_dir("")
-    disk.replace(VOTERS_CHECKPOINT, encode_voters(VoterSet((voter,)), now_ms))
-    disk.replace(BOOTSTRAP_CHECKPOINT, encode_bootstrap(bootstrap_records(), now_ms))
-    disk.replace(META_PROPERTIES, identity.encode())
-    return identity

@@ -16,8 +16,10 @@ from odradek.adapters.memory_disk import MemoryDisk
 from odradek.adapters.net import TcpNet
 from odradek.adapters.rng import SystemRng
 from odradek.adapters.spawner import AsyncioSpawner as MachineSpawner
+from odradek.base.ids import BrokerId
 from odradek.base.limits import MIB
-from odradek.base.ports import Ports
+from odradek.base.ports import Ports, Rng
+from odradek.node.format import DirectoryIdentity, Formatting, format_directory
 
 __all__ = ["DirectoryInUse", "MachineSpawner", "locked", "machine_ports", "new_event_loop", "tune_allocator"]
 
@@ -62,6 +64,20 @@ def locked(directory: Path | None) -> Iterator[None]:
         except BlockingIOError:
             raise DirectoryInUse(f"another node runs on {directory}; stop it, or choose another with --data") from None
         yield
+
+
+def format_on_machine(directory: Path, node_id: BrokerId, formatting: Formatting) -> DirectoryIdentity:
+    """Before the first start of a node of a cluster."""
+    with locked(directory):
+        disk = OsDisk(str(directory))
+        try:
+            return format_directory(disk, node_id, formatting, SystemClock())
+        finally:
+            disk.close()
+
+
+def machine_rng() -> Rng:
+    return SystemRng()
 
 
 def tune_allocator() -> None:

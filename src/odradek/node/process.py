@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
@@ -29,29 +30,59 @@ def run_in_foreground(
     announce: Callable[[str], None],
     verbose: bool,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then stop cleanly."""
+    """A node alone. Serve until SIGINT or SIGTERM, then stop cleanly."""
+    where = Endpoint(host=host, port=port)
+    config = NodeConfig.parse({"listeners": f"PLAINTEXT://{where}", **overrides})
+    run_node(config, directory, announce=announce, verbose=verbose)
+
+
+def run_node(
+    config: NodeConfig,
+    directory: Path | None,
+    *,
+    announce: Callable[[str], None],
+    verbose: bool,
+    lifeline: int | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM, or until the descriptor `lifeline` ends, then stop cleanly."""
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
-    address = f"[{host}]" if ":" in host else host
-    config = NodeConfig.parse({"listeners": f"PLAINTEXT://{address}:{port}", **overrides})
     for listener in config.listeners:
         require_free(listener.bind)
     tune_allocator()
-    where = "memory" if directory is None else str(directory)
 
     def started(node: Node) -> None:
         # What exists now lives as long as the node: the collector need not look at it again.
         gc.freeze()
-        announce(f"Odradek is ready on {address}:{node.port}, records in {where}. Ctrl-C stops it.")
+        announce(_ready(config, node, directory))
 
-    async def until_signal() -> None:
+    async def until_told() -> None:
         stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+            loop.add_signal_handler(number, stopping.set)
+        if lifeline is not None:
+            loop.add_reader(lifeline, _watch, loop, lifeline, stopping)
         await serve(config, directory, started, stopping)
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(until_signal())
+        runner.run(until_told())
     announce("stopped cleanly")
+
+
+def _watch(loop: asyncio.AbstractEventLoop, lifeline: int, stopping: asyncio.Event) -> None:
+    """Nothing is ever written to it: it ends with whoever holds the other side, however that one ends."""
+    if not os.read(lifeline, 1):
+        loop.remove_reader(lifeline)
+        stopping.set()
+
+
+def _ready(config: NodeConfig, node: Node, directory: Path | None) -> str:
+    records = "memory" if directory is None else str(directory)
+    if config.client_listener is None:
+        where, what = config.listeners[0].bind, f"Controller {config.node_id}"
+    else:
+        where, what = Endpoint(host=config.client_listener.bind.host, port=node.port), "Odradek"
+    return f"{what} is ready on {where}, records in {records}. Ctrl-C stops it."
 
 
 class OneLine(logging.Formatter):

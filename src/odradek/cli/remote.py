@@ -1,0 +1,131 @@
+"""What commands share: where the cluster is, how to reach it, and how its refusals are told."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FAILED, NOT_FOUND, TIMED_OUT = 1, 3, 4
+REQUEST_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 3.0
+
+_NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
+_TIMEOUT_CODES = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
+
+
+def bootstrap_option(command: F) -> F:
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        envvar=["ODRADEK_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS"],
+        default="127.0.0.1:9092",
+        show_default=True,
+        help="Where the cluster is; also ODRADEK_BOOTSTRAP_SERVERS.",
+    )(command)
+
+
+def admin_client(bootstrap: str) -> AdminClient:
+    """To be kept in a variable until its futures are done: they die with it."""
+    from confluent_kafka.admin import AdminClient
+
+    require_somebody_there(bootstrap)
+    return AdminClient({"bootstrap.servers": bootstrap}, logger=_silent_logger())
+
+
+def client_config(bootstrap: str, **more: object) -> dict[str, object]:
+    require_somebody_there(bootstrap)
+    return {"bootstrap.servers": bootstrap, "logger": _silent_logger(), **more}
+
+
+def _silent_logger() -> logging.Logger:
+    """librdkafka repeats connection failures every second; the command says it once, itself."""
+    logger = logging.getLogger("odradek.cli.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+@contextmanager
+def refusals_told(bootstrap: str) -> Iterator[None]:
+    """Turns the client library's errors into one sentence and an exit code."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as refused:
+        _tell(refused, bootstrap)
+
+
+def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
+    error = refused.args[0]
+    name = error.name()
+    if name in _TIMEOUT_CODES:
+        _fail_unreachable(bootstrap, error.str())
+    fail(f"{error.str()} ({name})", NOT_FOUND if name in _NOT_FOUND_CODES else FAILED)
+
+
+def each_told(answers: Mapping[str, Future[Any]], done: str) -> None:
+    """One line per name; a refusal names what it is about and does not hide the others."""
+    from confluent_kafka import KafkaException
+
+    refusals = []
+    for name, answer in answers.items():
+        try:
+            answer.result()
+        except KafkaException as refused:
+            error = refused.args[0]
+            if error.name() in _TIMEOUT_CODES:
+                raise
+            refusals.append(error.name())
+            click.echo(f"odradek: {name}: {error.str()} ({error.name()})", err=True)
+        else:
+            click.echo(done.format(name))
+    if refusals:
+        raise SystemExit(NOT_FOUND if set(refusals) <= _NOT_FOUND_CODES else FAILED)
+
+
+def require_somebody_there(bootstrap: str) -> None:
+    """librdkafka would try again until its time-out; a person wants to know at once."""
+    refusals = []
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+        except (OSError, ValueError) as refused:
+            refusals.append(str(refused))
+        else:
+            return
+    _fail_unreachable(bootstrap, refusals[0])
+
+
+def _fail_unreachable(bootstrap: str, why: str) -> NoReturn:
+    fail(
+        f"no answer from {bootstrap} ({why}).\n"
+        "Is a broker running there? Start one with `odradek up`, or name another with -b HOST:PORT.",
+        TIMED_OUT,
+    )
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    click.echo(f"odradek: {message}", err=True)
+    raise SystemExit(code)
+
+
+def key_value(text: str, form: str = "KEY=VALUE", option: str = "--config") -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{text!r} is not {form}", param_hint=option)
+    return key, value

@@ -1,0 +1,61 @@
+"""Initial controllers as an operator writes them: `1@host:port:directory-id,2@…`, the form that kafka-storage takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.base.ids import BrokerId, DirectoryId, uuid_from_text
+from odradek.node.config import NodeConfig, VoterAddress
+from odradek.node.listeners import parse_voter, refused
+from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet
+
+
+def parse_initial_voters(text: str, listener_name: str) -> VoterSet:
+    """Raises KafkaError with INVALID_CONFIG."""
+    voters = tuple(_voter(entry.strip(), listener_name) for entry in text.split(","))
+    _refuse_twins("node", [voter.key.voter_id for voter in voters])
+    _refuse_twins("directory", [voter.key.directory_id for voter in voters])
+    return VoterSet(voters)
+
+
+def require_agreement(voters: VoterSet, config: NodeConfig) -> None:
+    """Of the two places that may name voters, neither may be wrong."""
+    written = {(voter.node_id, voter.endpoint.host, voter.endpoint.port) for voter in config.voters}
+    given = {(voter.key.voter_id, e.host, e.port) for voter in voters.voters for e in voter.endpoints}
+    if written and written != given:
+        raise refused("the initial controllers are not those of controller.quorum.voters")
+    listener = config.controller_listener
+    if listener is None:
+        raise refused("only a controller can be among the initial controllers: see process.roles")
+    own = (config.node_id, listener.reached_at.host, listener.reached_at.port)
+    if any(voter.key.voter_id == config.node_id for voter in voters.voters) and own not in given:
+        raise refused(
+            f"node {config.node_id} is reached at {listener.reached_at} by its configuration, "
+            "and elsewhere by the initial controllers"
+        )
+
+
+def own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
+    """What a voter set says about this node."""
+    listener = config.controller_listener
+    if listener is None:
+        return ()
+    return (Endpoint(listener.name, listener.reached_at.host, listener.reached_at.port),)
+
+
+def _refuse_twins(what: str, ids: Sequence[object]) -> None:
+    if len(dict.fromkeys(ids)) != len(ids):
+        raise refused(f"two of the initial controllers have the same {what} id")
+
+
+def _voter(entry: str, listener_name: str) -> Voter:
+    address_text, _, directory = entry.rpartition(":")
+    address: VoterAddress = parse_voter("initial controllers", address_text)
+    try:
+        directory_id = DirectoryId(uuid_from_text(directory))
+    except ValueError as broken:
+        raise refused(f"initial controllers: {entry} does not end with a directory id ({broken})") from broken
+    return Voter(
+        key=VoterKey(BrokerId(address.node_id), directory_id),
+        endpoints=(Endpoint(listener_name, address.endpoint.host, address.endpoint.port),),
+    )
