@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from odradek.streams.checks import trunk_of, waits_for_time
+from odradek.streams.errors import PipelineError
 from odradek.streams.graph import (
     Aggregate,
     DeadLetters,
@@ -68,9 +69,22 @@ def plan(graph: Graph) -> tuple[Query, ...]:
     by_trunk: dict[tuple[Node, Emit], list[Sink]] = {}
     for sink in graph.sinks:
         by_trunk.setdefault((trunk_of(sink), sink.emit or "final"), []).append(sink)
-    return in_order_of_flow(
-        Query(name=_name(trunk, emit), trunk=trunk, emit=emit, sinks=tuple(sinks))
-        for (trunk, emit), sinks in by_trunk.items()
+    queries: dict[str, Query] = {}
+    for (trunk, emit), sinks in by_trunk.items():
+        query = Query(name=_name(trunk, emit), trunk=trunk, emit=emit, sinks=tuple(sinks))
+        if query.name in queries:
+            raise _two_of_a_name(queries[query.name], query)
+        queries[query.name] = query
+    return in_order_of_flow(queries.values())
+
+
+def _two_of_a_name(first: Query, second: Query) -> PipelineError:
+    return PipelineError(
+        f"two queries would be called {first.name}",
+        why=f"one is of {first.trunk.name} at {first.trunk.origin}; the running results of a step have its name and "
+        "'-updates', and a name stands for one checkpoint",
+        instead="another name= for one of the two",
+        origin=second.trunk.origin,
     )
 
 

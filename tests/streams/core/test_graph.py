@@ -67,6 +67,16 @@ def test_sinks_share_a_query_when_they_share_a_trunk():
     assert queries["alerts-updates"].writes == {"trucking-alerts-by-driver-changelog"}
 
 
+def test_two_queries_never_share_a_name_and_so_a_checkpoint():
+    app = App("t")
+    prices = app.stream("price-updates", schema="sku string, price double")
+    prices.to("copies")
+    prices.group_by("sku", name="price").agg(most=F.max("price")).materialize("most")
+    with pytest.raises(PipelineError, match="two queries would be called price-updates") as refused:
+        app.queries()
+    assert 'name="price"' in refused.value.origin.code
+
+
 def test_the_longest_wait_of_the_steps_with_state_is_the_watermark_of_the_query():
     queries = {query.name: query for query in trucking().queries()}
     assert queries["alerts"].grace == timedelta(seconds=30)  # the join waits for what its sources say about lateness
