@@ -30,7 +30,7 @@ def test_words_follow_rows_from_topics_to_sinks(app):
     text = describe(app)
     assert text.startswith("Application: fleet\n  topics on 127.0.0.1:9092, state in ./.odradek-streams/fleet\n")
     first, copies, alerts, speeds = text.split("\n\n")
-    assert "group fleet.positions" in copies
+    assert "\n  each row as it comes; group fleet.positions\n" in copies
     assert "Sink: positions-dead-letters" in copies
     assert "    <-- positions\n    --> to-1" in copies
     assert "final results, rows may be 5 seconds late; group fleet.table_lookup-1" in alerts

@@ -35,8 +35,10 @@ def steps_of(query: Query) -> list[Node]:
 
 def promise(query: Query) -> str:
     """What a reader of the results may count on."""
+    if query.grace is None:
+        return "each change of a result" if query.emit == "updates" else "each row as it comes"
     results = "each change of a result" if query.emit == "updates" else "final results"
-    return results if query.grace is None else f"{results}, rows may be {spoken(query.grace)} late"
+    return f"{results}, rows may be {spoken(query.grace)} late"
 
 
 def unwrapped(text: str) -> str:
