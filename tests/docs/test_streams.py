@@ -62,9 +62,9 @@ def test_every_page_is_found_from_the_first():
     assert {f"streams/{page.name}" for page in STREAMS[1:]} == listed
 
 
-def test_the_first_application_is_the_example():
-    [block] = blocks(STREAMS[0], "python")
-    assert block.text == FIRST.read_text()
+@pytest.mark.parametrize("page", [STREAMS[0], ROOT / "README.md"], ids=page_id)
+def test_the_first_application_is_the_example(page: Path):
+    assert blocks(page, "python")[0].text == FIRST.read_text()
 
 
 def test_the_first_application_described():
