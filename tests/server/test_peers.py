@@ -206,7 +206,7 @@ def test_a_reply_out_of_turn_breaks_the_connection(run):
     run(scenario())
 
 
-def test_a_reply_that_nobody_asked_for_breaks_the_connection(run):
+def test_a_reply_that_nobody_asked_for_breaks_the_connection(run, caplog):
     async def scenario():
         async with asking() as (peers, node):
             asked = ask(peers)
@@ -216,6 +216,21 @@ def test_a_reply_that_nobody_asked_for_breaks_the_connection(run):
             await asked
             await until(lambda: peers.lost == [1])
             await until(lambda: not peers._connections)
+
+    with caplog.at_level("INFO"):
+        run(scenario())
+    assert [(record.levelname, "turn" in record.message) for record in caplog.records] == [("INFO", True)]
+
+
+def test_tagged_fields_of_a_header_are_passed_over(run):
+    async def scenario():
+        async with asking() as (peers, node):
+            asked = ask(peers)
+            heard = await node.requests.get()
+            frame = heard.frame(BrokerHeartbeatResponse(error_code=4))
+            tagged = frame[4:8] + b"\x02\x05\x01x\x07\x00" + frame[9:]
+            heard.writer.write(struct.pack(">i", len(tagged)) + tagged)
+            assert (await asked).error_code == 4
 
     run(scenario())
 
@@ -408,6 +423,29 @@ def test_a_peer_that_moved_is_asked_at_its_new_place(run):
     run(scenario())
 
 
+def test_the_pause_belongs_to_the_old_place(run, monkeypatch):
+    monkeypatch.setattr(peers_module, "PAUSE_MS_MIN", 60_000)
+    monkeypatch.setattr(peers_module, "PAUSE_MS_MAX", 60_000)
+
+    async def scenario():
+        async with asking() as (peers, node):
+            await node.stop()
+            with pytest.raises(PeerUnavailable):
+                await ask(peers)
+            waits = ask(peers, 1)
+            await asyncio.sleep(0)
+            elsewhere = Node()
+            await elsewhere.start()
+            peers.places[1] = Place("127.0.0.1", elsewhere.port)
+            asked = ask(peers, 2)
+            for _ in range(2):
+                (await elsewhere.requests.get()).answer(BrokerHeartbeatResponse())
+            await asyncio.gather(waits, asked)
+            await elsewhere.stop()
+
+    run(scenario())
+
+
 def test_too_many_questions_are_refused(run, monkeypatch):
     monkeypatch.setattr(limits, "peer_requests_max", 3)
 
@@ -427,11 +465,19 @@ def test_too_many_questions_are_refused(run, monkeypatch):
     run(scenario())
 
 
-def test_closing_fails_those_who_wait_and_those_who_come_later(run):
+def test_closing_fails_those_who_wait_and_those_who_come_later(run, monkeypatch):
+    monkeypatch.setattr(peers_module, "PAUSE_MS_MIN", 60_000)
+    monkeypatch.setattr(peers_module, "PAUSE_MS_MAX", 60_000)
+
     async def scenario():
         async with asking() as (peers, node):
-            sent, unsent = ask(peers), ask(peers, purpose="other")
+            sent = ask(peers)
             await node.requests.get()
+            node._server.close()
+            with pytest.raises(PeerUnavailable):
+                await ask(peers, purpose="other")
+            unsent = ask(peers, purpose="other")
+            await asyncio.sleep(0)
             await peers.close()
             for task in (sent, unsent, ask(peers)):
                 with pytest.raises(PeerUnavailable, match="stopping"):
@@ -441,36 +487,111 @@ def test_closing_fails_those_who_wait_and_those_who_come_later(run):
     run(scenario())
 
 
-class Attempts:
-    """A network in which nobody is at home, and which remembers when somebody called."""
+class Doors:
+    """A network that remembers when somebody called, and who opens: nobody, or one who closes the door again."""
 
     def __init__(self) -> None:
         self.times_ms: list[int] = []
+        self.opens: list[str] = []
         self.loop = SimLoop(Random(1))
-        self.host = Host("asker")
+        self.asker, self.peer = Host("asker"), Host("peer")
+        self.sim_net = SimNet(self.loop, Random(1), NetKnobs())
+        self.net = self.sim_net.of(self.asker)
         self.clock = SimClock(self.loop)
-        self.spawner = SimSpawner(self.loop, self.host, Random(1), 10, lambda name, broken: pytest.fail(str(broken)))
+        spawner = SimSpawner(self.loop, self.asker, Random(1), 10, lambda name, broken: pytest.fail(str(broken)))
+        self.peers = Peers(
+            net=self, clock=self.clock, spawner=spawner, resolve=lambda _: Place("10.0.0.1", 1), client_id="asker"
+        )
+        self.link = self.net.link
 
-    async def connect(self, *_) -> None:
+    async def connect(self, host, port, factory) -> None:
         self.times_ms.append(self.clock.monotonic_ms())
-        raise ConnectionRefusedError("nobody is at home")
+        opens = self.opens.pop(0)
+        if opens == "nobody":
+            raise ConnectionRefusedError("nobody is at home")
+        listener = await self.sim_net.of(self.peer).listen(host, port, lambda: Porter(opens))
+        await self.net.connect(host, port, factory)
+        await listener.close()
+
+    def pauses(self, *opens: str) -> list[int]:
+        """Ask until each of these has opened, and once more; each time as soon as the last try has failed."""
+        self.opens = [*opens, "nobody"]
+
+        async def scenario() -> None:
+            while self.opens:
+                with contextlib.suppress(PeerUnavailable):
+                    await self.peers.ask(1, heartbeat(0), 0, timeout_ms=LONG_MS)
+            await self.peers.close()
+
+        self.loop.run_until_complete(scenario())
+        return [later - earlier for earlier, later in zip(self.times_ms, self.times_ms[1:], strict=False)]
+
+
+class Porter(asyncio.BufferedProtocol):
+    """Closes the door at once, or after one answer."""
+
+    def __init__(self, manners: str) -> None:
+        self._manners = manners
+        self._buffer = bytearray(100)
+
+    def connection_made(self, transport) -> None:
+        self._transport = transport
+        if self._manners == "rude":
+            transport.abort()
+
+    def get_buffer(self, sizehint):
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(response_frame(63, 0, 1, BrokerHeartbeatResponse().encode(0)))
+            self._transport.close()
 
 
 def test_pauses_double_up_to_a_second():
-    net = Attempts()
+    assert Doors().pauses(*["nobody"] * 8) == [50, 100, 200, 400, 800, 1000, 1000, 1000]
 
+
+def test_who_accepts_and_closes_is_not_asked_in_a_circle():
+    pauses = Doors().pauses(*["rude"] * 6)
+    assert all(pause >= least for pause, least in zip(pauses, [50, 100, 200, 400, 800, 1000], strict=True))
+
+
+def test_an_answer_ends_the_pauses():
+    pauses = Doors().pauses("nobody", "nobody", "nobody", "polite", "nobody")
+    assert pauses[2] == 200
+    assert pauses[3] < 50  # after an answer, the next connection is made at once
+    assert pauses[4] == 50
+
+
+class Waiting:
+    """A network where connections are made when the test says so, even if nobody waits for them any more."""
+
+    def __init__(self, net: TcpNet) -> None:
+        self.made: list[asyncio.BufferedProtocol] = []
+        self.link = net.link
+
+    async def connect(self, host, port, factory) -> None:
+        self.made.append(factory())
+
+
+def test_a_connection_that_comes_too_late_is_closed(run):
     async def scenario():
-        peers = Peers(
-            net=net, clock=net.clock, spawner=net.spawner, resolve=lambda _: Place("away", 1), client_id="asker"
-        )
-        while len(net.times_ms) < 9:
-            with pytest.raises(PeerUnavailable):
-                await peers.ask(1, heartbeat(0), 1, timeout_ms=LONG_MS)
-        await peers.close()
+        async with asking() as (peers, node):
+            peers.net = late = Waiting(peers.net)
+            old, moved = ask(peers, 1, timeout_ms=200), None
+            await until(lambda: late.made)
+            peers.places[1] = Place("elsewhere", 1)
+            moved = ask(peers, 2, timeout_ms=200)
+            await until(lambda: len(late.made) == 2)
+            await asyncio.get_running_loop().create_connection(lambda: late.made[0], "127.0.0.1", node.port)
+            await until(lambda: not peers._connections)
+            for task in (old, moved):
+                with pytest.raises(PeerUnavailable, match="200 ms"):
+                    await task
+            assert peers.lost == []
 
-    net.loop.run_until_complete(scenario())
-    pauses = [later - earlier for earlier, later in zip(net.times_ms, net.times_ms[1:], strict=False)]
-    assert pauses == [50, 100, 200, 400, 800, 1000, 1000, 1000]
+    run(scenario())
 
 
 def simulated_run(seed: int) -> list[str]:

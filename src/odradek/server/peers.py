@@ -177,6 +177,7 @@ class _Line:
         self._waiting.pop(question, None)
 
     def time_is_up(self, question: Question, timeout_ms: int) -> None:
+        self.forget(question)
         question.fail(f"no answer within {timeout_ms} ms")
         connection = question.connection
         if connection is not None and connection is self._connection and connection.heard_nothing_since(question):
@@ -256,8 +257,7 @@ class _Line:
         self._connection = connection
         waiting, self._waiting = self._waiting, {}
         for question in waiting:
-            if not question.answer.done():
-                connection.send(question)
+            connection.send(question)
 
     def answered(self) -> None:
         self._pause_ms = 0
