@@ -5,8 +5,9 @@ import random
 import pytest
 
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
-from odradek.controller.brokers import Registration, register_broker, unfence_broker
+from odradek.controller.brokers import Registration, register_broker
 from odradek.controller.decision import Decision
+from odradek.controller.fencing import unfence_broker
 from odradek.metadata.features import bootstrap_records
 from odradek.metadata.image import ClusterImage, Listener
 
@@ -41,14 +42,26 @@ class Cluster:
         )
         return decision.response
 
-    def add_broker(self, broker_id: int, *, rack: str | None = None, unfence: bool = True, incarnation: int = 0) -> int:
+    def add_broker(
+        self,
+        broker_id: int,
+        *,
+        rack: str | None = None,
+        unfence: bool = True,
+        incarnation: int = 0,
+        clean: bool = False,
+        disk: int = 0,
+    ) -> int:
+        """`clean`: it comes back after a stop in order. `disk`: another number is another disk, with nothing on it."""
+        previous = self.image.brokers[broker_id].broker_epoch if clean else -1
         registration = Registration(
             broker_id=BrokerId(broker_id),
             cluster_id=CLUSTER,
             incarnation_id=bytes([broker_id, incarnation]) * 8,
             listeners=(Listener("PLAINTEXT", "localhost", 9092, 0),),
-            directories=(DirectoryId(bytes([broker_id]) * 16),),
+            directories=(DirectoryId(bytes([broker_id, disk or broker_id]) * 8),),
             rack=rack,
+            previous_broker_epoch=previous,
         )
         epoch = self.take(register_broker(self.image, registration))
         if unfence:

@@ -7,12 +7,13 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId, DirectoryId
 from odradek.controller.activation import activate
-from odradek.controller.brokers import Registration, register_broker, register_controller, unfence_broker
+from odradek.controller.brokers import Registration, register_broker, register_controller
 from odradek.controller.decision import Decision
 from odradek.controller.elections import ElectionType, elect_leaders
+from odradek.controller.fencing import unfence_broker
 from odradek.controller.producer_ids import allocate_producer_ids
 from odradek.controller.topics import TopicDefaults, create_topics
-from odradek.metadata.features import bootstrap_records
+from odradek.metadata.features import ELIGIBLE_LEADERS, bootstrap_records
 from odradek.metadata.image import ClusterImage, FeatureRange, Listener
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
@@ -165,16 +166,18 @@ def test_a_transaction_left_open_is_aborted(cluster):
 
 
 @pytest.mark.parametrize(
-    ("elr", "last_known", "isr", "recovering"),
+    ("elr", "last_known", "clean", "isr", "recovering"),
     [
-        ([1], [1], (1,), 0),  # Kafka stopped cleanly
-        ([], [1], (1,), 1),  # Kafka was killed: nobody else knows more
-        ([], [], (), 0),
-        ([2], [1], (), 0),  # broker 2 knows more
-        ([], [1, 2], (), 0),
+        ([1], [1], True, (1,), 0),  # Kafka stopped cleanly
+        ([1], [1], False, (1,), 1),  # Kafka was killed: nobody else knows more
+        ([], [1], True, (1,), 1),
+        ([], [], True, (), 0),
+        ([2], [1], True, (), 0),  # broker 2 knows more
+        ([], [1, 2], True, (), 0),
     ],
 )
-def test_a_broker_leads_again_what_kafka_took_from_its_isr(cluster, elr, last_known, isr, recovering):
+def test_a_broker_leads_again_what_kafka_took_from_its_isr(cluster, elr, last_known, clean, isr, recovering):
+    cluster.take(Decision(records=(FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1),), response=None))
     create(cluster, "orders")
     topic = cluster.image.topics["orders"]
     emptied = PartitionChangeRecord(
@@ -182,11 +185,12 @@ def test_a_broker_leads_again_what_kafka_took_from_its_isr(cluster, elr, last_kn
         topic_id=topic.topic_id,
         leader=-1,
         isr=[],
+        replicas=[1, 2],
         eligible_leader_replicas=elr,
         last_known_elr=last_known,
     )
     cluster.take(Decision(records=(emptied,), response=None))
-    cluster.add_broker(1, incarnation=7)
+    cluster.add_broker(1, incarnation=7, clean=clean)
     (partition,) = cluster.image.topics["orders"].partitions
     assert (partition.leader, partition.isr, partition.recovery) == (1 if isr else -1, isr, recovering)
     if isr:

@@ -14,7 +14,8 @@ from typing import Any
 
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, TopicPartition
-from odradek.controller.brokers import Registration, register_broker, unfence_broker
+from odradek.controller.brokers import Registration, register_broker
+from odradek.controller.fencing import unfence_broker
 from odradek.controller.topics import TopicDefaults, create_topics
 from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.broker import BrokerConfig
@@ -214,7 +215,7 @@ class AdminBroker:
             min_isr=1,
             request_sync=lambda _: None,
         )
-        partition.apply(topic.partitions[index])
+        partition.apply(topic.partitions[index], 0)
         self.partitions.put(partition)
         return partition
 

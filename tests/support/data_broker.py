@@ -18,7 +18,8 @@ from odradek.adapters.memory_disk import MemoryDisk
 from odradek.adapters.net import TcpNet
 from odradek.adapters.spawner import AsyncioSpawner
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
-from odradek.controller.brokers import Registration, register_broker, unfence_broker
+from odradek.controller.brokers import Registration, register_broker
+from odradek.controller.fencing import unfence_broker
 from odradek.controller.topics import TopicDefaults, create_topics
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory

@@ -1,4 +1,4 @@
-"""Brokers and controllers entering the cluster (KIP-631): registered fenced, then unfenced once they have caught up."""
+"""Brokers and controllers entering the cluster (KIP-631): a broker is registered fenced; `fencing` has what follows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import ZERO_UUID, BrokerId, DirectoryId
+from odradek.base.ids import BrokerId, DirectoryId
 from odradek.controller.decision import Decision
-from odradek.controller.elections import with_broker, without_broker
+from odradek.controller.elections import DEFAULTS, after_restart
+from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.metadata.image import BrokerRegistration, ClusterImage, FeatureRange, Listener
+from odradek.protocol.messages.p62_broker_registration import BrokerRegistrationRequest
+from odradek.protocol.messages.p70_controller_registration import ControllerRegistrationRequest
 from odradek.protocol.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
-    BrokerRegistrationChangeRecord,
     ControllerEndpoint,
     ControllerFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
 
-_UNFENCED = -1
+_RESERVED_DIRECTORIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,40 +37,49 @@ class Registration:
     directories: tuple[DirectoryId, ...]
     features: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
     rack: str | None = None
+    # What the process before this one left behind when it stopped in order; -1 when it did not.
+    previous_broker_epoch: int = -1
 
 
-def register_broker(image: ClusterImage, wanted: Registration) -> Decision[int]:
-    """The broker epoch: the offset at which this incarnation was registered. The same incarnation keeps its epoch."""
+def registration_of(request: BrokerRegistrationRequest) -> Registration:
+    return Registration(
+        broker_id=BrokerId(request.broker_id),
+        cluster_id=request.cluster_id,
+        incarnation_id=request.incarnation_id,
+        listeners=tuple(Listener(e.name, e.host, e.port, e.security_protocol) for e in request.listeners),
+        directories=tuple(map(DirectoryId, request.log_dirs)),
+        features={f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features},
+        rack=request.rack,
+        previous_broker_epoch=request.previous_broker_epoch,
+    )
+
+
+def register_broker(
+    image: ClusterImage, wanted: Registration, *, has_session: bool = False, config: BrokerConfig = DEFAULTS
+) -> Decision[int]:
+    """The broker epoch: the offset at which this incarnation was registered. The same incarnation keeps its epoch.
+
+    `has_session`: the broker registered under this id was heard lately.
+    """
     _check_registration(image, wanted)
     known = image.brokers.get(wanted.broker_id)
+    if has_session:
+        _check_successor(known, wanted)
     if known is not None and known.incarnation_id == wanted.incarnation_id:
         record = _broker_record(wanted, known.broker_epoch)
         record.fenced = known.fenced
         record.in_controlled_shutdown = known.in_controlled_shutdown
         sentence = f"amended the registration of broker {wanted.broker_id}"
         return Decision(records=(record,), response=known.broker_epoch, sentence=sentence)
-    broker_epoch = image.offset + 1
-    changes = without_broker(image, wanted.broker_id)
+    clean = known is not None and known.broker_epoch == wanted.previous_broker_epoch
+    changes = after_restart(image, wanted.broker_id, wanted.directories, clean=clean, config=config)
+    broker_epoch = image.offset + len(changes) + 1
     # The registration comes last: if a crash keeps only some of the changes, the broker registers again.
     return Decision(
         records=(*changes, _broker_record(wanted, broker_epoch)),
         response=broker_epoch,
-        sentence=f"registered broker {wanted.broker_id} with epoch {broker_epoch}, fenced; "
-        f"{len(changes)} partition(s) lost it as leader or in-sync replica",
-        atomic=False,
-    )
-
-
-def unfence_broker(image: ClusterImage, broker_id: BrokerId, broker_epoch: int) -> Decision[None]:
-    broker = check_broker_epoch(image, broker_id, broker_epoch)
-    if not broker.fenced:
-        return Decision(response=None)
-    elections = with_broker(image, broker_id)
-    unfencing = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_UNFENCED)
-    return Decision(
-        records=(unfencing, *elections),
-        response=None,
-        sentence=f"unfenced broker {broker_id}; it now leads {len(elections)} partition(s) that had no leader",
+        sentence=f"registered broker {wanted.broker_id} with epoch {broker_epoch}, fenced, after "
+        f"{'a clean' if clean else 'no clean'} stop; {len(changes)} partition(s) go without it",
         atomic=False,
     )
 
@@ -91,6 +102,20 @@ def register_controller(
         ],
     )
     return Decision(records=(record,), response=None, sentence=f"registered controller {wanted.broker_id}")
+
+
+def register_other_controller(image: ClusterImage, request: ControllerRegistrationRequest) -> Decision[None]:
+    """ControllerRegistration: what a controller that is not active says about itself."""
+    itself = Registration(
+        broker_id=BrokerId(request.controller_id),
+        cluster_id=image.cluster_id,
+        incarnation_id=request.incarnation_id,
+        listeners=(),
+        directories=(),
+        features={f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features},
+    )
+    listeners = tuple(Listener(e.name, e.host, e.port, e.security_protocol) for e in request.listeners)
+    return register_controller(image, itself, listeners)
 
 
 def check_broker_epoch(image: ClusterImage, broker_id: BrokerId, broker_epoch: int) -> BrokerRegistration:
@@ -119,9 +144,21 @@ def _check_registration(image: ClusterImage, wanted: Registration) -> None:
                     ErrorCode.INVALID_REGISTRATION,
                     f"Broker {other.broker_id} is already registered with directory {directory.hex()}",
                 )
-    if ZERO_UUID in wanted.directories:
+    if any(int.from_bytes(directory, "big") < _RESERVED_DIRECTORIES for directory in wanted.directories):
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request")
     _check_features(image, wanted)
+
+
+def _check_successor(known: BrokerRegistration | None, wanted: Registration) -> None:
+    if known is None or known.incarnation_id == wanted.incarnation_id:
+        return
+    # A directory is locked by its process: whoever comes with the directory comes after its last owner's end.
+    if any(directory in known.directories for directory in wanted.directories):
+        return
+    raise KafkaError(
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        f"Another broker with id {wanted.broker_id} and other directories was heard within its session timeout.",
+    )
 
 
 def _check_features(image: ClusterImage, wanted: Registration) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import NO_BROKER, BrokerId
+from odradek.base.ids import NO_BROKER, BrokerId, DirectoryId
 from odradek.base.invariants import invariant
+from odradek.base.limits import metadata_records_per_decision_max
+from odradek.controller import safeguards
 from odradek.controller.decision import Decision
-from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
+from odradek.controller.electorate import Electorate, directory_of
+from odradek.controller.partition_changes import Election, PartitionChange
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.image import UNASSIGNED_DIRECTORY, ClusterImage, PartitionImage, TopicImage
 from odradek.protocol.messages.p43_elect_leaders import PartitionResult, ReplicaElectionResult, TopicPartitions
 from odradek.protocol.metadata_records import PartitionChangeRecord
 
-# Elected although records may be missing.
-RECOVERING = 1
+DEFAULTS = BrokerConfig()
 
 
 class ElectionType(IntEnum):
@@ -23,24 +27,28 @@ class ElectionType(IntEnum):
 
 
 def elect_leaders(
-    image: ClusterImage, election: ElectionType, wanted: Sequence[TopicPartitions] | None
+    image: ClusterImage,
+    election: ElectionType,
+    wanted: Sequence[TopicPartitions] | None,
+    config: BrokerConfig = DEFAULTS,
 ) -> Decision[list[ReplicaElectionResult]]:
     """None asks for every partition; those that need no election are then left out of the answer."""
+    electorate = Electorate(image, config)
     records: list[PartitionChangeRecord] = []
     results: list[ReplicaElectionResult] = []
     told: list[str] = []
     asked = (
         [(topic.name, range(len(topic.partitions))) for topic in image.topics.values()]
         if wanted is None
-        else [(request.topic, request.partitions) for request in wanted]
+        else [(request.topic, dict.fromkeys(request.partitions)) for request in wanted]
     )
     for name, partitions in asked:
         outcomes: list[PartitionResult] = []
         for index in partitions:
             try:
-                record, sentence = _elect(image, election, name, index)
+                record = _elect(electorate, election, *find_partition(image, name, index))
                 records.append(record)
-                told.append(sentence)
+                told.append(f"elected {record.leader} for {name}-{index}, as asked{_how(record)}")
                 outcomes.append(PartitionResult(partition_id=index, error_message=None))
             except KafkaError as refused:
                 if wanted is None and refused.code is ErrorCode.ELECTION_NOT_NEEDED:
@@ -54,95 +62,119 @@ def elect_leaders(
     return Decision(records=tuple(records), response=results, sentence="; ".join(told), atomic=False)
 
 
-def _elect(image: ClusterImage, election: ElectionType, name: str, index: int) -> tuple[PartitionChangeRecord, str]:
+def find_partition(image: ClusterImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     if not 0 <= index < len(topic.partitions):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
-    partition = topic.partitions[index]
-    preferred = partition.replicas[0]
-    if election is ElectionType.PREFERRED:
-        if partition.leader == preferred:
-            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
-        if not _may_lead(image, partition, preferred):
-            raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
-        record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=preferred)
-        return record, f"elected {preferred} for {name}-{index}: it is the preferred leader and in sync"
-    if partition.leader != NO_BROKER:
+    return topic, topic.partitions[index]
+
+
+def _elect(
+    electorate: Electorate, election: ElectionType, topic: TopicImage, partition: PartitionImage
+) -> PartitionChangeRecord:
+    preferred = election is ElectionType.PREFERRED
+    if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_BROKER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
-    return _elect_unclean(image, topic, partition)
+    change = PartitionChange(topic, partition, electorate)
+    change.election = Election.PREFERRED if preferred else Election.UNCLEAN
+    record = change.record()
+    if record is None:
+        raise KafkaError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE if preferred else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        )
+    return record
 
 
-def _elect_unclean(
-    image: ClusterImage, topic: TopicImage, partition: PartitionImage
-) -> tuple[PartitionChangeRecord, str]:
-    alive = [broker_id for broker_id in partition.replicas if _is_active(image, broker_id)]
-    if not alive:
-        raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
-    in_sync = [broker_id for broker_id in alive if broker_id in partition.isr]
-    name = f"{topic.name}-{partition.index}"
-    if in_sync:
-        record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic.topic_id, leader=in_sync[0])
-        return record, f"elected {in_sync[0]} for {name}: it had no leader and {in_sync[0]} is in sync"
-    record = PartitionChangeRecord(
-        partition_id=partition.index,
-        topic_id=topic.topic_id,
-        leader=alive[0],
-        isr=[alive[0]],
-        leader_recovery_state=RECOVERING,
+def _how(record: PartitionChangeRecord) -> str:
+    return ", uncleanly: records may be lost" if record.leader_recovery_state == 1 else ""
+
+
+def elect_uncleanly_where_allowed(image: ClusterImage, config: BrokerConfig = DEFAULTS) -> Decision[None]:
+    """Topics whose partitions would rather lose records than stand still, now that they have no leader."""
+    electorate = Electorate(image, config)
+    changes = partition_changes(image, electorate, lambda partition: partition.leader == NO_BROKER)
+    records = tuple(change for change in changes if change.leader >= 0)[:metadata_records_per_decision_max]
+    sentence = f"elected leaders for {len(records)} partition(s) that had none" if records else ""
+    return Decision(records=records, response=None, sentence=sentence, atomic=False)
+
+
+def without_broker(
+    image: ClusterImage, broker_id: BrokerId, config: BrokerConfig = DEFAULTS
+) -> list[PartitionChangeRecord]:
+    """The broker is fenced or goes: it leads nothing, and is in no ISR (but one that would be empty without it)."""
+    return partition_changes(
+        image,
+        Electorate(image, config, leaving=broker_id),
+        lambda partition: broker_id in partition.isr or partition.leader == broker_id,
+        lambda change: change.remove(broker_id) if safeguards.fenced_broker_leaves_isr() else None,
     )
-    return record, f"elected {alive[0]} for {name}, uncleanly: no replica in sync is alive, records may be lost"
 
 
-def without_broker(image: ClusterImage, broker_id: BrokerId) -> list[PartitionChangeRecord]:
-    """The broker is fenced: it leaves every ISR but the one it is alone in, and leads nothing."""
+def with_broker(
+    image: ClusterImage, broker_id: BrokerId, config: BrokerConfig = DEFAULTS
+) -> list[PartitionChangeRecord]:
+    """The broker may lead again: it takes the partitions that have no leader and of which nobody knows more."""
+    invariant(broker_id in image.brokers, f"broker {broker_id} is not registered")
+    return partition_changes(
+        image,
+        Electorate(image, config, arriving=broker_id),
+        lambda partition: partition.leader == NO_BROKER and broker_id in partition.replicas,
+    )
+
+
+def after_restart(
+    image: ClusterImage,
+    broker_id: BrokerId,
+    directories: Sequence[DirectoryId],
+    *,
+    clean: bool,
+    config: BrokerConfig = DEFAULTS,
+) -> list[PartitionChangeRecord]:
+    """A new incarnation of the broker: what it had acknowledged counts only as far as it can still have it.
+
+    After an unclean stop it may lack the end of its logs; a replica on a directory that it no longer has is gone.
+    """
+    electorate = Electorate(image, config, leaving=broker_id)
+
+    def lost(partition: PartitionImage) -> bool:
+        directory = directory_of(partition, broker_id)
+        return directory is not None and directory not in directories and electorate.has_eligible_leaders
+
+    def concerns(partition: PartitionImage) -> bool:
+        if not electorate.has_eligible_leaders:
+            return broker_id in partition.isr or partition.leader == broker_id
+        return broker_id in (*partition.isr, *partition.elr, partition.leader) or lost(partition)
+
+    def alter(change: PartitionChange) -> None:
+        if broker_id in change.isr:
+            change.remove(broker_id)
+        if not clean and safeguards.forgets_eligible_after_unclean_stop():
+            change.stopped_uncleanly = broker_id
+        if lost(change.was):
+            change.lost = broker_id
+            # With one directory it is clear where the replica will be made again.
+            change.directories[broker_id] = directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
+
+    return partition_changes(image, electorate, concerns, alter)
+
+
+def partition_changes(
+    image: ClusterImage,
+    electorate: Electorate,
+    concerns: Callable[[PartitionImage], bool],
+    alter: Callable[[PartitionChange], None] = lambda _: None,
+) -> list[PartitionChangeRecord]:
     records: list[PartitionChangeRecord] = []
     for topic in image.topics.values():
         for partition in topic.partitions:
-            if broker_id not in partition.isr:
-                continue
-            others: list[int] = [member for member in partition.isr if member != broker_id]
-            record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic.topic_id)
-            if others:
-                record.isr = others
-            if partition.leader == broker_id:
-                heirs = [r for r in partition.replicas if r in others and _is_active(image, r)]
-                record.leader = heirs[0] if heirs else NO_BROKER
-            if others or partition.leader == broker_id:
-                records.append(record)
+            if concerns(partition):
+                change = PartitionChange(topic, partition, electorate)
+                if electorate.allows_unclean(topic):
+                    change.election = Election.UNCLEAN
+                alter(change)
+                record = change.record()
+                if record is not None:
+                    records.append(record)
     return records
-
-
-def with_broker(image: ClusterImage, broker_id: BrokerId) -> list[PartitionChangeRecord]:
-    """The broker may lead again: it takes the partitions that have no leader and of which nobody knows more."""
-    invariant(broker_id in image.brokers, f"broker {broker_id} is not registered")
-    return [
-        record
-        for topic in image.topics.values()
-        for partition in topic.partitions
-        if partition.leader == NO_BROKER and (record := _led_again_by(broker_id, topic, partition))
-    ]
-
-
-def _led_again_by(broker_id: BrokerId, topic: TopicImage, partition: PartitionImage) -> PartitionChangeRecord | None:
-    record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic.topic_id, leader=broker_id)
-    if broker_id in partition.isr:
-        return record
-    # Kafka, with eligible leaders (KIP-966), empties the ISR when its last member stops.
-    record.isr, record.eligible_leader_replicas, record.last_known_elr = [broker_id], [], []
-    if broker_id in partition.elr:
-        return record
-    if not partition.isr and not partition.elr and partition.last_known_elr == (broker_id,):
-        record.leader_recovery_state = RECOVERING
-        return record
-    return None
-
-
-def _may_lead(image: ClusterImage, partition: PartitionImage, broker_id: BrokerId) -> bool:
-    return broker_id in partition.isr and _is_active(image, broker_id)
-
-
-def _is_active(image: ClusterImage, broker_id: BrokerId) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.active

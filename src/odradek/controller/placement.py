@@ -47,7 +47,7 @@ def new_partition(image: ClusterImage, index: int, replicas: Sequence[BrokerId])
         leader=isr[0],
         leader_epoch=LeaderEpoch(0),
         partition_epoch=0,
-        directories=tuple(_directory(image.brokers[broker_id]) for broker_id in replicas),
+        directories=tuple(first_directory(image.brokers[broker_id]) for broker_id in replicas),
     )
 
 
@@ -118,8 +118,8 @@ def _stripe(racks: list[_Rack], start: int, replication_factor: int) -> list[Bro
     return chosen
 
 
-def _directory(broker: BrokerRegistration) -> DirectoryId:
-    # A broker with several directories chooses one itself and reports it.
+def first_directory(broker: BrokerRegistration) -> DirectoryId:
+    """Of a new replica. A broker with several directories chooses one itself and reports it."""
     return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIRECTORY
 
 

@@ -20,6 +20,8 @@ from odradek.protocol.schema import Message
 
 METADATA_VERSION = "metadata.version"
 METADATA_VERSION_LEVEL = 25
+# KIP-966: level 1 remembers who may lead beside the ISR.
+ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 
 # What clients are told, since they act on it.
 OFFERED_FEATURES: Mapping[str, FeatureRange] = {
@@ -30,7 +32,7 @@ OFFERED_FEATURES: Mapping[str, FeatureRange] = {
 # where they are recorded), but nothing that is written depends on them, so such a directory can be opened.
 SUPPORTED_FEATURES: Mapping[str, FeatureRange] = {
     **OFFERED_FEATURES,
-    "eligible.leader.replicas.version": FeatureRange(0, 1),
+    ELIGIBLE_LEADERS: FeatureRange(0, 1),
     "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),

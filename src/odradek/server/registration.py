@@ -5,7 +5,8 @@ Each start is a new incarnation.
 
 from __future__ import annotations
 
-from odradek.controller.brokers import Registration, register_broker, register_controller, unfence_broker
+from odradek.controller.brokers import Registration, register_broker, register_controller
+from odradek.controller.fencing import unfence_broker
 from odradek.server.active_controller import ActiveController
 
 

@@ -108,6 +108,27 @@ class BrokerConfig:
         "max.incremental.fetch.session.cache.slots", 1000, "How many fetch sessions are remembered.", at_least(0)
     )
 
+    broker_heartbeat_interval_ms: int = int32(
+        "broker.heartbeat.interval.ms", 2000, "How often a broker tells the controller that it lives.", at_least(1)
+    )
+    broker_session_timeout_ms: int = int32(
+        "broker.session.timeout.ms",
+        9000,
+        "After how long a silence the controller takes a broker for dead and lets others lead.",
+        at_least(1),
+    )
+    auto_leader_rebalance_enable: bool = boolean(
+        "auto.leader.rebalance.enable",
+        True,
+        "Whether leadership returns to the first replica by itself.",
+    )
+    leader_imbalance_check_interval_seconds: int = int64(
+        "leader.imbalance.check.interval.seconds",
+        300,
+        "How often partitions are looked for that another than their first replica leads.",
+        at_least(1),
+    )
+
     log_retention_check_interval_ms: int = int64(
         "log.retention.check.interval.ms",
         300_000,

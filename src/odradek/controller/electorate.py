@@ -1,0 +1,65 @@
+"""Who may lead a partition, and by which rules of its topic: the same answer for every partition of one decision."""
+
+from __future__ import annotations
+
+from odradek.base.ids import NO_BROKER, ZERO_UUID, BrokerId, DirectoryId
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.configs.in_force import effective_topic_config
+from odradek.metadata.configs.topic import TopicConfig
+from odradek.metadata.features import ELIGIBLE_LEADERS
+from odradek.metadata.image import TOPIC_RESOURCE, UNASSIGNED_DIRECTORY, ClusterImage, PartitionImage, TopicImage
+
+
+class Electorate:
+    """`config` is what was set for the active controller by hand, the weakest source of a topic's rules.
+
+    `arriving` counts as active although the image says that it is fenced, `leaving` as gone although it is active.
+    """
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        config: BrokerConfig,
+        *,
+        arriving: BrokerId = NO_BROKER,
+        leaving: BrokerId = NO_BROKER,
+    ) -> None:
+        self._image = image
+        self._config = config
+        self._arriving = arriving
+        self._leaving = leaving
+        # Of the topics that set nothing themselves, which are most.
+        self._common: TopicConfig | None = None
+        # KIP-966: replicas that left the ISR while it was too small to acknowledge anything may still lead.
+        self.has_eligible_leaders = image.features.get(ELIGIBLE_LEADERS, 0) > 0
+
+    def may_lead(self, partition: PartitionImage, broker_id: BrokerId) -> bool:
+        """Alive, and with the disk on which its replica lies. Whether it knows enough is another question."""
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or broker_id == self._leaving:
+            return False
+        if not broker.active and broker_id != self._arriving:
+            return False
+        directory = directory_of(partition, broker_id)
+        return directory is None or not broker.directories or directory in broker.directories
+
+    def min_isr(self, topic: TopicImage) -> int:
+        return self._rules(topic).min_insync_replicas
+
+    def allows_unclean(self, topic: TopicImage) -> bool:
+        return self._rules(topic).unclean_leader_election_enable
+
+    def _rules(self, topic: TopicImage) -> TopicConfig:
+        if self._image.config(TOPIC_RESOURCE, topic.name):
+            return effective_topic_config(self._image, topic.name, self._config)
+        if self._common is None:
+            self._common = effective_topic_config(self._image, topic.name, self._config)
+        return self._common
+
+
+def directory_of(partition: PartitionImage, broker_id: BrokerId) -> DirectoryId | None:
+    """Where this replica lies, if that was ever said."""
+    if broker_id not in partition.replicas or len(partition.directories) != len(partition.replicas):
+        return None
+    directory = partition.directories[partition.replicas.index(broker_id)]
+    return None if directory in (UNASSIGNED_DIRECTORY, ZERO_UUID) else directory
