@@ -10,6 +10,7 @@ from odradek.base.ids import BrokerId
 from odradek.log.recovery import LogOpening, open_log
 from odradek.metadata.batches import metadata_batch, read_batches
 from odradek.metadata.bootstrap import BrokenCheckpoint
+from odradek.metadata.feed import MetadataFeed
 from odradek.metadata.image import ClusterImage
 from odradek.metadata.metadata_log import METADATA_LOG_CONFIG, METADATA_PARTITION, MissingBeginning, load_metadata
 from odradek.node.format import decode_identity
@@ -26,7 +27,8 @@ ACCESS_CONTROL_ENTRY = b"\x01\x12\x00"
 def loaded(data):
     identity = decode_identity((data / "meta.properties").read_bytes())
     own = Voter(key=VoterKey(BrokerId(1), identity.directory_id))
-    return load_metadata(OsDisk(str(data)), ClusterImage(cluster_id=identity.cluster_id), own, NOW_MS)
+    feed = MetadataFeed(ClusterImage(cluster_id=identity.cluster_id))
+    return load_metadata(OsDisk(str(data)), feed, own, NOW_MS), feed.ahead
 
 
 def snapshots(data):
@@ -48,19 +50,19 @@ def begun(data):
 
 def test_the_log_after_an_older_snapshot_leads_to_what_a_newer_one_says(golden):
     data = golden("aged")
-    newer = loaded(data)
+    with_newer, newer = loaded(data)
     snapshots(data)[-1].unlink()
-    older = loaded(data)
-    assert newer.image.offset == older.image.offset == newer.log.log_end_offset - 1
-    for image in (newer.image, older.image):
+    with_older, older = loaded(data)
+    assert newer.offset == older.offset == with_newer.log.log_end_offset - 1
+    for image in (newer, older):
         assert sorted(image.topics)[-2:] == ["stamped", "trimmed"]
-    assert dict(newer.image.topics) == dict(older.image.topics)
-    assert dict(newer.image.configs) == dict(older.image.configs)
-    assert newer.image.brokers == older.image.brokers
-    assert newer.image.controllers == older.image.controllers
-    assert newer.image.features == older.image.features
-    assert newer.image.next_producer_id == older.image.next_producer_id == 1000
-    assert newer.voters == older.voters
+    assert dict(newer.topics) == dict(older.topics)
+    assert dict(newer.configs) == dict(older.configs)
+    assert newer.brokers == older.brokers
+    assert newer.controllers == older.controllers
+    assert newer.features == older.features
+    assert newer.next_producer_id == older.next_producer_id == 1000
+    assert with_newer.voters.newest == with_older.voters.newest
 
 
 def test_a_log_without_its_beginning_is_refused(golden):

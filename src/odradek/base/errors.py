@@ -148,6 +148,14 @@ class ErrorCode(IntEnum):
     CONTROLLER_ID_NOT_REGISTERED = 136
 
 
+def error_code(number: int) -> ErrorCode:
+    """As a peer sent it: one that we do not know is an error all the same."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 class KafkaError(Exception):
     """A refusal that has a wire code. The message says what, why and what to do.
 

@@ -62,6 +62,8 @@ class MetadataFeed:
     @property
     def ahead(self) -> ClusterImage:
         """What will be true once all of the log is committed."""
+        if self._stretches and (newest := self._stretches[-1].after):
+            return newest[0]
         image = self.image
         for stretch in self._stretches:
             if stretch.after is None:

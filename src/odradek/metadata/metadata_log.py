@@ -25,9 +25,10 @@ from odradek.metadata.bootstrap import (
     decode_voters,
 )
 from odradek.metadata.features import SUPPORTED_FEATURES
-from odradek.metadata.image import ClusterImage, FeatureRange
+from odradek.metadata.feed import MetadataFeed
+from odradek.metadata.image import NO_OFFSET, ClusterImage, FeatureRange
 from odradek.metadata.snapshots import newest_snapshot, read_snapshot
-from odradek.protocol.control_records import VotersRecord
+from odradek.metadata.voter_history import VoterHistory
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
 from odradek.quorum.election import (
@@ -37,7 +38,8 @@ from odradek.quorum.election import (
     decode_configured_voters,
     decode_election,
 )
-from odradek.quorum.voters import Voter, VoterKey, VoterSet, voters_from_record
+from odradek.quorum.log_facts import SnapshotId
+from odradek.quorum.voters import Voter, VoterKey, VoterSet
 
 TRANSACTION_TOPIC = "__transaction_state"
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
@@ -64,29 +66,36 @@ class UnknownPast(UnusableDirectory):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedMetadata:
     log: Log
-    # Everything in the log, committed or not: a new leader commits what it finds.
-    image: ClusterImage
+    # What stands for the log before its beginning, if anything does.
+    snapshot: SnapshotId | None
     election: ElectionState
-    voters: VoterSet
+    voters: VoterHistory
     # False while the voters are known from the first checkpoint alone.
     voters_in_log: bool
     bootstrap: tuple[Message, ...]
 
 
-def load_metadata(disk: Disk, empty: ClusterImage, own: Voter, wall_ms: int) -> LoadedMetadata:
-    """Slow. Opens and recovers the log of a formatted directory and replays all of it on `empty`."""
+def load_metadata(disk: Disk, feed: MetadataFeed, own: Voter, wall_ms: int) -> LoadedMetadata:
+    """Slow. Opens and recovers the log of a formatted directory; all of it goes into `feed`, not yet committed."""
     log = _open(disk, wall_ms)
+    voters = VoterHistory()
+    snapshot = newest_snapshot(disk)
     try:
-        image, voters = _replay(disk, log, empty)
+        if snapshot is not None:
+            feed.reset(image_of_snapshot(read_snapshot(disk, snapshot), snapshot, feed.image, voters))
+        _feed_log(log, feed, voters)
     except MalformedMessage as unknown:
         raise UnknownPast(f"the metadata log holds something unknown: {unknown}") from unknown
-    _check_understood(image)
+    _check_understood(feed.ahead)
+    voters_in_log = bool(voters)
+    if not voters_in_log:
+        voters.found(NO_OFFSET, _first_voters(disk, own))
     return LoadedMetadata(
         log=log,
-        image=image,
+        snapshot=snapshot,
         election=_read_election(disk),
-        voters=voters or _first_voters(disk, own),
-        voters_in_log=voters is not None,
+        voters=voters,
+        voters_in_log=voters_in_log,
         bootstrap=decode_bootstrap(disk.read(BOOTSTRAP_CHECKPOINT)),
     )
 
@@ -121,35 +130,26 @@ def _first_voters(disk: Disk, own: Voter) -> VoterSet:
     return VoterSet(tuple(own if own.key.voter_id == n else Voter(key=VoterKey(n, nowhere)) for n in named))
 
 
-def _replay(disk: Disk, log: Log, image: ClusterImage) -> tuple[ClusterImage, VoterSet | None]:
-    voters: VoterSet | None = None
-    snapshot = newest_snapshot(disk)
-    if snapshot is not None:
-        image, voters = _replay_batches(read_snapshot(disk, snapshot), image, voters)
-        image = image.passed(Offset(snapshot.end_offset - 1), snapshot.epoch)
-    following = image.offset + 1
-    if not log.log_start_offset <= following <= log.log_end_offset:
+def _feed_log(log: Log, feed: MetadataFeed, voters: VoterHistory) -> None:
+    if not log.log_start_offset <= feed.end_offset <= log.log_end_offset:
         raise MissingBeginning(
             f"the metadata log goes from offset {log.log_start_offset} to {log.log_end_offset}, "
-            f"and what was true at {following} is not known"
+            f"and what was true at {feed.end_offset} is not known"
         )
-    while image.offset + 1 < log.log_end_offset:
-        image, voters = _replay_batches(read_batches(_read(log, Offset(image.offset + 1))), image, voters)
-    return image, voters
+    while feed.end_offset < log.log_end_offset:
+        batches = list(read_batches(_read(log, feed.end_offset)))
+        voters.appended(batches)
+        feed.appended(batches)
 
 
-def _replay_batches(
-    batches: Iterable[MetadataBatch], image: ClusterImage, voters: VoterSet | None
-) -> tuple[ClusterImage, VoterSet | None]:
-    records: list[Message] = []
-    for batch in batches:
-        records += batch.records
-        for control in batch.control:
-            if isinstance(control, VotersRecord):
-                voters = voters_from_record(control)
-    # One replay for the whole stretch: replaying batch by batch would copy a shard for each.
-    image, _ = image.replay(records, batch.last_offset, batch.leader_epoch)
-    return image, voters
+def image_of_snapshot(
+    batches: Iterable[MetadataBatch], snapshot: SnapshotId, empty: ClusterImage, voters: VoterHistory
+) -> ClusterImage:
+    records = [record for batch in batches for record in batch.records]
+    last_contained = Offset(snapshot.end_offset - 1)
+    voters.appended(MetadataBatch(last_contained, snapshot.epoch, batch.control, []) for batch in batches)
+    image, _ = empty.replay(records, last_contained, snapshot.epoch)
+    return image
 
 
 def _check_understood(image: ClusterImage) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from odradek.base.ids import LeaderEpoch, Offset
 from odradek.base.ports import Disk
@@ -11,14 +10,9 @@ from odradek.metadata.batches import MetadataBatch, read_batches
 from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY, BrokenCheckpoint
 from odradek.protocol.batch import has_valid_checksum, iter_batches
 from odradek.protocol.control_records import SnapshotFooterRecord
+from odradek.quorum.log_facts import SnapshotId
 
 _NAME = re.compile(r"(?P<end_offset>\d{20})-(?P<epoch>\d{10})\.checkpoint")
-
-
-class SnapshotId(NamedTuple):
-    # The log goes on here.
-    end_offset: Offset
-    epoch: LeaderEpoch
 
 
 def newest_snapshot(disk: Disk) -> SnapshotId | None:

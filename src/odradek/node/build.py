@@ -9,15 +9,18 @@ from __future__ import annotations
 import logging
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import random_uuid
+from odradek.base.ids import BrokerId, random_uuid
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
+from odradek.controller.decision import Decision
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.in_force import effective_topic_config, not_honoured
-from odradek.metadata.image import Listener
+from odradek.metadata.image import ClusterImage, Listener
 from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.format import DirectoryIdentity, open_directory
+from odradek.quorum.timing import QuorumTiming
+from odradek.quorum.voters import Endpoint as VoterEndpoint
 from odradek.quorum.voters import Voter, VoterKey
 from odradek.replication.log_config import log_config
 from odradek.replication.partition_table import PartitionTable
@@ -30,6 +33,8 @@ from odradek.server.dispatch import Dispatcher
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.listener import ClientListener, ConnectionLimits
+from odradek.server.metadata_quorum import Member, MetadataQuorum
+from odradek.server.peers import Peers
 from odradek.server.producer_ids import ProducerIds
 from odradek.server.registration import join_cluster
 
@@ -61,6 +66,7 @@ class Node:
             logs=self._logs,
             commits=self._commits,
         )
+        self._quorum: MetadataQuorum
         self._controller: ActiveController
         self._broker: Broker
         self._broker_epoch = -1
@@ -72,18 +78,21 @@ class Node:
     async def start(self) -> None:
         """Returns when clients are served."""
         identity = await self._ports.spawner.blocking(self._open_directory)
-        self._controller = self._new_controller(identity)
-        await self._controller.start()
-        for sentence in not_honoured(self._controller.image):
+        self._quorum = self._new_quorum(identity)
+        self._controller = ActiveController(self._quorum)
+        await self._quorum.start()
+        await self._controller.submit(_nothing_new)
+        for sentence in not_honoured(self._quorum.feed.image):
             logger.warning(sentence)
         await self._ports.spawner.blocking(self._logs.load, self._log_config_of, self._ports.clock.wall_ms())
         await self._clients.bind(self._listener.bind.host, self._listener.bind.port)
         self._broker_epoch = await join_cluster(self._controller, self._registration(identity))
         self._broker = self._new_broker(identity)
         # No await between the first image and the subscription: a commit in between would be missed.
-        self._broker.partitions.start(self._controller.image)
-        self._broker.groups.apply(self._controller.image, self._controller.image.as_delta())
-        self._controller.subscribe(self._broker.apply)
+        image = self._quorum.feed.image
+        self._broker.partitions.start(image)
+        self._broker.groups.apply(image, image.as_delta())
+        self._quorum.feed.subscribe(self._broker.apply)
         self._housekeeping.start(self._broker.partitions)
         self._clients.serve(Dispatcher(self._broker).handle)
 
@@ -94,7 +103,8 @@ class Node:
         self._broker.answer_parked_fetches()
         await self._clients.stop()
         await self._housekeeping.stop()
-        await self._controller.stop()
+        self._controller.stop_deciding()
+        await self._quorum.stop()
         await self._ports.spawner.blocking(self._logs.close, self._broker_epoch)
 
     async def abandon(self) -> None:
@@ -106,17 +116,27 @@ class Node:
             self._ports.disk, node_id=self._config.node_id, clock=self._ports.clock, rng=self._ports.rng
         )
 
-    def _new_controller(self, identity: DirectoryIdentity) -> ActiveController:
-        return ActiveController(
+    def _new_quorum(self, identity: DirectoryIdentity) -> MetadataQuorum:
+        ports = self._ports
+        peers = Peers(
+            net=ports.net,
+            clock=ports.clock,
+            spawner=ports.spawner,
+            resolve=self._controller_endpoint,
+            client_id=f"node-{identity.node_id}",
+        )
+        member = Member(
             voter=Voter(key=VoterKey(identity.node_id, identity.directory_id)),
             cluster_id=identity.cluster_id,
-            disk=self._ports.disk,
-            clock=self._ports.clock,
-            spawner=self._ports.spawner,
+            timing=QuorumTiming(),
         )
+        return MetadataQuorum(member, ports, peers)
+
+    def _controller_endpoint(self, node_id: BrokerId) -> VoterEndpoint | None:
+        return self._quorum.endpoint_of(node_id)
 
     def _log_config_of(self, topic: str) -> LogConfig:
-        effective = effective_topic_config(self._controller.image, topic, self._config.broker)
+        effective = effective_topic_config(self._quorum.feed.image, topic, self._config.broker)
         return log_config(effective, self._config.broker)
 
     def _registration(self, identity: DirectoryIdentity) -> Registration:
@@ -153,5 +173,10 @@ class Node:
             controller=self._controller,
             producer_ids=ProducerIds(self._controller, identity.node_id, self._broker_epoch),
             groups=GroupCoordination(config=config, clock=ports.clock, spawner=ports.spawner, partitions=partitions),
-            image=self._controller.image,
+            image=self._quorum.feed.image,
         )
+
+
+def _nothing_new(_image: ClusterImage) -> Decision[None]:
+    """Answered once everything in the log is committed."""
+    return Decision(response=None)

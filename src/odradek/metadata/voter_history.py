@@ -1,0 +1,53 @@
+"""Who votes, as far as the log says: the newest voter set counts, committed or not, and goes when it is truncated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.base.ids import Offset
+from odradek.metadata.batches import MetadataBatch
+from odradek.protocol.control_records import VotersRecord
+from odradek.quorum.voters import VoterSet, voters_from_record
+
+
+class VoterHistory:
+    __slots__ = ("_sets",)
+
+    def __init__(self) -> None:
+        # By the offset of the batch that holds them, oldest first.
+        self._sets: list[tuple[Offset, VoterSet]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._sets)
+
+    @property
+    def newest(self) -> VoterSet:
+        return self._sets[-1][1]
+
+    @property
+    def newest_offset(self) -> Offset:
+        return self._sets[-1][0]
+
+    def found(self, offset: Offset, voters: VoterSet) -> None:
+        self._sets.append((offset, voters))
+
+    def appended(self, batches: Iterable[MetadataBatch]) -> bool:
+        """Whether the voters are others than before."""
+        count = len(self._sets)
+        for batch in batches:
+            for record in batch.control:
+                if isinstance(record, VotersRecord):
+                    self.found(batch.last_offset, voters_from_record(record))
+        return len(self._sets) > count
+
+    def truncated(self, end_offset: Offset) -> bool:
+        """Whether the voters are others than before."""
+        kept = [(offset, voters) for offset, voters in self._sets if offset < end_offset]
+        changed = len(kept) < len(self._sets)
+        self._sets = kept
+        return changed
+
+    def committed(self, high_watermark: Offset) -> None:
+        """What came before the newest committed set cannot come back."""
+        while len(self._sets) > 1 and self._sets[1][0] < high_watermark:
+            del self._sets[0]

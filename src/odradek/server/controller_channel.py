@@ -1,0 +1,84 @@
+"""A broker's way to the active controller: a plain call when it is in this process, a request over the wire otherwise.
+
+Nothing is retried here: whoever asks knows whether asking twice is harmless, and how long it can wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NoReturn, Protocol, TypeVar, cast
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_BROKER, BrokerId
+from odradek.base.invariants import InvariantBroken, invariant
+from odradek.protocol.schema import Message
+from odradek.server.peers import Peers, PeerUnavailable
+from odradek.server.request import Api, FrameApi, ReplySlot, RequestContext
+
+PURPOSE = "controller"
+R = TypeVar("R", bound=Message)
+
+
+class Leadership(Protocol):
+    """Who leads the metadata quorum, as far as this node knows."""
+
+    @property
+    def leader_id(self) -> BrokerId: ...
+
+
+class OwnNode:
+    """The connection of a request that a node makes to itself."""
+
+    client_host = "this node"
+    principal = "User:ANONYMOUS"
+
+    def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:  # noqa: ARG002
+        raise InvariantBroken("a request of a node to its own controller has no reply order")
+
+    def end(self, why: str) -> NoReturn:
+        raise InvariantBroken(f"a request of a node to its own controller was refused: {why}")
+
+
+class ControllerChannel:
+    def __init__(
+        self,
+        *,
+        node_id: BrokerId,
+        quorum: Leadership,
+        peers: Peers,
+        apis: Mapping[int, Api | FrameApi],
+        context: Callable[[OwnNode, int], RequestContext],
+    ) -> None:
+        self._node_id = node_id
+        self._quorum = quorum
+        self._peers = peers
+        self._apis = apis
+        self._context = context
+
+    @property
+    def is_local(self) -> bool:
+        return self._quorum.leader_id == self._node_id
+
+    async def ask(self, request: Message, answer: type[R], *, timeout_ms: int) -> R:
+        """NOT_CONTROLLER: nobody leads as far as this node knows. REQUEST_TIMED_OUT: it may have been done or not."""
+        version = type(request).VERSIONS[1]
+        leader = self._quorum.leader_id
+        if leader == self._node_id:
+            return _expected(answer, await self._call(request, version))
+        if leader == NO_BROKER:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment.")
+        try:
+            told = await self._peers.ask(leader, request, version, timeout_ms=timeout_ms, purpose=PURPOSE)
+        except PeerUnavailable as lost:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Controller {leader} did not answer: {lost}") from lost
+        return _expected(answer, told)
+
+    async def _call(self, request: Message, version: int) -> Message:
+        api = cast("Api", self._apis[type(request).KEY])
+        answer = api.handle(self._context(OwnNode(), version), request)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _expected(kind: type[R], answer: Message) -> R:
+    invariant(isinstance(answer, kind), f"{answer} is no {kind.__name__}")
+    return cast("R", answer)

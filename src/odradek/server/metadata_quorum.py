@@ -1,0 +1,408 @@
+"""This node's part in agreeing on the metadata log: carries out what the quorum's core asks, and tells it what happens.
+
+The core takes one event at a time, and all it asked for is done before the next: votes are on disk before they are
+answered. Only fsyncs of the log and requests to peers run beside it and come back as events. What is committed reaches
+`feed`, on leaders, followers and observers alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId, LeaderEpoch, Offset
+from odradek.base.invariants import InvariantBroken, invariant
+from odradek.base.limits import metadata_batch_bytes_max
+from odradek.base.ports import Ports
+from odradek.log.log import Log
+from odradek.metadata.batches import MetadataBatch, control_batch, metadata_batch, read_batches
+from odradek.metadata.feed import MetadataFeed
+from odradek.metadata.image import ClusterImage, ImageDelta
+from odradek.metadata.log_facts import MetadataLogFacts
+from odradek.metadata.metadata_log import LoadedMetadata, load_metadata, write_election
+from odradek.protocol.batch import has_valid_checksum, iter_batches
+from odradek.protocol.schema import Message
+from odradek.quorum.effects import (
+    AppendEpochStart,
+    AppendFetched,
+    AppendVoters,
+    Effect,
+    FetchSnapshot,
+    HighWatermarkAdvanced,
+    LeaderChanged,
+    PersistElection,
+    Reply,
+    Send,
+    TruncateTo,
+)
+from odradek.quorum.events import (
+    Answered,
+    Event,
+    LogSynced,
+    Requested,
+    RequestFailed,
+    ShuttingDown,
+    SnapshotFailed,
+    Started,
+    Tick,
+    VotersChanged,
+)
+from odradek.quorum.messages import Answer, Fetch, FetchAnswer, Request
+from odradek.quorum.quorum import Quorum
+from odradek.quorum.timing import Now, QuorumTiming
+from odradek.quorum.voters import Endpoint, Voter, VoterSet
+from odradek.server.metadata_fetches import MetadataFetches
+from odradek.server.peers import Peers, PeerUnavailable
+from odradek.server.quorum_wire import answer_from_wire, endpoints_from_wire, request_to_wire
+
+_log = logging.getLogger(__name__)
+
+FETCH_WAIT_MS = 500
+REQUEST_TIMEOUT_MS = 2_000
+HAND_OVER_MS = 1_000
+_CHANCES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What this node is to the quorum. Without an endpoint nobody reaches it: an observer, or the only voter."""
+
+    voter: Voter
+    cluster_id: str
+    timing: QuorumTiming
+
+
+class MetadataQuorum:
+    def __init__(self, member: Member, ports: Ports, peers: Peers) -> None:
+        self._member = member
+        self._ports = ports
+        self._peers = peers
+        self._core: Quorum
+        self._loaded: LoadedMetadata
+        self.feed = MetadataFeed(ClusterImage(cluster_id=member.cluster_id))
+        self.fetches = MetadataFetches(self)
+        # Told when this node begins to lead, its first records written, and when it leads no more.
+        self.on_elected: Callable[[], None] = _nothing
+        self.on_deposed: Callable[[], None] = _nothing
+        self._leading = False
+        self._inbox: deque[Event] = deque()
+        self._effects: deque[Effect] = deque()
+        self._stepping = False
+        self._syncing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+        self._told_endpoints: dict[BrokerId, Endpoint] = {}
+        self._settled = asyncio.Event()
+        self._failed = False
+
+    # What others may know
+
+    @property
+    def log(self) -> Log:
+        return self._loaded.log
+
+    @property
+    def core(self) -> Quorum:
+        return self._core
+
+    @property
+    def bootstrap(self) -> tuple[Message, ...]:
+        return self._loaded.bootstrap
+
+    @property
+    def leader_id(self) -> BrokerId:
+        return self._core.leader_id
+
+    @property
+    def leader_epoch(self) -> LeaderEpoch:
+        return self._core.leader_epoch
+
+    @property
+    def is_leading(self) -> bool:
+        return self._leading
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._loaded.voters.newest
+
+    def endpoint_of(self, node_id: BrokerId) -> Endpoint | None:
+        """Where the member listens for others: what its peers said last, or else what the voter set says."""
+        if node_id in self._told_endpoints:
+            return self._told_endpoints[node_id]
+        for voter in self.voters.voters:
+            if voter.key.voter_id == node_id and voter.endpoints:
+                return voter.endpoints[0]
+        return None
+
+    # Living
+
+    async def start(self) -> None:
+        """Load the log and take part. The only voter leads when this returns."""
+        ports = self._ports
+        self._loaded = await ports.spawner.blocking(
+            load_metadata, ports.disk, self.feed, self._member.voter, ports.clock.wall_ms()
+        )
+        facts = MetadataLogFacts(self._loaded.log, self._loaded.snapshot)
+        self._core = Quorum(self._member.voter, facts, cluster_id=self._member.cluster_id, timing=self._member.timing)
+        self._tell(
+            Started(
+                election=self._loaded.election,
+                voters=self._loaded.voters.newest,
+                voters_in_log=self._loaded.voters_in_log,
+            )
+        )
+        self._sync_soon()
+        await self._quiet()
+
+    async def stop(self) -> None:
+        """What was proposed is committed if it can be, others take over if they can; then the log is closed."""
+        if self._leading:
+            await self._all_committed()
+        self._tell(ShuttingDown())
+        await self._quiet()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HAND_OVER_MS / 1000):
+                while not self._core.handed_over:
+                    self._settled.clear()
+                    await self._settled.wait()
+        self.fetches.answer_all()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._syncing is not None:
+            await asyncio.wait([self._syncing])
+        if not self._failed:
+            await self._ports.spawner.blocking(self.log.close)
+
+    async def _all_committed(self) -> None:
+        settled = asyncio.Event()
+        self.feed.when_settled(lambda _: settled.set())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HAND_OVER_MS / 1000):
+                await settled.wait()
+
+    async def _quiet(self) -> None:
+        """Until nothing waits to be carried out."""
+        while self._stepping:
+            self._settled.clear()
+            await self._settled.wait()
+
+    # What the active controller writes
+
+    def propose(self, records: Sequence[Message], image: ClusterImage, delta: ImageDelta) -> None:
+        """`image`: after the records. They were found good on `feed.ahead`."""
+        batch = metadata_batch(records, self._ports.clock.wall_ms())
+        if len(batch) > metadata_batch_bytes_max:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "The request changes too much at once.")
+        self._append(batch, image.offset)
+        self.feed.proposed(records, image, delta)
+        self.fetches.look()
+
+    def _append(self, batch: bytearray, last_offset: Offset) -> None:
+        try:
+            appended = self.log.append_trusted(batch, self.leader_epoch, self._ports.clock.wall_ms())
+        except (OSError, KafkaError) as failed:
+            self._fail(failed)
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata log failed.") from failed
+        invariant(appended.last_offset == last_offset, "the metadata log and the image count differently")
+        self._sync_soon()
+
+    # Events, one at a time
+
+    async def ask(self, request: Request) -> Answer:
+        """A peer's request, answered once what the answer rests on is durable."""
+        reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._tell(Requested(reply, request))
+        return await reply
+
+    def _tell(self, event: Event) -> None:
+        self._inbox.append(event)
+        if not self._stepping:
+            self._stepping = True
+            self._go_on()
+
+    def _go_on(self) -> None:
+        while True:
+            while self._effects:
+                effect = self._effects.popleft()
+                if isinstance(effect, PersistElection):
+                    self._ports.spawner.spawn("quorum state", self._persist(effect))
+                    return
+                self._carry_out(effect)
+            if not self._inbox:
+                break
+            self._effects.extend(self._core.step(self._inbox.popleft(), self._now()))
+        self._stepping = False
+        self._settled.set()
+        self._set_timer()
+
+    async def _persist(self, effect: PersistElection) -> None:
+        await self._ports.spawner.blocking(write_election, self._ports.disk, effect.election)
+        self._go_on()
+
+    def _now(self) -> Now:
+        return Now(self._ports.clock.monotonic_ms(), self._ports.rng.below(_CHANCES) / _CHANCES)
+
+    def _set_timer(self) -> None:
+        deadline_ms = self._core.deadline_ms
+        if deadline_ms == self._timer_ms and self._timer is not None and not self._timer.cancelled():
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_ms = None, deadline_ms
+        if deadline_ms is not None and not self._failed:
+            wait_ms = max(0, deadline_ms - self._ports.clock.monotonic_ms())
+            self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = self._timer_ms = None
+        self._tell(Tick())
+
+    # Effects
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case HighWatermarkAdvanced():
+                self.feed.committed(effect.high_watermark)
+                self._loaded.voters.committed(effect.high_watermark)
+                self.fetches.look()
+            case LeaderChanged():
+                self._leader_changed(effect)
+            case AppendEpochStart():
+                self._append_control(effect.records)
+                self._leading = True
+                self.on_elected()
+            case AppendVoters():
+                self._append_control((effect.record,))
+            case AppendFetched():
+                self._append_fetched(effect)
+            case TruncateTo():
+                self._truncate(effect.offset)
+            case Send():
+                self._ports.spawner.spawn("quorum request", self._send(effect))
+            case Reply():
+                self._reply(effect)
+            case FetchSnapshot():
+                _log.error("the leader's metadata log begins after ours ends; its snapshot cannot be loaded yet")
+                self._inbox.append(SnapshotFailed(effect.snapshot))
+            case PersistElection():
+                raise InvariantBroken("an election is persisted off the loop")
+
+    def _leader_changed(self, effect: LeaderChanged) -> None:
+        own = self._member.voter.key.voter_id
+        if self._leading and effect.leader_id != own:
+            self._leading = False
+            self.feed.give_up(KafkaError(ErrorCode.NOT_CONTROLLER, "This controller leads no more."))
+            self.on_deposed()
+        self.fetches.answer_all()
+        _log.info("node %d leads the metadata log in epoch %d", effect.leader_id, effect.leader_epoch)
+
+    def _append_control(self, records: Sequence[Message]) -> None:
+        last_offset = Offset(self.feed.end_offset + len(records) - 1)
+        batch = MetadataBatch(last_offset, self.leader_epoch, list(records), [])
+        self._append(control_batch(records, self._ports.clock.wall_ms()), last_offset)
+        self._appended([batch])
+
+    def _append_fetched(self, effect: AppendFetched) -> None:
+        records = bytes(effect.records)
+        try:
+            self.log.append_as_follower(memoryview(records), self._ports.clock.wall_ms())
+        except (OSError, KafkaError) as failed:
+            self._fail(failed)
+            return
+        self._appended(list(read_batches(records)))
+        self._sync_soon()
+
+    def _appended(self, batches: list[MetadataBatch]) -> None:
+        self.feed.appended(batches)
+        if self._loaded.voters.appended(batches):
+            self._inbox.appendleft(VotersChanged(self.voters, batches[-1].last_offset))
+        self.fetches.look()
+
+    def _truncate(self, offset: Offset) -> None:
+        _log.info(
+            "the metadata log goes back from offset %d to %d: its leader knows better", self.log.log_end_offset, offset
+        )
+        try:
+            self.log.truncate_to(offset)
+        except (OSError, KafkaError) as failed:
+            self._fail(failed)
+            return
+        self.feed.truncated(offset)
+        if self._loaded.voters.truncated(offset):
+            self._inbox.appendleft(VotersChanged(self.voters, self._loaded.voters.newest_offset))
+
+    def _reply(self, effect: Reply) -> None:
+        reply = effect.token
+        if isinstance(reply, asyncio.Future) and not reply.done():
+            reply.set_result(effect.answer)
+
+    # Requests to peers
+
+    async def _send(self, effect: Send) -> None:
+        own = self._member.voter
+        request = request_to_wire(effect.request, FETCH_WAIT_MS, own.endpoints)
+        patience_ms = REQUEST_TIMEOUT_MS + (FETCH_WAIT_MS if isinstance(effect.request, Fetch) else 0)
+        try:
+            response = await self._peers.ask(
+                effect.peer, request, type(request).VERSIONS[1], timeout_ms=patience_ms, purpose="quorum"
+            )
+            answer = answer_from_wire(response)
+        except (PeerUnavailable, KafkaError):
+            self._tell(RequestFailed(effect.peer, effect.request))
+            return
+        if isinstance(answer, FetchAnswer) and not _are_sound(answer.records):
+            _log.warning("node %d sent metadata that does not match its checksum", effect.peer)
+            self._tell(RequestFailed(effect.peer, effect.request))
+            return
+        self._told_endpoints |= endpoints_from_wire(response)
+        self._tell(Answered(effect.peer, effect.request, answer))
+
+    # The disk
+
+    def _sync_soon(self) -> None:
+        if self._syncing is None and not self._failed and self.log.recovery_point < self.log.log_end_offset:
+            self._syncing = self._ports.spawner.spawn("metadata sync", self._sync())
+
+    async def _sync(self) -> None:
+        """One fsync at a time: whatever is appended meanwhile is the next group."""
+        try:
+            while self.log.recovery_point < self.log.log_end_offset:
+                work = self.log.begin_sync()
+                await self._ports.spawner.blocking(work.run)
+                self.log.finish_sync(work)
+                self._tell(LogSynced(Offset(self.log.recovery_point)))
+        except (OSError, KafkaError) as failed:
+            self._fail(failed)
+        finally:
+            self._syncing = None
+
+    def _fail(self, failed: Exception) -> None:
+        """What is in the log may or may not survive: nobody gets an answer, and the node stops."""
+        if self._failed:
+            return
+        _log.critical("the metadata log failed, the node stops: %s", failed)
+        self._failed = True
+        self._leading = False
+        self.feed.give_up(KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata log failed."))
+        self.on_deposed()
+        self._ports.spawner.spawn("metadata log", _stop_node(failed))
+
+
+async def _stop_node(failed: Exception) -> None:
+    raise failed
+
+
+def _are_sound(records: bytes | memoryview) -> bool:
+    try:
+        return all(has_valid_checksum(batch) for _, batch in iter_batches(records))
+    except KafkaError:
+        return False
+
+
+def _nothing() -> None:
+    pass

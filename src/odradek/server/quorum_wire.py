@@ -1,0 +1,324 @@
+"""What members of the metadata quorum say to each other, as Kafka's messages and back.
+
+All of these messages could name many topics; there is one, `__cluster_metadata`, with one partition. A message that
+names anything else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError, error_code
+from odradek.base.ids import ZERO_UUID, BrokerId, DirectoryId, LeaderEpoch, Offset
+from odradek.metadata.metadata_log import METADATA_PARTITION, METADATA_TOPIC_ID
+from odradek.protocol.messages import (
+    p01_fetch,
+    p52_vote,
+    p53_begin_quorum_epoch,
+    p54_end_quorum_epoch,
+)
+from odradek.protocol.schema import Message
+from odradek.quorum import messages
+from odradek.quorum.log_facts import EpochEnd, SnapshotId
+from odradek.quorum.messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
+from odradek.quorum.voters import Endpoint, VoterKey
+
+TOPIC = METADATA_PARTITION.topic
+UNKNOWN_HIGH_WATERMARK = Offset(-1)
+FETCH_BYTES_MAX = 8 * 1024 * 1024
+T = TypeVar("T")
+
+
+class NotTheMetadataLog(KafkaError):
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.INVALID_REQUEST, f"Only partition 0 of {TOPIC} is agreed on here.")
+
+
+# Requests, on their way out
+
+
+def request_to_wire(request: messages.Request, max_wait_ms: int, endpoints: Sequence[Endpoint]) -> Message:
+    """`endpoints`: where this node is reached when it is the leader that speaks."""
+    match request:
+        case Vote():
+            return _vote(request)
+        case BeginEpoch():
+            return _begin(request, endpoints)
+        case EndEpoch():
+            return _end(request, endpoints)
+        case Fetch():
+            return _fetch(request, max_wait_ms)
+        case _:
+            raise NotImplementedError(f"{type(request).__name__} is not sent by a member of the quorum")
+
+
+def _vote(request: Vote) -> p52_vote.VoteRequest:
+    partition = p52_vote.VoteRequestPartitionData(
+        replica_epoch=request.leader_epoch,
+        replica_id=request.candidate.voter_id,
+        replica_directory_id=request.candidate.directory_id,
+        voter_directory_id=request.voter.directory_id,
+        last_offset_epoch=request.last_epoch,
+        last_offset=request.log_end_offset,
+        pre_vote=request.pre_vote,
+    )
+    return p52_vote.VoteRequest(
+        cluster_id=request.cluster_id,
+        voter_id=request.voter.voter_id,
+        topics=[p52_vote.VoteRequestTopicData(topic_name=TOPIC, partitions=[partition])],
+    )
+
+
+def _begin(request: BeginEpoch, endpoints: Sequence[Endpoint]) -> p53_begin_quorum_epoch.BeginQuorumEpochRequest:
+    partition = p53_begin_quorum_epoch.BeginQuorumEpochRequestPartitionData(
+        voter_directory_id=request.voter.directory_id,
+        leader_id=request.leader_id,
+        leader_epoch=request.leader_epoch,
+    )
+    return p53_begin_quorum_epoch.BeginQuorumEpochRequest(
+        cluster_id=request.cluster_id,
+        voter_id=request.voter.voter_id,
+        topics=[p53_begin_quorum_epoch.BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
+        leader_endpoints=[
+            p53_begin_quorum_epoch.LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in endpoints
+        ],
+    )
+
+
+def _end(request: EndEpoch, endpoints: Sequence[Endpoint]) -> p54_end_quorum_epoch.EndQuorumEpochRequest:
+    partition = p54_end_quorum_epoch.EndQuorumEpochRequestPartitionData(
+        leader_id=request.leader_id,
+        leader_epoch=request.leader_epoch,
+        preferred_candidates=[
+            p54_end_quorum_epoch.ReplicaInfo(candidate_id=key.voter_id, candidate_directory_id=key.directory_id)
+            for key in request.successors
+        ],
+    )
+    return p54_end_quorum_epoch.EndQuorumEpochRequest(
+        cluster_id=request.cluster_id,
+        topics=[p54_end_quorum_epoch.EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
+        leader_endpoints=[
+            p54_end_quorum_epoch.LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in endpoints
+        ],
+    )
+
+
+def _fetch(request: Fetch, max_wait_ms: int) -> p01_fetch.FetchRequest:
+    partition = p01_fetch.FetchPartition(
+        current_leader_epoch=request.leader_epoch,
+        fetch_offset=request.fetch_offset,
+        last_fetched_epoch=request.last_fetched_epoch,
+        partition_max_bytes=FETCH_BYTES_MAX,
+        replica_directory_id=request.replica.directory_id,
+        high_watermark=request.high_watermark,
+    )
+    return p01_fetch.FetchRequest(
+        cluster_id=request.cluster_id,
+        replica_state=p01_fetch.ReplicaState(replica_id=request.replica.voter_id),
+        max_wait_ms=max_wait_ms,
+        min_bytes=0,
+        max_bytes=FETCH_BYTES_MAX,
+        topics=[p01_fetch.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+    )
+
+
+# Requests, as they come in
+
+
+def vote_from_wire(request: p52_vote.VoteRequest) -> Vote:
+    partition = _only(request.topics, lambda topic: topic.topic_name == TOPIC)
+    return Vote(
+        candidate=_key(partition.replica_id, partition.replica_directory_id),
+        voter=_key(request.voter_id, partition.voter_directory_id),
+        cluster_id=request.cluster_id,
+        leader_epoch=LeaderEpoch(partition.replica_epoch),
+        last_epoch=LeaderEpoch(partition.last_offset_epoch),
+        log_end_offset=Offset(partition.last_offset),
+        pre_vote=partition.pre_vote,
+    )
+
+
+def begin_from_wire(request: p53_begin_quorum_epoch.BeginQuorumEpochRequest) -> BeginEpoch:
+    partition = _only(request.topics, lambda topic: topic.topic_name == TOPIC)
+    return BeginEpoch(
+        leader_id=BrokerId(partition.leader_id),
+        leader_epoch=LeaderEpoch(partition.leader_epoch),
+        voter=_key(request.voter_id, partition.voter_directory_id),
+        cluster_id=request.cluster_id,
+    )
+
+
+def end_from_wire(request: p54_end_quorum_epoch.EndQuorumEpochRequest) -> EndEpoch:
+    partition = _only(request.topics, lambda topic: topic.topic_name == TOPIC)
+    return EndEpoch(
+        leader_id=BrokerId(partition.leader_id),
+        leader_epoch=LeaderEpoch(partition.leader_epoch),
+        cluster_id=request.cluster_id,
+        successors=tuple(
+            _key(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates
+        ),
+    )
+
+
+def fetch_from_wire(request: p01_fetch.FetchRequest) -> Fetch:
+    partition = _only(request.topics, lambda topic: topic.topic_id == METADATA_TOPIC_ID, lambda each: each.partition)
+    return Fetch(
+        replica=_key(request.replica_state.replica_id, partition.replica_directory_id),
+        cluster_id=request.cluster_id,
+        leader_epoch=LeaderEpoch(partition.current_leader_epoch),
+        fetch_offset=Offset(partition.fetch_offset),
+        last_fetched_epoch=LeaderEpoch(partition.last_fetched_epoch),
+        high_watermark=Offset(partition.high_watermark),
+    )
+
+
+# Answers, on their way out
+
+
+def vote_answer_to_wire(answer: Answer, endpoints: Iterable[tuple[BrokerId, Endpoint]]) -> p52_vote.VoteResponse:
+    partition = p52_vote.VoteResponsePartitionData(
+        error_code=answer.error,
+        leader_id=answer.leader_id,
+        leader_epoch=answer.leader_epoch,
+        vote_granted=isinstance(answer, VoteAnswer) and answer.granted,
+    )
+    return p52_vote.VoteResponse(
+        topics=[p52_vote.VoteResponseTopicData(topic_name=TOPIC, partitions=[partition])],
+        node_endpoints=[
+            p52_vote.NodeEndpoint(node_id=node_id, host=each.host, port=each.port) for node_id, each in endpoints
+        ],
+    )
+
+
+def begin_answer_to_wire(
+    answer: Answer, endpoints: Iterable[tuple[BrokerId, Endpoint]]
+) -> p53_begin_quorum_epoch.BeginQuorumEpochResponse:
+    partition = p53_begin_quorum_epoch.BeginQuorumEpochResponsePartitionData(
+        error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.leader_epoch
+    )
+    return p53_begin_quorum_epoch.BeginQuorumEpochResponse(
+        topics=[p53_begin_quorum_epoch.BeginQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
+        node_endpoints=[
+            p53_begin_quorum_epoch.NodeEndpoint(node_id=node_id, host=each.host, port=each.port)
+            for node_id, each in endpoints
+        ],
+    )
+
+
+def end_answer_to_wire(
+    answer: Answer, endpoints: Iterable[tuple[BrokerId, Endpoint]]
+) -> p54_end_quorum_epoch.EndQuorumEpochResponse:
+    partition = p54_end_quorum_epoch.EndQuorumEpochResponsePartitionData(
+        error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.leader_epoch
+    )
+    return p54_end_quorum_epoch.EndQuorumEpochResponse(
+        topics=[p54_end_quorum_epoch.EndQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
+        node_endpoints=[
+            p54_end_quorum_epoch.NodeEndpoint(node_id=node_id, host=each.host, port=each.port)
+            for node_id, each in endpoints
+        ],
+    )
+
+
+def fetch_answer_to_wire(
+    answer: Answer, log_start_offset: int, endpoints: Iterable[tuple[BrokerId, Endpoint]]
+) -> p01_fetch.FetchResponse:
+    partition = p01_fetch.PartitionData(
+        error_code=answer.error,
+        high_watermark=UNKNOWN_HIGH_WATERMARK,
+        log_start_offset=log_start_offset,
+        current_leader=p01_fetch.LeaderIdAndEpoch(leader_id=answer.leader_id, leader_epoch=answer.leader_epoch),
+        records=b"",
+    )
+    if isinstance(answer, FetchAnswer):
+        partition.high_watermark = answer.high_watermark
+        if answer.diverging is not None:
+            partition.diverging_epoch = p01_fetch.EpochEndOffset(
+                epoch=answer.diverging.leader_epoch, end_offset=answer.diverging.end_offset
+            )
+        if answer.snapshot is not None:
+            partition.snapshot_id = p01_fetch.SnapshotId(
+                end_offset=answer.snapshot.end_offset, epoch=answer.snapshot.epoch
+            )
+        partition.records = bytes(answer.records)
+    return p01_fetch.FetchResponse(
+        responses=[p01_fetch.FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+        node_endpoints=[
+            p01_fetch.NodeEndpoint(node_id=node_id, host=each.host, port=each.port) for node_id, each in endpoints
+        ],
+    )
+
+
+# Answers, as they come in
+
+
+def answer_from_wire(response: Message) -> Answer:
+    """An error of the whole response is one of its only partition."""
+    refused: int = getattr(response, "error_code", 0)
+    if refused:
+        return Answer(error=error_code(refused), leader_epoch=LeaderEpoch(-1))
+    match response:
+        case p52_vote.VoteResponse():
+            partition = _only(response.topics, lambda topic: topic.topic_name == TOPIC)
+            return VoteAnswer(**_common(partition), granted=partition.vote_granted)
+        case p53_begin_quorum_epoch.BeginQuorumEpochResponse() | p54_end_quorum_epoch.EndQuorumEpochResponse():
+            return Answer(**_common(_only(response.topics, lambda topic: topic.topic_name == TOPIC)))
+        case p01_fetch.FetchResponse():
+            return _fetch_answer(response)
+        case _:
+            raise NotImplementedError(f"{type(response).__name__} is not an answer of the quorum")
+
+
+def endpoints_from_wire(response: Any) -> dict[BrokerId, Endpoint]:  # noqa: ANN401 any answer of the quorum
+    """Where its sender says that the leader is reached."""
+    return {BrokerId(each.node_id): Endpoint("", each.host, each.port) for each in response.node_endpoints}
+
+
+def _fetch_answer(response: p01_fetch.FetchResponse) -> Answer:
+    partition = _only(
+        response.responses, lambda topic: topic.topic_id == METADATA_TOPIC_ID, lambda each: each.partition_index
+    )
+    leader = partition.current_leader
+    common: dict[str, Any] = {
+        "error": error_code(partition.error_code),
+        "leader_id": BrokerId(leader.leader_id),
+        "leader_epoch": LeaderEpoch(leader.leader_epoch),
+    }
+    if partition.error_code:
+        return Answer(**common)
+    diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
+    return FetchAnswer(
+        **common,
+        high_watermark=Offset(partition.high_watermark),
+        diverging=EpochEnd(LeaderEpoch(diverging.epoch), Offset(diverging.end_offset))
+        if diverging.epoch >= 0
+        else None,
+        snapshot=SnapshotId(Offset(snapshot.end_offset), LeaderEpoch(snapshot.epoch)) if snapshot.epoch >= 0 else None,
+        records=partition.records or b"",
+    )
+
+
+def _common(partition: Any) -> dict[str, Any]:  # noqa: ANN401 of any of the answers
+    return {
+        "error": error_code(partition.error_code),
+        "leader_id": BrokerId(partition.leader_id),
+        "leader_epoch": LeaderEpoch(partition.leader_epoch),
+    }
+
+
+def _only(
+    topics: Sequence[Any],
+    is_metadata: Callable[[Any], bool],
+    index: Callable[[Any], int] = lambda partition: partition.partition_index,
+) -> Any:  # noqa: ANN401 the partition of any of the messages
+    if len(topics) != 1 or not is_metadata(topics[0]) or len(topics[0].partitions) != 1:
+        raise NotTheMetadataLog
+    partition = topics[0].partitions[0]
+    if index(partition) != 0:
+        raise NotTheMetadataLog
+    return partition
+
+
+def _key(node_id: int, directory_id: bytes) -> VoterKey:
+    return VoterKey(BrokerId(node_id), DirectoryId(directory_id or ZERO_UUID))
