@@ -33,7 +33,7 @@ class WatermarkWatch:
 
 
 def logs_of(node: Node) -> list[Log]:
-    return [*node._logs.logs.values(), node._controller._log]
+    return [*node._logs.logs.values(), node._quorum.log]
 
 
 def check_producers(log: Log, stored: StoredLog, wall_ms: int) -> None:
