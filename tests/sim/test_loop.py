@@ -3,7 +3,7 @@ from random import Random
 
 import pytest
 
-from odradek.sim.loop import Host, PowerCut, SimLoop, SimulationFailed
+from odradek.sim.loop import SECOND_NS, Host, PowerCut, SimLoop, SimulationFailed
 
 
 @pytest.fixture
@@ -138,3 +138,20 @@ def test_timeouts_and_task_groups_of_asyncio_work(loop):
         return loop.time(), [nap.result() for nap in naps]
 
     assert loop.run_until_complete(work()) == (5.0, [3, 1, 2])
+
+
+def test_each_host_counts_time_by_its_own_clock(loop):
+    counted = {}
+
+    async def count(name):
+        began = loop.time()
+        await asyncio.sleep(10)
+        counted[name] = (loop.now_ns / SECOND_NS, loop.time() - began)
+
+    for name, tempo_ppm in (("slow", 900_000), ("exact", 1_000_000), ("quick", 1_100_000)):
+        with loop.on(Host(name, tempo_ppm=tempo_ppm)):
+            loop.create_task(count(name), name=name)
+    loop.run_until_complete(asyncio.sleep(20))
+    assert counted["exact"] == (10.0, 10.0)
+    assert counted["slow"] == pytest.approx((10 / 0.9, 10.0))
+    assert counted["quick"] == pytest.approx((10 / 1.1, 10.0))

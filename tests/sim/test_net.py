@@ -7,7 +7,7 @@ from odradek.base.ports import Region
 from odradek.sim.disk import SimDisk
 from odradek.sim.inode import DiskKnobs
 from odradek.sim.loop import Host, SimLoop
-from odradek.sim.net import NetKnobs, SimNet
+from odradek.sim.net import NetKnobs, SimNet, Wall, one_way, two_ways
 
 
 class Recorder(asyncio.BufferedProtocol):
@@ -47,7 +47,7 @@ class Wire:
     def __init__(self, seed=1, **knobs):
         self.loop = SimLoop(Random(seed))
         self.net = SimNet(self.loop, Random(seed), NetKnobs(**knobs))
-        self.client_host, self.server_host = Host("client"), Host("server")
+        self.client_host, self.server_host = Host("client"), Host("server", "10.0.0.1")
         self.client, self.server = Recorder(), Recorder()
         self.loop.run_until_complete(self._connect())
 
@@ -178,3 +178,87 @@ def test_a_lost_link_releases_its_regions():
     link.send([Region(file, 0, 100_000), Region(file, 100_000, 100_000)])
     link.lost()
     assert (file.pins, link.unsent_bytes()) == (0, wire.client.transport.get_write_buffer_size())
+
+
+OUT = one_way(["client"], ["10.0.0.1"])
+BOTH = two_ways(["client"], ["10.0.0.1"])
+
+
+def test_a_wall_holds_one_direction_and_keeps_the_order():
+    wire = Wire(piece_bytes_max=100)
+    wall = Wall(ways=OUT)
+    wire.net.raise_wall(wall)
+    sent = Random(3).randbytes(2000)
+    for position in range(0, len(sent), 500):
+        wire.client.transport.write(sent[position : position + 500])
+    wire.server.transport.write(b"I can be heard")
+    wire.run()
+    assert (wire.server.received, bytes(wire.client.received)) == (b"", b"I can be heard")
+    wire.net.tear_down(wall)
+    wire.client.transport.write(b"after")
+    wire.run()
+    assert bytes(wire.server.received) == sent + b"after"
+
+
+def test_two_walls_fall_one_by_one():
+    wire = Wire()
+    walls = [Wall(ways=OUT), Wall(ways=BOTH)]
+    for wall in walls:
+        wire.net.raise_wall(wall)
+    wire.client.transport.write(b"late")
+    wire.net.tear_down(walls[0])
+    wire.run()
+    assert wire.server.received == b""
+    wire.net.tear_down(walls[1])
+    wire.run()
+    assert bytes(wire.server.received) == b"late"
+
+
+def test_what_the_dead_sent_against_a_wall_is_lost_and_their_end_is_heard_when_it_falls():
+    wire = Wire()
+    wall = Wall(ways=BOTH)
+    wire.net.raise_wall(wall)
+    wire.server.transport.write(b"testament")
+    wire.loop.cut(wire.server_host)
+    wire.net.host_killed(wire.server_host)
+    wire.run()
+    assert not wire.client.lost
+    wire.net.tear_down(wall)
+    wire.run()
+    assert wire.client.received == b""
+    assert isinstance(wire.client.reason, ConnectionResetError)
+
+
+def test_a_wall_that_rejects_breaks_what_it_stands_across():
+    wire = Wire()
+    wire.net.raise_wall(Wall(ways=OUT, rejects=True))
+    wire.run()
+    assert isinstance(wire.server.reason, ConnectionResetError)
+    assert isinstance(wire.client.reason, ConnectionResetError)
+    with pytest.raises(ConnectionRefusedError):
+        wire.loop.run_until_complete(wire.net.of(wire.client_host).connect("10.0.0.1", 9092, Recorder))
+
+
+def test_nobody_answers_behind_a_wall_or_without_power():
+    wire = Wire()
+    wall = Wall(ways=OUT)
+    wire.net.raise_wall(wall)
+    connect = wire.net.of(wire.client_host).connect
+    with pytest.raises(TimeoutError):
+        wire.loop.run_until_complete(connect("10.0.0.1", 9092, Recorder))
+    wire.loop.call_later(0.5, wire.net.tear_down, wall)
+    wire.loop.run_until_complete(connect("10.0.0.1", 9092, Recorder))
+    wire.net.host_lost_power(wire.server_host)
+    with pytest.raises(TimeoutError):
+        wire.loop.run_until_complete(connect("10.0.0.1", 9092, Recorder))
+
+
+def test_a_slow_way_is_slow_in_its_direction():
+    wire = Wire(delay_mean_us=1000)
+    wire.net.slow_ways[OUT[0]] = 10_000.0
+    wire.client.transport.write(b"slow")
+    wire.server.transport.write(b"quick")
+    wire.run(0.4)
+    assert (wire.server.received, bytes(wire.client.received)) == (b"", b"quick")
+    wire.run()
+    assert bytes(wire.server.received) == b"slow"

@@ -18,12 +18,15 @@ _int32 = Struct(">i")
 _request_header = Struct(">hhi")
 _API_VERSIONS = 18
 
+Address = tuple[str, int]
+
 
 class BrokerConnection(asyncio.BufferedProtocol):
     """`incarnation` is the node's at the time of connecting: what is heard here was said by that one."""
 
-    def __init__(self, client_id: str, incarnation: int) -> None:
+    def __init__(self, client_id: str, address: Address, incarnation: int) -> None:
         self._client_id = client_id.encode()
+        self.address = address
         self.incarnation = incarnation
         self._received = bytearray()
         self._buffer = bytearray(65_536)
@@ -108,23 +111,27 @@ def _lose(future: asyncio.Future[Any]) -> None:
 
 
 class ClientHost:
-    """A machine with clients on it."""
+    """A machine with a client on it. `incarnation` says which boot of the machine at an address this is."""
 
-    def __init__(self, net: SimNet, host: Host, address: tuple[str, int], incarnation: Callable[[], int]) -> None:
+    def __init__(
+        self, net: SimNet, host: Host, bootstrap: tuple[Address, ...], incarnation: Callable[[Address], int]
+    ) -> None:
         self._net = net.of(host)
-        self._address = address
+        self.bootstrap = bootstrap
         self._incarnation = incarnation
         self.host = host
+        # The newest leader epoch heard of, by topic id and partition.
+        self.newest_epochs: dict[tuple[bytes, int], int] = {}
 
-    async def connect(self) -> BrokerConnection:
-        """Raises ConnectionError when nobody listens."""
+    async def connect(self, address: Address) -> BrokerConnection:
+        """Raises ConnectionError when nobody listens, TimeoutError when nobody answers."""
         made: list[BrokerConnection] = []
 
         def make() -> BrokerConnection:
             # Called at the moment the listener was found: this incarnation, not the one at the time of asking.
-            made.append(BrokerConnection(self.host.name, self._incarnation()))
+            made.append(BrokerConnection(self.host.name, address, self._incarnation(address)))
             return made[-1]
 
-        await self._net.connect(*self._address, make)
+        await self._net.connect(*address, make)
         await asyncio.sleep(0)
         return made[-1]

@@ -20,6 +20,9 @@ T = TypeVar("T")
 POWER_CUTS = ("power cut", "power cut at a write", "power cut after a clean stop", "power cut after a kill")
 STOPS = (*POWER_CUTS, "kill", "kill at a write", "clean stop")
 FAULTS = (*STOPS, "pause", "client pause", "clog", "reset", "clock jump")
+# The second group needs several machines.
+WALLS = ("wall around one", "one-way wall", "wall between halves", "wall before clients")
+CLUSTER_FAULTS = (*WALLS, "slow way", "long pause", "kill of several", "power cut of several")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,9 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
+    nodes: int
+    # Of each topic of the run, and of the group coordinator's.
+    replicas: int
     net: NetKnobs
     disk: DiskKnobs
     step_cost_ns: int
@@ -56,6 +62,13 @@ class Knobs:
     duration_s: float
     request_timeout_s: float
     pause_mean_s: float
+    # How far clocks are apart in the beginning, and how much faster or slower than another one may run.
+    clock_skew_ms: int
+    clock_drift_ppm: int
+    # So many machines may be down at once.
+    down_max: int
+    down_mean_s: float
+    wall_mean_s: float
     topics: tuple[TopicPlan, ...]
     broker: dict[str, str]
     # Whether __consumer_offsets is synced before a commit is acknowledged, or nothing can cost it anything.
@@ -86,6 +99,8 @@ def draw(rng: Random, focus: Focus) -> Knobs:
     # After a failed sync only a new boot of the machine helps, and that is a power cut.
     loses_power = disk.sync_error > 0 or any(fault in POWER_CUTS for fault in faults)
     return Knobs(
+        nodes=1,
+        replicas=1,
         net=_draw_net(rng),
         disk=disk,
         step_cost_ns=rng.choice((0, 1_000, 20_000)),
@@ -96,6 +111,11 @@ def draw(rng: Random, focus: Focus) -> Knobs:
         duration_s=rng.choice((5.0, 10.0, 20.0)),
         request_timeout_s=rng.choice((0.5, 2.0, 10.0)),
         pause_mean_s=rng.choice((0.01, 0.1, 0.3)),
+        clock_skew_ms=0,
+        clock_drift_ppm=0,
+        down_max=1,
+        down_mean_s=0.5,
+        wall_mean_s=0.0,
         topics=_draw_topics(rng, focus, syncs_all=syncs_all, loses_power=loses_power),
         broker=_draw_broker(rng, syncs_all=syncs_all),
         groups_safe=syncs_all or not loses_power,

@@ -27,6 +27,7 @@ Ts = TypeVarTuple("Ts")
 
 SECOND_NS = 1_000_000_000
 MILLISECOND_NS = 1_000_000
+PPM = 1_000_000
 
 
 class SimulationFailed(Exception):
@@ -40,10 +41,14 @@ class PowerCut(BaseException):
 class Host:
     """One incarnation of a machine: owns its callbacks, so that a cut takes all of them and nothing else."""
 
-    __slots__ = ("alive", "listed", "name", "paused", "ready", "tasks_made")
+    __slots__ = ("address", "alive", "listed", "name", "paused", "ready", "tasks_made", "tempo_ppm")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, address: str = "", tempo_ppm: int = PPM) -> None:
         self.name = name
+        # Where it is in the network; all incarnations of a machine are at one.
+        self.address = address or name
+        # How fast its clock and its timers run.
+        self.tempo_ppm = tempo_ppm
         self.alive = True
         self.paused = False
         self.ready: deque[_Callback | _Timer] = deque()
@@ -131,12 +136,15 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at_ns(self.now_ns + round(delay * SECOND_NS), self.current, callback, *args, context=context)
+        host = self.current
+        when_ns = self.now_ns + _lasts_ns(round(delay * SECOND_NS), host)
+        return self.call_at_ns(when_ns, host, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at_ns(round(when * SECOND_NS), self.current, callback, *args, context=context)
+        host = self.current
+        return self.call_at_ns(_lasts_ns(round(when * SECOND_NS), host), host, callback, *args, context=context)
 
     def call_at_ns(
         self, when_ns: int, host: Host, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -150,7 +158,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         return timer
 
     def time(self) -> float:
-        return self.now_ns / SECOND_NS
+        """As the host that asks counts it."""
+        return self.now_ns * self.current.tempo_ppm // PPM / SECOND_NS
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -273,6 +282,11 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """asyncio's TimerHandle calls this; a cancelled timer is skipped when its time comes."""
+
+
+def _lasts_ns(counted_ns: int, host: Host) -> int:
+    """How long it takes until the host has counted so much, rounded up: no timer fires before its time."""
+    return -(-counted_ns * PPM // host.tempo_ppm)
 
 
 def _name_of(handle: asyncio.Handle) -> str:

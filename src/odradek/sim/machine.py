@@ -13,13 +13,13 @@ from odradek.sim.disk import SimDisk
 from odradek.sim.history import Violation
 from odradek.sim.inside import logs_of
 from odradek.sim.knobs import Knobs
-from odradek.sim.loop import SECOND_NS, Host, SimLoop, SimulationFailed
+from odradek.sim.loop import PPM, SECOND_NS, Host, SimLoop, SimulationFailed
 from odradek.sim.net import SimNet
 from odradek.sim.on_disk import StoredLog
 from odradek.sim.ports import SimClock, SimSpawner
 from odradek.sim.randomness import SimRng, Streams
 
-ADDRESS = ("10.0.0.1", 9092)
+CLIENT_PORT = 9092
 
 
 class Machine:
@@ -31,6 +31,7 @@ class Machine:
         net: SimNet,
         streams: Streams,
         knobs: Knobs,
+        number: int,
         on_serving: Callable[[int, dict[str, StoredLog]], None],
     ) -> None:
         self._loop = loop
@@ -38,9 +39,12 @@ class Machine:
         self._streams = streams
         self._knobs = knobs
         self._on_serving = on_serving
-        self._config = NodeConfig.parse({**knobs.broker, "listeners": f"PLAINTEXT://{ADDRESS[0]}:{ADDRESS[1]}"})
-        self.disk = SimDisk(streams.stream("disk"), knobs.disk)
-        self.clock = SimClock(loop)
+        self.number = number
+        self.name = f"node{number}"
+        self.address = host_address(number)
+        self._config = NodeConfig.parse(settings_of(number, knobs))
+        self.disk = SimDisk(streams.stream(f"disk {number}"), knobs.disk)
+        self.clock = self._new_clock()
         self.recovery = RecoveryWatch()
         self._staying = ("__cluster_metadata", "__consumer_offsets", *(topic.name for topic in knobs.topics))
         self.host: Host | None = None
@@ -51,6 +55,12 @@ class Machine:
         self.crashes = 0
         self.started = False
 
+    def _new_clock(self) -> SimClock:
+        rng = self._streams.stream(f"clock {self.number}")
+        clock = SimClock(self._loop, PPM + rng.randint(-self._knobs.clock_drift_ppm, self._knobs.clock_drift_ppm))
+        clock.wall_offset_ms = rng.randint(-self._knobs.clock_skew_ms, self._knobs.clock_skew_ms)
+        return clock
+
     def boot_if_down(self) -> None:
         if self.host is None:
             self.boot()
@@ -60,16 +70,17 @@ class Machine:
             self._net.host_returned(self._dead)
             self._dead = None
         self.incarnation += 1
-        self.host = host = Host(f"node.{self.incarnation}")
-        slow = self._streams.stream(f"slow calls {self.incarnation}")
+        life = f"{self.number}, life {self.incarnation}"
+        self.host = host = Host(f"{self.name}.{self.incarnation}", self.address[0], self.clock.tempo_ppm)
+        slow = self._streams.stream(f"slow calls {life}")
         ports = Ports(
             clock=self.clock,
-            rng=SimRng(self._streams.stream(f"node {self.incarnation}")),
+            rng=SimRng(self._streams.stream(f"node {life}")),
             disk=self.disk.mount(),
             net=self._net.of(host),
             spawner=SimSpawner(self._loop, host, slow, self._knobs.slow_call_mean_us, self._failed),
         )
-        self._loop.note(f"node boots for the {self.incarnation}. time")
+        self._loop.note(f"{self.name} boots for the {self.incarnation}. time")
         with self._loop.on(host):
             ports.spawner.spawn("start", self._start(ports))
 
@@ -78,7 +89,7 @@ class Machine:
         await self.node.start()
         # Nothing has been answered yet: what is on disk now is what recovery made of it.
         self._on_serving(self.incarnation, self.recovery.serving(self.disk.files(), self._leaving))
-        self._loop.note("node serves")
+        self._loop.note(f"{self.name} serves")
         self.started = True
 
     def _leaving(self, directory: str) -> bool:
@@ -90,14 +101,14 @@ class Machine:
         if isinstance(problem, Violation | SimulationFailed) or not self.disk.disturbed:
             self._loop.call_exception_handler({"message": f"an exception escaped from {task}", "exception": problem})
         else:
-            self._loop.note(f"node gives up: {problem}")
+            self._loop.note(f"{self.name} gives up: {problem}")
             self.kill()
             self._loop.call_at_ns(self._loop.now_ns + SECOND_NS, self._loop.world, self.boot_if_down)
 
     # Four ways to go down. A later `boot` brings it up again.
 
     def lose_power(self) -> None:
-        self._loop.note("power is cut")
+        self._loop.note(f"{self.name} loses its power")
         self.crashes += 1
         self.recovery.stopping(self.disk.files(), self._promised(), power_cut=True)
         host = self._gone()
@@ -109,7 +120,7 @@ class Machine:
             # The page cache now shows what is not on disk and never will be: only a new boot of the machine helps.
             self.lose_power()
             return
-        self._loop.note("node is killed")
+        self._loop.note(f"{self.name} is killed")
         self.crashes += 1
         self.recovery.stopping(self.disk.files(), self._promised(), power_cut=False)
         host = self._gone()
@@ -136,7 +147,7 @@ class Machine:
             promised = self._promised()
             self.crashes += 1
         self.recovery.stopping(self.disk.files(), promised, power_cut=power_cut)
-        self._loop.note("node stopped cleanly")
+        self._loop.note(f"{self.name} stopped cleanly")
         self._gone()
         if power_cut:
             self.disk.power_cut()
@@ -166,9 +177,19 @@ class Machine:
     def _gone(self) -> Host:
         host = self.host
         if host is None:
-            raise RuntimeError("the machine is down already")
+            raise RuntimeError(f"{self.name} is down already")
         self._loop.cut(host)
         self._dead = host
         self.host = self.node = None
         self.started = False
         return host
+
+
+def host_address(number: int) -> tuple[str, int]:
+    return (f"10.0.0.{number}", CLIENT_PORT)
+
+
+def settings_of(number: int, knobs: Knobs) -> dict[str, str]:
+    """A node alone says nothing of clusters."""
+    host, port = host_address(number)
+    return {**knobs.broker, "listeners": f"PLAINTEXT://{host}:{port}"}

@@ -1,70 +1,143 @@
-"""The one who breaks things, at moments drawn from the seed."""
+"""The one who breaks things, at moments drawn from the seed.
+
+Each fault ends by itself, later: several may hold at once. In the end all is repaired, and stays so.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
-from odradek.sim.knobs import STOPS, Knobs
+from odradek.sim.history import Violation
+from odradek.sim.knobs import STOPS, WALLS, Knobs
 from odradek.sim.loop import SECOND_NS, Host, SimLoop
 from odradek.sim.machine import Machine
-from odradek.sim.net import SimNet
+from odradek.sim.net import SimNet, Wall, one_way, two_ways
+
+# A node that is asked to stop, while nothing else breaks, takes no longer.
+STOPPING_S = 120.0
 
 
 class Nemesis:
+    """`important`: machines that lead something just now, most important first; a good part of the faults is theirs."""
+
     def __init__(
-        self, loop: SimLoop, net: SimNet, machine: Machine, clients: list[Host], knobs: Knobs, rng: Random
+        self,
+        loop: SimLoop,
+        net: SimNet,
+        machines: Sequence[Machine],
+        clients: list[Host],
+        knobs: Knobs,
+        rng: Random,
+        important: Callable[[], Sequence[Machine]],
     ) -> None:
         self._loop = loop
         self._clients = clients
         self._net = net
-        self._machine = machine
+        self._machines = machines
         self._knobs = knobs
         self._rng = rng
+        self._important = important
+        self._under_way: list[asyncio.Task[None]] = []
         self.fired: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Until the run's time is over; leaves the node up and the network open."""
+        """Until the run's time is over; leaves all nodes up and the network open."""
         ends_at = self._loop.time() + self._knobs.duration_s
         while self._loop.time() < ends_at:
             await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.fault_gap_mean_s)
-            if self._machine.host is None:
-                self._machine.boot()
-            elif self._knobs.faults:
-                await self._break(self._rng.choice(self._knobs.faults), self._machine.host)
+            if not self._raise_the_dead() and self._knobs.faults:
+                self._break(self._rng.choice(self._knobs.faults))
         await self._make_peace()
+
+    def _raise_the_dead(self) -> bool:
+        """Boots one that is down; one alone always, one of several half of the time."""
+        down = [machine for machine in self._machines if machine.host is None]
+        if down and (len(self._machines) == 1 or self._rng.random() < 0.5):
+            self._rng.choice(down).boot()
+            return True
+        return False
 
     async def _make_peace(self) -> None:
         """From here on nothing breaks. A disk that was full or failing was replaced: the node has to begin anew."""
-        disk = self._machine.disk
-        disk.knobs = replace(disk.knobs, short_write=0.0, write_error=0.0, sync_error=0.0)
-        if disk.mounted is not None:
-            disk.mounted.before_change = lambda _what: None
-        if disk.disturbed and self._machine.host is not None:
-            self._machine.kill()
-        self._machine.boot_if_down()
+        self._net.tear_down_all()
+        self._net.slow_ways.clear()
+        for host in (*self._clients, *(machine.host for machine in self._machines)):
+            if host is not None:
+                self._loop.resume(host)
+        # Who is about to stop must have stopped, or it would do so later.
+        ends_at = self._loop.time() + STOPPING_S
+        while any(not task.done() for task in self._under_way):
+            if self._loop.time() > ends_at:
+                raise Violation("V2 a node that was asked to stop did not")
+            await asyncio.sleep(0.1)
+        for machine in self._machines:
+            disk = machine.disk
+            disk.knobs = replace(disk.knobs, short_write=0.0, write_error=0.0, sync_error=0.0)
+            if disk.mounted is not None:
+                disk.mounted.before_change = lambda _what: None
+            if disk.disturbed and machine.host is not None:
+                machine.kill()
+            machine.boot_if_down()
 
-    async def _break(self, fault: str, host: Host) -> None:
-        self.fired[fault] = self.fired.get(fault, 0) + 1
+    # Who is hit
+
+    def _victim(self) -> Machine | None:
+        """One that is up, if one more may go down."""
+        up = [machine for machine in self._machines if machine.host is not None]
+        if not up:
+            return None
+        important = [machine for machine in self._important() if machine.host is not None]
+        if important and len(self._machines) > 1 and self._rng.random() < 0.5:
+            return self._rng.choice(important[:2])
+        return self._rng.choice(up)
+
+    def _may_fall(self) -> int:
+        """How many more machines may go down."""
+        return self._knobs.down_max - sum(machine.host is None for machine in self._machines)
+
+    def _break(self, fault: str) -> None:
+        victim = self._victim()
+        if victim is None or victim.host is None:
+            return
         if fault in STOPS:
-            await self._stop(fault)
+            if self._may_fall() < 1:
+                return
+            self._begin(self._stop(fault, victim))
+        elif fault in ("kill of several", "power cut of several"):
+            self._stop_several(fault)
+        elif fault in WALLS:
+            self._begin(self._build_wall(fault, victim))
         else:
-            await self._disturb(fault, host)
+            self._disturb(fault, victim, victim.host)
+        self.fired[fault] = self.fired.get(fault, 0) + 1
 
-    async def _stop(self, fault: str) -> None:
-        machine = self._machine
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work, name="nemesis")
+        task.add_done_callback(self._complain)
+        self._under_way.append(task)
+
+    def _complain(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._loop.failures.append(problem)
+
+    # Machines that go down
+
+    async def _stop(self, fault: str, machine: Machine) -> None:
         match fault:
             case "power cut":
                 machine.lose_power()
-                await self._stay_down()
+                await self._stay_down(machine)
             case "power cut at a write":
                 machine.cut_at_operation(self._operations(), machine.lose_power)
             case "kill":
                 machine.kill()
-                await self._stay_down()
+                await self._stay_down(machine)
             case "power cut after a kill":
-                await self._kill_and_lose_power()
+                await self._kill_and_lose_power(machine)
             case "kill at a write":
                 machine.cut_at_operation(self._operations(), machine.kill)
             case "clean stop":
@@ -72,38 +145,18 @@ class Nemesis:
             case "power cut after a clean stop":
                 await machine.stop_cleanly(then_lose_power=True)
 
-    async def _disturb(self, fault: str, host: Host) -> None:
-        match fault:
-            case "pause":
-                self._loop.note("node pauses")
-                self._loop.pause(host)
-                await asyncio.sleep(self._rng.expovariate(1.0) * 2)
-                self._loop.resume(host)
-                self._loop.note("node goes on")
-            case "client pause":
-                self._pause_client()
-            case "clog":
-                self._net.clog(host, int(self._rng.expovariate(1.0) * SECOND_NS))
-            case "reset":
-                self._net.reset_one()
-            case "clock jump":
-                self._machine.clock.wall_offset_ms += self._rng.randrange(-10_000, 10_000)
+    def _stop_several(self, fault: str) -> None:
+        up = [machine for machine in self._machines if machine.host is not None]
+        count = min(len(up), self._may_fall())
+        for machine in self._rng.sample(up, max(0, count)):
+            if fault == "kill of several":
+                machine.kill()
+            else:
+                machine.lose_power()
+            self._begin(self._stay_down(machine))
 
-    def _pause_client(self) -> None:
-        """Long enough for a group to go on without it."""
-        client = self._rng.choice(self._clients)
-        self._loop.note(f"{client.name} pauses")
-        self._loop.pause(client)
-        self._loop.call_at_ns(
-            self._loop.now_ns + int(self._rng.expovariate(1.0) * 4 * SECOND_NS),
-            self._loop.world,
-            self._loop.resume,
-            client,
-        )
-
-    async def _kill_and_lose_power(self) -> None:
+    async def _kill_and_lose_power(self, machine: Machine) -> None:
         """What the killed one had not synced is shown by the next one; and then it is gone."""
-        machine = self._machine
         machine.kill()
         machine.boot()
         for _ in range(self._rng.randrange(1, 100)):
@@ -117,17 +170,84 @@ class Nemesis:
     def _operations(self) -> int:
         return self._rng.choice((1, 3, 10, 50, 200))
 
-    async def _stay_down(self) -> None:
-        await asyncio.sleep(self._rng.expovariate(1.0) * 0.5)
-        if self._machine.host is None:
-            self._machine.boot()
+    async def _stay_down(self, machine: Machine) -> None:
+        await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.down_mean_s)
+        if machine.host is None:
+            machine.boot()
             if self._rng.random() < 0.3 and self._knobs.faults:
-                self._hit_recovery()
+                self._hit_recovery(machine)
 
-    def _hit_recovery(self) -> None:
+    def _hit_recovery(self, machine: Machine) -> None:
         """Once more while it is still getting up."""
-        machine = self._machine
         if "power cut at a write" in self._knobs.faults:
             machine.cut_at_operation(self._operations(), machine.lose_power)
         elif "kill at a write" in self._knobs.faults:
             machine.cut_at_operation(self._operations(), machine.kill)
+
+    # What is only disturbed
+
+    def _disturb(self, fault: str, machine: Machine, host: Host) -> None:
+        match fault:
+            case "pause":
+                self._pause(host, 2.0)
+            case "long pause":
+                self._pause(host, 8.0)
+            case "client pause":
+                # Long enough for a group to go on without it.
+                self._pause(self._rng.choice(self._clients), 4.0)
+            case "clog":
+                self._net.clog(host, int(self._rng.expovariate(1.0) * SECOND_NS))
+            case "reset":
+                self._net.reset_one()
+            case "clock jump":
+                machine.clock.wall_offset_ms += self._rng.randrange(-10_000, 10_000)
+            case "slow way":
+                self._slow_down(machine)
+
+    def _pause(self, host: Host, mean_s: float) -> None:
+        self._loop.note(f"{host.name} pauses")
+        self._loop.pause(host)
+        self._later(mean_s, self._loop.resume, host)
+
+    def _slow_down(self, machine: Machine) -> None:
+        other = self._rng.choice([each for each in self._machines if each is not machine])
+        way = (machine.address[0], other.address[0])
+        self._net.slow_ways[way] = self._rng.choice((5.0, 50.0, 500.0))
+        self._loop.note(f"the way from {way[0]} to {way[1]} is slow")
+        self._later(4.0, self._net.slow_ways.pop, way, None)
+
+    def _later(self, mean_s: float, call: Callable[..., object], *args: Any) -> None:
+        when_ns = self._loop.now_ns + int(self._rng.expovariate(1.0) * mean_s * SECOND_NS)
+        self._loop.call_at_ns(when_ns, self._loop.world, call, *args)
+
+    # Walls
+
+    async def _build_wall(self, fault: str, victim: Machine) -> None:
+        wall = self._draw_wall(fault, victim)
+        self._loop.note(f"{fault}: {', '.join(f'{sender} to {receiver}' for sender, receiver in wall.ways)}")
+        self._net.raise_wall(wall)
+        try:
+            await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.wall_mean_s)
+        finally:
+            if wall in self._net.walls:
+                self._loop.note(f"the {fault} falls")
+                self._net.tear_down(wall)
+
+    def _draw_wall(self, fault: str, victim: Machine) -> Wall:
+        addresses = [machine.address[0] for machine in self._machines]
+        alone = victim.address[0]
+        others = [address for address in addresses if address != alone]
+        rejects = self._rng.random() < 0.3
+        match fault:
+            case "wall around one":
+                return Wall(ways=two_ways([alone], others), rejects=rejects)
+            case "one-way wall":
+                some = self._rng.sample(others, self._rng.randint(1, len(others)))
+                ways = one_way([alone], some) if self._rng.random() < 0.5 else one_way(some, [alone])
+                return Wall(ways=ways, rejects=rejects)
+            case "wall between halves":
+                half = self._rng.sample(addresses, self._rng.randint(1, len(addresses) - 1))
+                return Wall(ways=two_ways(half, [each for each in addresses if each not in half]), rejects=rejects)
+            case _:
+                outside = [client.address for client in self._clients if self._rng.random() < 0.5]
+                return Wall(ways=two_ways([alone], outside), rejects=rejects)

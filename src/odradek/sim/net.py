@@ -1,23 +1,29 @@
-"""A network between hosts: streams of bytes with delays, odd cuts, resets, clogs and silence.
+"""A network between hosts: streams of bytes with delays, odd cuts, resets, clogs, walls and silence.
 
 One direction of a connection delivers its bytes in order, always: that is TCP's promise, not the scheduler's choice.
 Everything else is open: how many pieces a write arrives in, when, and whether the other end is still there. A machine
 that lost power says nothing (half-open); a killed process resets its peers; a machine that came back resets those who
 still believe in the old connection.
+
+A wall stands between two addresses in one direction: what is sent against it waits until it falls, and connections are
+not made. One that rejects also breaks the connections that it stands across, as a firewall with manners does.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
-from zlib import crc32
 
-from odradek.base.ports import ByteSource, ProtocolFactory, Region
-from odradek.sim.loop import Host, SimLoop
+from odradek.base.ports import ProtocolFactory
+from odradek.sim.loop import MILLISECOND_NS, Host, SimLoop
+from odradek.sim.transport import SimLink, SimTransport
+
+Way = tuple[str, str]
+
+# When nobody answers, the first packet is sent again after each of these; then whoever connects is told.
+_CONNECT_AGAIN_MS = (200, 400, 800, 1600, 3200)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,14 @@ class NetKnobs:
     straggle_ms_max: int = 2_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wall:
+    """`ways`: from which address to which nothing passes."""
+
+    ways: tuple[Way, ...]
+    rejects: bool = False
+
+
 class SimNet:
     """All machines' network. `of(host)` gives one host its Net port."""
 
@@ -45,25 +59,68 @@ class SimNet:
         self.listeners: dict[tuple[str, int], _Listener] = {}
         self.connections: list[_Connection] = []
         self.faults = {"connection reset": 0, "clog": 0, "half-open connection": 0, "refused connection": 0}
+        self.walls: list[Wall] = []
+        # How many times slower than the others.
+        self.slow_ways: dict[Way, float] = {}
+        # Machines without power.
+        self._dark: dict[str, None] = {}
         self._ports_given = 0
 
     def of(self, host: Host) -> HostNet:
         return HostNet(self, host)
 
-    def delay_ns(self) -> int:
+    def delay_ns(self, slower: float = 1.0) -> int:
         knobs = self.knobs
         # Both draws happen whether or not the piece straggles, so that the knob does not shift later draws.
-        delay_us = knobs.delay_min_us + self.rng.expovariate(1.0) * knobs.delay_mean_us
+        delay_us = (knobs.delay_min_us + self.rng.expovariate(1.0) * knobs.delay_mean_us) * slower
         straggles = self.rng.random() < knobs.straggle
         late_us = self.rng.randrange(knobs.straggle_ms_max * 1000)
         if straggles:
             delay_us += late_us
         return int(delay_us) * 1000
 
-    def arrival_ns(self, not_before_ns: int) -> int:
+    def arrival_ns(self, not_before_ns: int, sender: Host, receiver: Host) -> int:
         quantum_ns = self.knobs.quantum_us * 1000
-        arrival = max(not_before_ns, self.loop.now_ns + self.delay_ns())
+        slower = self.slow_ways.get((sender.address, receiver.address), 1.0)
+        arrival = max(not_before_ns, self.loop.now_ns + self.delay_ns(slower))
         return -(-arrival // quantum_ns) * quantum_ns
+
+    # Walls
+
+    def raise_wall(self, wall: Wall) -> None:
+        self.walls.append(wall)
+        if wall.rejects:
+            for connection in self.living():
+                client, server = (end.host.address for end in connection.ends)
+                if (client, server) in wall.ways or (server, client) in wall.ways:
+                    connection.break_off()
+
+    def tear_down(self, wall: Wall) -> None:
+        self.walls.remove(wall)
+        for connection in self.living():
+            for end in connection.ends:
+                end.wall_fell()
+
+    def tear_down_all(self) -> None:
+        for wall in list(self.walls):
+            self.tear_down(wall)
+
+    def is_walled(self, sender: Host, receiver: Host) -> bool:
+        return bool(self.walls) and self._walls_on((sender.address, receiver.address))
+
+    def _walls_on(self, way: Way) -> bool:
+        return any(way in wall.ways for wall in self.walls)
+
+    def silence_between(self, caller: str, called: str) -> bool:
+        """Whether a call would not be answered, not even by a refusal."""
+        both = ((caller, called), (called, caller))
+        if any(way in wall.ways for way in both for wall in self.walls if wall.rejects):
+            return False
+        return called in self._dark or any(self._walls_on(way) for way in both)
+
+    def rejected_between(self, caller: str, called: str) -> bool:
+        both = ((caller, called), (called, caller))
+        return any(way in wall.ways for way in both for wall in self.walls if wall.rejects)
 
     # Faults
 
@@ -76,7 +133,7 @@ class SimNet:
         living = self.living()
         if not living:
             return False
-        self.rng.choice(living).reset()
+        self.rng.choice(living).break_off()
         self.faults["connection reset"] += 1
         return True
 
@@ -91,6 +148,7 @@ class SimNet:
 
     def host_lost_power(self, host: Host) -> None:
         """No last packet: peers are left with half-open connections."""
+        self._dark[host.address] = None
         self._forget_listeners(host)
         for connection in self.living():
             if any(end.host is host for end in connection.ends):
@@ -100,11 +158,13 @@ class SimNet:
         """The kernel closes the process's sockets; their peers see a reset."""
         self._forget_listeners(host)
         for connection in self.living():
-            if any(end.host is host for end in connection.ends):
-                connection.reset()
+            for end in connection.ends:
+                if end.peer.host is host:
+                    end.reset_arrives()
 
     def host_returned(self, dead: Host) -> None:
         """The machine is up again and knows none of the old connections: it answers their packets with resets."""
+        self._dark.pop(dead.address, None)
         self.host_killed(dead)
 
     def _forget_listeners(self, host: Host) -> None:
@@ -114,6 +174,14 @@ class SimNet:
     def free_port(self) -> int:
         self._ports_given += 1
         return 40_000 + self._ports_given
+
+
+def two_ways(some: Iterable[str], others: Iterable[str]) -> tuple[Way, ...]:
+    return tuple(way for one in some for other in others for way in ((one, other), (other, one)))
+
+
+def one_way(senders: Iterable[str], receivers: Iterable[str]) -> tuple[Way, ...]:
+    return tuple((sender, receiver) for sender in senders for receiver in receivers)
 
 
 class HostNet:
@@ -132,9 +200,9 @@ class HostNet:
 
     async def connect(self, host: str, port: int, factory: ProtocolFactory) -> None:
         net = self._net
-        await _until(net, net.arrival_ns(0))
+        await self._until_answered(host, port)
         listener = net.listeners.get((host, port))
-        if listener is None or not listener.host.alive:
+        if listener is None or not listener.host.alive or net.rejected_between(self._host.address, host):
             net.faults["refused connection"] += 1
             raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
         connection = _Connection(net, self._host, listener.host)
@@ -142,6 +210,15 @@ class HostNet:
         client, server = connection.ends
         server.open(listener.factory, (host, port))
         client.open(factory, (host, port))
+
+    async def _until_answered(self, host: str, port: int) -> None:
+        net, own = self._net, self._host
+        for again_ms in _CONNECT_AGAIN_MS:
+            await _until(net, net.arrival_ns(0, own, own))
+            if not net.silence_between(own.address, host):
+                return
+            await _until(net, net.loop.now_ns + again_ms * MILLISECOND_NS)
+        raise TimeoutError(110, f"nobody answers on {host}:{port}")
 
     def link(self, transport: asyncio.Transport) -> SimLink:
         if not isinstance(transport, SimTransport):
@@ -180,221 +257,6 @@ class _Connection:
     def over(self) -> bool:
         return all(end.lost or not end.host.alive for end in self.ends)
 
-    def reset(self) -> None:
+    def break_off(self) -> None:
         for end in self.ends:
-            end.reset_arrives()
-
-
-class SimTransport(asyncio.Transport):
-    """One end of a connection. Bytes written here are queued, sent piece by piece, delivered to the peer's protocol."""
-
-    peer: SimTransport
-
-    def __init__(self, net: SimNet, host: Host) -> None:
-        super().__init__()
-        self._net = net
-        self._loop = net.loop
-        self.host = host
-        self._protocol: Any = None
-        self._address: tuple[str, int] = ("", 0)
-        self._unsent = bytearray()
-        self._in_flight = 0
-        self._high_water = 65_536
-        self._writing_paused = False
-        self._reading_paused = False
-        self._arrived: deque[bytes] = deque()
-        self._closing = False
-        self._fin_sent = False
-        self._fin_arrived = False
-        self._deaf = False
-        self.lost = False
-        # No piece sent by this end arrives earlier than the one before it.
-        self.not_before_ns = 0
-
-    def open(self, factory: ProtocolFactory, address: tuple[str, int]) -> None:
-        self._address = address
-        with self._loop.on(self.host):
-            self._protocol = factory()
-            self._loop.call_soon(self._protocol.connection_made, self)
-
-    # The sending half
-
-    def write(self, data: ByteSource) -> None:
-        if self._closing or self.lost or not self.host.alive:
-            return
-        self._unsent += data
-        self._send_pieces()
-        if not self._writing_paused and self.get_write_buffer_size() > self._high_water:
-            self._writing_paused = True
-            self._protocol.pause_writing()
-
-    def writelines(self, parts: Any) -> None:
-        self.write(b"".join(parts))
-
-    def _send_pieces(self) -> None:
-        net = self._net
-        while self._unsent and self._in_flight < net.knobs.window_bytes:
-            limit = min(len(self._unsent), net.knobs.piece_bytes_max, net.knobs.window_bytes - self._in_flight)
-            # Half of the time whole, half of the time cut at any byte.
-            length = limit if net.rng.random() < 0.5 else net.rng.randrange(limit) + 1
-            piece = bytes(self._unsent[:length])
-            del self._unsent[:length]
-            self._in_flight += length
-            self.not_before_ns = net.arrival_ns(self.not_before_ns)
-            self._loop.call_at_ns(self.not_before_ns, self.peer.host, self.peer._piece_arrives, piece)
-        if self._closing and not self._unsent and not self._fin_sent:
-            self._fin_sent = True
-            self.not_before_ns = net.arrival_ns(self.not_before_ns)
-            self._loop.call_at_ns(self.not_before_ns, self.peer.host, self.peer._fin_arrives)
-
-    def _piece_was_read(self, length: int) -> None:
-        self._in_flight -= length
-        if self.lost:
-            return
-        self._send_pieces()
-        if self._closing:
-            self._close_when_sent()
-        elif self._writing_paused and self.get_write_buffer_size() <= self._high_water // 4:
-            self._writing_paused = False
-            self._protocol.resume_writing()
-
-    # The receiving half
-
-    def _piece_arrives(self, piece: bytes) -> None:
-        if self._deaf or self.lost:
-            return
-        self._loop.note(f"{len(piece)} bytes {crc32(piece):08x}")
-        self._arrived.append(piece)
-        self._deliver()
-
-    def _deliver(self) -> None:
-        while self._arrived and not self._reading_paused and not self._closing:
-            piece = self._arrived.popleft()
-            rest = memoryview(piece)
-            while rest and not self._closing:
-                buffer = memoryview(self._protocol.get_buffer(len(rest)))
-                taken = min(len(buffer), len(rest))
-                buffer[:taken] = rest[:taken]
-                rest = rest[taken:]
-                self._protocol.buffer_updated(taken)
-            self._loop.call_at_ns(self._net.arrival_ns(0), self.peer.host, self.peer._piece_was_read, len(piece))
-        if self._fin_arrived and not self._arrived and not self._closing and not self._protocol.eof_received():
-            self.close()
-
-    def _fin_arrives(self) -> None:
-        if not self._deaf:
-            self._fin_arrived = True
-            self._deliver()
-
-    def reset_arrives(self) -> None:
-        if self.lost or self._deaf:
-            return
-        # From now on neither sees what the other sends; each learns of it in its own time.
-        self._deaf = True
-        self._loop.call_at_ns(
-            self._net.arrival_ns(0), self.host, self._lose, ConnectionResetError(104, "connection reset")
-        )
-
-    def _lose(self, reason: Exception | None) -> None:
-        if not self.lost:
-            self.lost = True
-            self._closing = True
-            self._unsent.clear()
-            self._protocol.connection_lost(reason)
-
-    # asyncio.Transport
-
-    def close(self) -> None:
-        if self._closing:
-            return
-        self._closing = True
-        self._send_pieces()
-        with self._loop.on(self.host):
-            self._loop.call_soon(self._close_when_sent)
-
-    def _close_when_sent(self) -> None:
-        if not self._unsent:
-            self._lose(None)
-
-    def abort(self) -> None:
-        self._closing = True
-        self._unsent.clear()
-        with self._loop.on(self.host):
-            self._loop.call_soon(self._lose, None)
-        self.peer.reset_arrives()
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def pause_reading(self) -> None:
-        self._reading_paused = True
-
-    def resume_reading(self) -> None:
-        if self._reading_paused:
-            self._reading_paused = False
-            with self._loop.on(self.host):
-                self._loop.call_soon(self._deliver)
-
-    def is_reading(self) -> bool:
-        return not self._reading_paused and not self._closing
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._address if name in ("peername", "sockname") else default
-
-    def get_write_buffer_size(self) -> int:
-        return len(self._unsent)
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        del low
-        self._high_water = 65_536 if high is None else high
-
-    def can_write_eof(self) -> bool:
-        return False
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._protocol = protocol
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        protocol: asyncio.BaseProtocol = self._protocol
-        return protocol
-
-
-class SimLink:
-    """Copies a Region when its turn comes, not when it is queued: a segment removed meanwhile must still be pinned."""
-
-    def __init__(self, transport: SimTransport) -> None:
-        # With a high mark of 0, resume_writing means that nothing is left in the transport.
-        transport.set_write_buffer_limits(high=0)
-        self._transport = transport
-        self._queue: deque[bytes | bytearray | Region] = deque()
-        self._queued_bytes = 0
-
-    def send(self, parts: Sequence[bytes | bytearray | Region]) -> None:
-        for part in parts:
-            self._queue.append(part)
-            self._queued_bytes += _length(part)
-        self.pump()
-
-    def pump(self) -> None:
-        while self._queue and not self._transport.get_write_buffer_size():
-            part = self._queue.popleft()
-            self._queued_bytes -= _length(part)
-            if isinstance(part, Region):
-                self._transport.write(part.read())
-                part.release()
-            else:
-                self._transport.write(part)
-
-    def unsent_bytes(self) -> int:
-        return self._queued_bytes + self._transport.get_write_buffer_size()
-
-    def lost(self) -> None:
-        while self._queue:
-            part = self._queue.popleft()
-            if isinstance(part, Region):
-                part.release()
-        self._queued_bytes = 0
-
-
-def _length(part: bytes | bytearray | Region) -> int:
-    return part.length if isinstance(part, Region) else len(part)
+            end.break_off()

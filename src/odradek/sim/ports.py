@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from odradek.sim.loop import MILLISECOND_NS, Host, SimLoop
+from odradek.sim.loop import MILLISECOND_NS, PPM, Host, SimLoop
 
 T = TypeVar("T")
 
@@ -18,15 +18,16 @@ WALL_START_MS = 1_800_000_000_000
 class SimClock:
     """`wall_offset_ms` may be changed at any time: clocks on walls jump."""
 
-    def __init__(self, loop: SimLoop) -> None:
+    def __init__(self, loop: SimLoop, tempo_ppm: int = PPM) -> None:
         self._loop = loop
+        self.tempo_ppm = tempo_ppm
         self.wall_offset_ms = 0
 
     def monotonic_ms(self) -> int:
-        return self._loop.now_ns // MILLISECOND_NS
+        return self._loop.now_ns * self.tempo_ppm // PPM // MILLISECOND_NS
 
     def wall_ms(self) -> int:
-        return WALL_START_MS + self.wall_offset_ms + self._loop.now_ns // MILLISECOND_NS
+        return WALL_START_MS + self.wall_offset_ms + self.monotonic_ms()
 
 
 class SimSpawner:

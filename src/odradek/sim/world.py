@@ -8,18 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from odradek.sim.checkers import check_duplicates, check_jumps, check_retention, check_sightings
-from odradek.sim.client import ClientHost
+from odradek.sim.client import Address, ClientHost
 from odradek.sim.history import History, Place, Violation
 from odradek.sim.inside import WatermarkWatch, check_epochs, check_indexes, check_producers, logs_of
 from odradek.sim.knobs import Focus, Knobs, TopicPlan, draw
 from odradek.sim.loop import Host, SimLoop
-from odradek.sim.machine import ADDRESS, Machine
+from odradek.sim.machine import Machine
 from odradek.sim.nemesis import Nemesis
 from odradek.sim.net import SimNet
 from odradek.sim.on_disk import StoredLog, stored_logs
 from odradek.sim.ports import SimClock
 from odradek.sim.randomness import Streams
-from odradek.sim.workloads.admin import IdCollector, RecordDeleter, TopicChurn, TopicSetter
+from odradek.sim.workloads.admin import IdCollector, NewTopic, RecordDeleter, TopicChurn, TopicSetter
 from odradek.sim.workloads.consumer import Consumer, FinalReader
 from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
 from odradek.sim.workloads.producer import Producer, ProducerPlan
@@ -59,9 +59,20 @@ class World:
         self.loop.story = story
         self.net = SimNet(self.loop, streams.stream("network"), self.knobs.net)
         self.history = History()
-        self.machine = Machine(self.loop, self.net, streams, self.knobs, self._serving)
+        self.machines = tuple(
+            Machine(self.loop, self.net, streams, self.knobs, number, self._serving)
+            for number in range(1, self.knobs.nodes + 1)
+        )
         self._clients: list[Host] = []
-        self.nemesis = Nemesis(self.loop, self.net, self.machine, self._clients, self.knobs, streams.stream("nemesis"))
+        self.nemesis = Nemesis(
+            self.loop,
+            self.net,
+            self.machines,
+            self._clients,
+            self.knobs,
+            streams.stream("nemesis"),
+            self._important_machines,
+        )
         self._closing = asyncio.Event()
         self._groups: list[GroupPlan] = []
 
@@ -87,17 +98,28 @@ class World:
             simulated_s=self.loop.time(),
             acked_records=self.history.acked_records,
             polled_records=self.history.polled_records,
-            boots=self.machine.incarnation,
-            faults={**self.nemesis.fired, **self.net.faults, **self.machine.disk.faults},
+            boots=sum(machine.incarnation for machine in self.machines),
+            faults=self._faults(),
         )
 
+    def _faults(self) -> dict[str, int]:
+        faults = {**self.nemesis.fired, **self.net.faults}
+        for machine in self.machines:
+            for fault, count in machine.disk.faults.items():
+                faults[fault] = faults.get(fault, 0) + count
+        return faults
+
+    def _important_machines(self) -> list[Machine]:
+        return []
+
     async def _live(self) -> None:
-        self.machine.boot()
-        setter = TopicSetter(
-            "setter",
-            self._errand("setter"),
-            {topic.name: (topic.partitions, topic.configs) for topic in self.knobs.topics},
+        for machine in self.machines:
+            machine.boot()
+        topics = tuple(
+            NewTopic(name=topic.name, partitions=topic.partitions, replicas=self.knobs.replicas, configs=topic.configs)
+            for topic in self.knobs.topics
         )
+        setter = TopicSetter("setter", self._errand("setter"), topics)
         await self._finish([self._start(setter)], "the topics were not created")
         workers = [self._start(worker) for worker in self._workers()]
         self.loop.create_task(self._watch(), name="watch").add_done_callback(self._complain)
@@ -108,12 +130,11 @@ class World:
         await self._final_check()
 
     async def _watch(self) -> None:
-        incarnation, watch = 0, WatermarkWatch()
+        watches: dict[Host, WatermarkWatch] = {}
         while True:
-            if self.machine.incarnation != incarnation:
-                incarnation, watch = self.machine.incarnation, WatermarkWatch()
-            if self.machine.node is not None and self.machine.started:
-                watch.look(self.machine.node)
+            for machine in self.machines:
+                if machine.host is not None and machine.node is not None and machine.started:
+                    watches.setdefault(machine.host, WatermarkWatch()).look(machine.node)
             await asyncio.sleep(WATCH_S)
 
     def _workers(self) -> list[Worker]:
@@ -141,7 +162,7 @@ class World:
         firm = tuple(place for topic in knobs.topics if topic.safe and not topic.shrinks for place in topic.places)
         workers.append(Vandal("vandal", self._errand("vandal"), firm))
         workers.append(Reincarnation("again", self._errand("again")))
-        workers.append(TopicChurn("churn", self._errand("churn")))
+        workers.append(TopicChurn("churn", self._errand("churn"), knobs.replicas))
         workers.append(IdCollector("ids", self._errand("ids")))
         return workers
 
@@ -162,16 +183,20 @@ class World:
         host = Host(name)
         self._clients.append(host)
         return Errand(
-            client=ClientHost(self.net, host, ADDRESS, lambda: self.machine.incarnation),
+            client=ClientHost(self.net, host, tuple(machine.address for machine in self.machines), self._incarnation),
+            nodes=self.knobs.nodes,
             rng=self._streams.stream(name),
             clock=SimClock(self.loop),
             history=self.history,
-            crashes=lambda: self.machine.crashes,
+            crashes=lambda: sum(machine.crashes for machine in self.machines),
             note=self.loop.note,
             closing=self._closing,
             request_timeout_s=self.knobs.request_timeout_s,
             pause_mean_s=self.knobs.pause_mean_s,
         )
+
+    def _incarnation(self, address: Address) -> int:
+        return next(machine.incarnation for machine in self.machines if machine.address == address)
 
     def _start(self, worker: Worker) -> asyncio.Task[None]:
         with self.loop.on(worker.errand.client.host):
@@ -203,28 +228,30 @@ class World:
         places = tuple(place for topic in self.knobs.topics for place in topic.places)
         reader = FinalReader("last", replace(self._errand("last"), request_timeout_s=SETTLING_S), places)
         await self._finish([self._start(reader)], "the last reader found no end")
-        logs = stored_logs(self.machine.disk.files())
         for topic in self.knobs.topics:
             for place in topic.places:
                 self._check_partition(topic, place, reader.starts[place], reader.content[place])
-                if not self.knobs.loses_power:
-                    # Retention may have counted on records that a power cut took afterwards.
-                    check_retention(topic.retention_bytes, place, reader.starts[place], logs[f"{place[0]}-{place[1]}"])
         check_jumps(self.history, {topic.name: topic for topic in self.knobs.topics})
-        await self._inspect()
+        for machine in self.machines:
+            await self._inspect(machine, reader.starts)
 
-    async def _inspect(self) -> None:
+    async def _inspect(self, machine: Machine, starts: dict[Place, int]) -> None:
         """The node's own memory against its files, then the files that a clean stop leaves."""
-        node = self.machine.node
+        node = machine.node
         if node is None:
-            raise Violation("V2 the faults are over and the node is down")
-        logs = stored_logs(self.machine.disk.files())
+            raise Violation(f"V2 the faults are over and {machine.name} is down")
+        logs = stored_logs(machine.disk.files())
+        if not self.knobs.loses_power:
+            # Retention may have counted on records that a power cut took afterwards.
+            for topic in self.knobs.topics:
+                for place in topic.places:
+                    check_retention(topic.retention_bytes, place, starts[place], logs[f"{place[0]}-{place[1]}"])
         for log in logs_of(node):
             if log.directory in logs:
-                check_producers(log, logs[log.directory], self.machine.clock.wall_ms())
+                check_producers(log, logs[log.directory], machine.clock.wall_ms())
                 check_epochs(log, logs[log.directory])
-        await self.machine.stop_cleanly(then_lose_power=False)
-        check_indexes(self.machine.disk.files())
+        await machine.stop_cleanly(then_lose_power=False)
+        check_indexes(machine.disk.files())
 
     def _check_partition(self, topic: TopicPlan, place: Place, start: int, content: dict[int, bytes]) -> None:
         asked = self.history.deleted_below.get(place, 0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.p01_fetch import FetchRequest, FetchResponse
-from odradek.sim.client import BrokerConnection
+from odradek.sim.client import Address, BrokerConnection
 from odradek.sim.history import Place, Violation
 from odradek.sim.workloads.reading import (
     EARLIEST,
@@ -13,11 +15,22 @@ from odradek.sim.workloads.reading import (
     PartitionReader,
     fetch_request,
     is_out_of_range,
+    leadership_of,
     list_offset,
 )
-from odradek.sim.workloads.worker import AskAgain, Errand, Worker, refuse
+from odradek.sim.workloads.refusals import AskAgain, refuse
+from odradek.sim.workloads.session import Session
+from odradek.sim.workloads.worker import Errand, Worker
 
 _SESSION_GONE = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+
+@dataclass(slots=True)
+class _FetchSession:
+    session_id: int = 0
+    session_epoch: int = 0
+    # The position that the broker knows from the session, by partition.
+    told: dict[Place, int] = field(default_factory=dict)
 
 
 class Consumer(Worker):
@@ -25,62 +38,55 @@ class Consumer(Worker):
         super().__init__(name, errand)
         self.readers = {place: PartitionReader(place, 0) for place in places}
         self._in_session = in_session
-        self._session_id = 0
-        self._session_epoch = 0
-        # The position that the broker knows from the session, by partition.
-        self._told: dict[Place, int] = {}
+        # One with each leader.
+        self._fetch_sessions: dict[Address, _FetchSession] = {}
 
-    async def work(self, connection: BrokerConnection) -> None:
-        self._forget_session()
+    async def work(self, session: Session) -> None:
+        self._fetch_sessions.clear()
+        led = await session.by_leader(list(self.readers))
         while not self.finished():
-            await self.poll(connection, wait_ms=self.rng.choice((0, 100, 1000)))
+            for leader, places in led.items():
+                await self._poll(session, leader, places, wait_ms=self.rng.choice((0, 100, 1000)) // len(led))
             if self.rng.random() < 0.3:
                 await self.errand.pause()
 
-    async def poll(self, connection: BrokerConnection, *, wait_ms: int) -> int:
-        """One fetch; how many records came."""
-        request = self._request(wait_ms)
+    async def _poll(self, session: Session, leader: BrokerConnection, places: list[Place], *, wait_ms: int) -> None:
+        fetches = self._fetch_sessions.setdefault(leader.address, _FetchSession())
+        request = self._request(session, fetches, places, wait_ms)
         timeout_s = self.errand.request_timeout_s + wait_ms / 1000
-        answer = await connection.ask(request, FETCH_VERSION, FetchResponse, timeout_s)
+        answer = await leader.ask(request, FETCH_VERSION, FetchResponse, timeout_s)
         if answer.error_code in _SESSION_GONE:
-            self._forget_session()
-            return 0
+            del self._fetch_sessions[leader.address]
+            return
         refuse(self.name, answer.error_code, "a fetch")
         if self._in_session:
-            self._session_id = answer.session_id
-            self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
-        polled = 0
+            fetches.session_id = answer.session_id
+            fetches.session_epoch = fetches.session_epoch + 1 if answer.session_id else 0
         for topic in answer.responses:
             for partition in topic.partitions:
                 reader = self.readers[topic.topic, partition.partition_index]
                 if is_out_of_range(partition):
-                    await self._start_over(connection, reader)
+                    await self._start_over(session, reader)
                     continue
                 refuse(self.name, partition.error_code, f"a read of {reader.place}")
-                records = reader.take(connection.incarnation, partition)
-                self.history.polled(connection.incarnation, reader.place, records)
-                polled += len(records)
-        return polled
+                records = reader.take(leadership_of(session, leader, reader.place), partition)
+                self.history.polled(leader.incarnation, reader.place, records)
 
-    def _request(self, wait_ms: int) -> FetchRequest:
+    def _request(self, session: Session, fetches: _FetchSession, places: list[Place], wait_ms: int) -> FetchRequest:
         partition_bytes = self.rng.choice((1, 500, 100_000))
-        readers = list(self.readers.values())
-        if self._session_id:
-            readers = [reader for reader in readers if self._told.get(reader.place) != reader.position]
-        self._told.update((reader.place, reader.position) for reader in readers)
-        request = fetch_request(readers, wait_ms=wait_ms, partition_bytes=partition_bytes)
-        request.session_id = self._session_id
-        request.session_epoch = self._session_epoch if self._in_session else -1
+        readers = [self.readers[place] for place in places]
+        if fetches.session_id:
+            readers = [reader for reader in readers if fetches.told.get(reader.place) != reader.position]
+        fetches.told.update((reader.place, reader.position) for reader in readers)
+        request = fetch_request(session, readers, wait_ms=wait_ms, partition_bytes=partition_bytes)
+        request.session_id = fetches.session_id
+        request.session_epoch = fetches.session_epoch if self._in_session else -1
         return request
 
-    def _forget_session(self) -> None:
-        self._session_id = self._session_epoch = 0
-        self._told.clear()
-
-    async def _start_over(self, connection: BrokerConnection, reader: PartitionReader) -> None:
+    async def _start_over(self, session: Session, reader: PartitionReader) -> None:
         """Whether this was allowed to happen is for the checkers to say: they know what was read before."""
-        earliest = await list_offset(connection, reader.place, EARLIEST, self.errand.request_timeout_s)
-        latest = await list_offset(connection, reader.place, LATEST, self.errand.request_timeout_s)
+        earliest = await list_offset(session, reader.place, EARLIEST, self.errand.request_timeout_s)
+        latest = await list_offset(session, reader.place, LATEST, self.errand.request_timeout_s)
         if earliest > latest:
             raise Violation(f"L5 {reader.place} begins at {earliest} and ends at {latest}")
         if reader.position < earliest or reader.position > latest:
@@ -101,23 +107,24 @@ class FinalReader(Consumer):
     def finished(self) -> bool:
         return self._done
 
-    async def work(self, connection: BrokerConnection) -> None:
+    async def work(self, session: Session) -> None:
         for place, reader in self.readers.items():
-            reader.position = await list_offset(connection, place, EARLIEST, self.errand.request_timeout_s)
-            latest = await list_offset(connection, place, LATEST, self.errand.request_timeout_s)
+            reader.position = await list_offset(session, place, EARLIEST, self.errand.request_timeout_s)
+            latest = await list_offset(session, place, LATEST, self.errand.request_timeout_s)
             self.starts[place] = reader.position
             found: dict[int, bytes] = {}
             while reader.position < latest:
-                request = fetch_request([reader], wait_ms=0, partition_bytes=1 << 20)
-                answer = await connection.ask(request, FETCH_VERSION, FetchResponse, self.errand.request_timeout_s)
+                leader = await session.leader(place)
+                request = fetch_request(session, [reader], wait_ms=0, partition_bytes=1 << 20)
+                answer = await leader.ask(request, FETCH_VERSION, FetchResponse, self.errand.request_timeout_s)
                 partition = answer.responses[0].partitions[0]
                 if is_out_of_range(partition):
                     raise AskAgain("retention took what was to be read next")
                 refuse(self.name, partition.error_code, f"the last read of {place}")
-                records = reader.take(connection.incarnation, partition)
+                records = reader.take(leadership_of(session, leader, place), partition)
                 if not records:
                     raise Violation(f"J6 {place} ends at {latest} and answers nothing at {reader.position}")
-                self.history.polled(connection.incarnation, place, records)
+                self.history.polled(leader.incarnation, place, records)
                 found.update(records)
             self.content[place] = found
         self._done = True

@@ -23,15 +23,23 @@ from odradek.protocol.messages.p09_offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
-from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.p13_leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from odradek.sim.client import BrokerConnection
 from odradek.sim.history import Place, Violation
-from odradek.sim.workloads.reading import EARLIEST, FETCH_VERSION, PartitionReader, fetch_request, list_offset
-from odradek.sim.workloads.worker import AskAgain, Errand, Worker, refuse
+from odradek.sim.workloads.reading import (
+    EARLIEST,
+    FETCH_VERSION,
+    PartitionReader,
+    fetch_request,
+    leadership_of,
+    list_offset,
+)
+from odradek.sim.workloads.refusals import AskAgain, refuse
+from odradek.sim.workloads.session import Session
+from odradek.sim.workloads.worker import Errand, Worker
 
 _SESSION_TIMEOUT_MS = 3000
 _REBALANCE_TIMEOUT_MS = 5000
@@ -90,13 +98,15 @@ class CommitAuditor(Worker):
         super().__init__(name, errand)
         self.plan = plan
 
-    async def work(self, connection: BrokerConnection) -> None:
+    async def work(self, session: Session) -> None:
+        coordinator = await session.coordinator(self.plan.group)
         while not self.finished():
             known = {place: self.plan.committed.get(place, -1) for place in self.plan.places}
-            answer = await fetch_commits(connection, self.plan.group, self.plan.places, self.errand.request_timeout_s)
+            answer = await fetch_commits(coordinator, self.plan.group, self.plan.places, self.errand.request_timeout_s)
             refuse(self.name, answer.error_code, "the group's offsets")
             for topic in answer.topics:
                 for partition in topic.partitions:
+                    refuse(self.name, partition.error_code, "an offset of the group")
                     place = (topic.name, partition.partition_index)
                     self.plan.found_commit(place, partition.committed_offset, known[place])
             await self.errand.pause()
@@ -109,21 +119,15 @@ class GroupMember(Worker):
         self._member_id = ""
         self._generation = -1
 
-    async def work(self, connection: BrokerConnection) -> None:
-        await self._find_coordinator(connection)
+    async def work(self, session: Session) -> None:
+        coordinator = await session.coordinator(self.plan.group)
         while not self.finished():
             try:
-                places = await self._join(connection)
-                await self._consume(connection, places)
+                places = await self._join(coordinator)
+                await self._consume(session, coordinator, places)
             except RejoinNeeded:
                 continue
-        await self._leave(connection)
-
-    async def _find_coordinator(self, connection: BrokerConnection) -> None:
-        answer = await connection.ask(
-            FindCoordinatorRequest(key=self.plan.group), 3, FindCoordinatorResponse, self.errand.request_timeout_s
-        )
-        refuse(self.name, answer.error_code, "its coordinator")
+        await self._leave(coordinator)
 
     async def _join(self, connection: BrokerConnection) -> list[Place]:
         topics = sorted({topic for topic, _ in self.plan.places})
@@ -180,33 +184,35 @@ class GroupMember(Worker):
         )
         return b"\0\0" + assignment.encode(0)
 
-    async def _consume(self, connection: BrokerConnection, places: list[Place]) -> None:
-        readers = await self._resume(connection, places)
+    async def _consume(self, session: Session, coordinator: BrokerConnection, places: list[Place]) -> None:
+        readers = await self._resume(coordinator, places)
+        led = await session.by_leader(places)
         while not self.finished():
-            if readers:
-                request = fetch_request(readers, wait_ms=200, partition_bytes=self.rng.choice((1, 2000)))
-                answer = await connection.ask(request, FETCH_VERSION, FetchResponse, self.errand.request_timeout_s)
-                by_place = {reader.place: reader for reader in readers}
-                for topic in answer.responses:
-                    for partition in topic.partitions:
-                        reader = by_place[topic.topic, partition.partition_index]
-                        if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not self.plan.safe:
-                            reader.position = await list_offset(
-                                connection, reader.place, EARLIEST, self.errand.request_timeout_s
-                            )
-                            continue
-                        refuse(self.name, partition.error_code, f"a read of {reader.place}")
-                        records = reader.take(connection.incarnation, partition)
-                        self.history.polled(connection.incarnation, reader.place, records)
+            for leader, led_places in led.items():
+                await self._read(session, leader, [reader for reader in readers if reader.place in led_places])
             if readers and self.rng.random() < 0.7:
-                await self._commit(connection, readers)
+                await self._commit(coordinator, readers)
             if readers and self.rng.random() < 0.05:
-                await self._commit_as_of_old(connection, readers[0].place)
-            await self._heartbeat(connection)
+                await self._commit_as_of_old(coordinator, readers[0].place)
+            await self._heartbeat(coordinator)
             await self.errand.pause()
             if self.rng.random() < 0.03:
-                await self._leave(connection)
+                await self._leave(coordinator)
                 raise RejoinNeeded
+
+    async def _read(self, session: Session, leader: BrokerConnection, readers: list[PartitionReader]) -> None:
+        request = fetch_request(session, readers, wait_ms=200, partition_bytes=self.rng.choice((1, 2000)))
+        answer = await leader.ask(request, FETCH_VERSION, FetchResponse, self.errand.request_timeout_s)
+        by_place = {reader.place: reader for reader in readers}
+        for topic in answer.responses:
+            for partition in topic.partitions:
+                reader = by_place[topic.topic, partition.partition_index]
+                if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not self.plan.safe:
+                    reader.position = await list_offset(session, reader.place, EARLIEST, self.errand.request_timeout_s)
+                    continue
+                refuse(self.name, partition.error_code, f"a read of {reader.place}")
+                records = reader.take(leadership_of(session, leader, reader.place), partition)
+                self.history.polled(leader.incarnation, reader.place, records)
 
     async def _resume(self, connection: BrokerConnection, places: list[Place]) -> list[PartitionReader]:
         known = {place: self.plan.committed.get(place, -1) for place in places}

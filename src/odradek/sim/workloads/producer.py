@@ -18,9 +18,12 @@ from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest
 from odradek.sim import records
 from odradek.sim.client import BrokerConnection
 from odradek.sim.history import Place, Violation
-from odradek.sim.workloads.worker import RETRIABLE, AskAgain, Errand, Worker
+from odradek.sim.workloads.refusals import RETRIABLE, AskAgain, refuse
+from odradek.sim.workloads.session import Session
+from odradek.sim.workloads.worker import Errand, Worker
 
 IN_FLIGHT_MAX = 5
+ACKS_ALL = -1
 _PRODUCE_VERSION = 11
 _INIT_VERSION = 4
 
@@ -67,39 +70,38 @@ class Producer(Worker):
         if not self.plan.idempotent:
             self._open.clear()
 
-    async def work(self, connection: BrokerConnection) -> None:
+    async def work(self, session: Session) -> None:
         if self.plan.idempotent and self._producer_id < 0:
-            await self._become_known(connection)
-        flying: deque[tuple[_Batch, asyncio.Future[ProduceResponse]]] = deque()
+            await self._become_known(session)
+        flying: deque[tuple[_Batch, BrokerConnection, asyncio.Future[ProduceResponse]]] = deque()
         to_send = deque(self._open)
         while not self.finished() or flying:
             if not to_send and len(flying) < IN_FLIGHT_MAX and self._may_begin():
                 to_send.append(self._make_batch())
             if to_send and len(flying) < IN_FLIGHT_MAX:
                 batch = to_send.popleft()
-                flying.append((batch, connection.send(self._request(batch), _PRODUCE_VERSION, ProduceResponse)))
+                leader = await session.leader(batch.place)
+                flying.append((batch, leader, leader.send(self._request(batch), _PRODUCE_VERSION, ProduceResponse)))
                 if self.rng.random() < 0.5:
                     await self.errand.pause()
                 continue
-            batch, answer = flying.popleft()
+            batch, leader, answer = flying.popleft()
             async with asyncio.timeout(self.errand.request_timeout_s):
                 response = await answer
-            self._settle(connection, batch, response.responses[0].partition_responses[0])
+            self._settle(leader, batch, response.responses[0].partition_responses[0])
 
     def _may_begin(self) -> bool:
         return self._made < self.plan.batches and not self.errand.closing.is_set()
 
-    async def _become_known(self, connection: BrokerConnection) -> None:
+    async def _become_known(self, session: Session) -> None:
+        connection = await session.anyone()
         answer = await connection.ask(
             InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
             _INIT_VERSION,
             InitProducerIdResponse,
             self.errand.request_timeout_s,
         )
-        if answer.error_code in RETRIABLE:
-            raise AskAgain
-        if answer.error_code:
-            raise Violation(f"J8 {self.name} got no producer id: {ErrorCode(answer.error_code).name}")
+        refuse(self.name, answer.error_code, "a producer id")
         self.history.given_producer_id(answer.producer_id, self.name)
         self._producer_id = answer.producer_id
         self._sequences.clear()
@@ -133,11 +135,12 @@ class Producer(Worker):
             topic_data=[TopicProduceData(name=topic, partition_data=[data])],
         )
 
-    def _settle(self, connection: BrokerConnection, batch: _Batch, answer: PartitionProduceResponse) -> None:
+    def _settle(self, leader: BrokerConnection, batch: _Batch, answer: PartitionProduceResponse) -> None:
         code = ErrorCode(answer.error_code)
         self.errand.note(f"{batch} at {answer.base_offset}: {code.name}")
         if code is ErrorCode.NONE:
-            self.history.acknowledged(connection.incarnation, batch.place, answer.base_offset, batch.values)
+            if self.plan.acks == ACKS_ALL or self.errand.nodes == 1:
+                self.history.acknowledged(leader.incarnation, batch.place, answer.base_offset, batch.values)
             self._open.remove(batch)
         elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and self.plan.idempotent:
             # Written, but too long ago for the broker to say where.

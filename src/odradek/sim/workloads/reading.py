@@ -12,14 +12,18 @@ from odradek.protocol.messages.p02_list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from odradek.sim.client import BrokerConnection
+from odradek.sim.client import Address, BrokerConnection
 from odradek.sim.history import Place, Violation
 from odradek.sim.records import SeenBatch, whole_batches
-from odradek.sim.workloads.worker import refuse
+from odradek.sim.workloads.refusals import refuse
+from odradek.sim.workloads.session import Session
 
 FETCH_VERSION = 12
 LIST_VERSION = 7
 EARLIEST, LATEST = -2, -1
+
+# Address and incarnation of a node, and the leader epoch. Another one may have a lower high watermark for a while.
+Leadership = tuple[Address, int, int]
 
 
 class PartitionReader:
@@ -28,13 +32,14 @@ class PartitionReader:
     def __init__(self, place: Place, position: int) -> None:
         self.place = place
         self.position = position
-        self._incarnation = -1
+        # Which leader told us what follows.
+        self._leadership: Leadership | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def take(self, incarnation: int, answer: PartitionData) -> list[tuple[int, bytes]]:
+    def take(self, leadership: Leadership, answer: PartitionData) -> list[tuple[int, bytes]]:
         """The records at and after the position; moves the position behind them."""
-        self._check_offsets(incarnation, answer)
+        self._check_offsets(leadership, answer)
         found: list[tuple[int, bytes]] = []
         for batch in self._batches(answer):
             found += [record for record in batch.records() if record[0] >= self.position]
@@ -45,18 +50,18 @@ class PartitionReader:
             self.position = found[-1][0] + 1
         return found
 
-    def _check_offsets(self, incarnation: int, answer: PartitionData) -> None:
+    def _check_offsets(self, leadership: Leadership, answer: PartitionData) -> None:
         if not answer.log_start_offset <= answer.last_stable_offset <= answer.high_watermark:
             raise Violation(
                 f"L5 {self.place}: log start {answer.log_start_offset}, last stable {answer.last_stable_offset}, "
                 f"high watermark {answer.high_watermark}"
             )
-        if incarnation == self._incarnation:
+        if leadership == self._leadership:
             if answer.high_watermark < self.high_watermark:
                 raise Violation(f"L5 {self.place}: high watermark fell from {self.high_watermark}")
             if answer.log_start_offset < self.log_start_offset:
                 raise Violation(f"L5 {self.place}: log start fell from {self.log_start_offset}")
-        self._incarnation = incarnation
+        self._leadership = leadership
         self.high_watermark = answer.high_watermark
         self.log_start_offset = answer.log_start_offset
 
@@ -73,24 +78,40 @@ class PartitionReader:
         return batches
 
 
-def fetch_request(readers: list[PartitionReader], *, wait_ms: int, partition_bytes: int) -> FetchRequest:
+def leadership_of(session: Session, leader: BrokerConnection, place: Place) -> Leadership:
+    return (leader.address, leader.incarnation, session.leader_epoch(place))
+
+
+def fetch_request(
+    session: Session, readers: list[PartitionReader], *, wait_ms: int, partition_bytes: int
+) -> FetchRequest:
+    """To the one who leads all of them in this session."""
     topics: dict[str, FetchTopic] = {}
     for reader in readers:
         name, partition = reader.place
         topic = topics.setdefault(name, FetchTopic(topic=name))
         topic.partitions.append(
-            FetchPartition(partition=partition, fetch_offset=reader.position, partition_max_bytes=partition_bytes)
+            FetchPartition(
+                partition=partition,
+                current_leader_epoch=session.leader_epoch(reader.place),
+                fetch_offset=reader.position,
+                partition_max_bytes=partition_bytes,
+            )
         )
     return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=list(topics.values()))
 
 
-async def list_offset(connection: BrokerConnection, place: Place, timestamp: int, timeout_s: float) -> int:
+async def list_offset(session: Session, place: Place, timestamp: int, timeout_s: float) -> int:
     name, partition = place
-    asked = ListOffsetsTopic(
-        name=name, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
+    leader = await session.leader(place)
+    asked = ListOffsetsPartition(
+        partition_index=partition, current_leader_epoch=session.leader_epoch(place), timestamp=timestamp
     )
-    answer = await connection.ask(
-        ListOffsetsRequest(replica_id=-1, topics=[asked]), LIST_VERSION, ListOffsetsResponse, timeout_s
+    answer = await leader.ask(
+        ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[asked])]),
+        LIST_VERSION,
+        ListOffsetsResponse,
+        timeout_s,
     )
     found = answer.topics[0].partitions[0]
     refuse("ListOffsets", found.error_code, f"the offset of {place} at {timestamp}")
