@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -69,3 +71,17 @@ def test_quotas_and_logs_of_brokers_know_the_client_by_its_name():
     with leader(batch(5)) as (address, asked):
         assert read(address, 0, 5, **{"kafka.client.id": "shop"}) == list(range(5))
     assert b"\0\4shop" in asked[0]
+
+
+def test_a_process_that_ends_closes_what_it_kept():
+    """Python says so on stderr of each worker otherwise."""
+    script = """
+import socket
+from odradek.spark.raw_fetching import Connection, _keep
+with socket.create_server(("127.0.0.1", 0)) as server:
+    _keep(Connection(server.getsockname()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""

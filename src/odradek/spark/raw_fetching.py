@@ -7,6 +7,7 @@ leaders, lost records and brokers that are away.
 
 from __future__ import annotations
 
+import atexit
 import socket
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -166,3 +167,9 @@ def _keep(connection: Connection) -> None:
     _idle[connection.address] = connection
     if len(_idle) > IDLE_MAX:
         _idle.popitem(last=False)[1].close()
+
+
+@atexit.register
+def close_idle() -> None:
+    while _idle:
+        _idle.popitem()[1].close()
