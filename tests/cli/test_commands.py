@@ -77,6 +77,8 @@ def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: E
         (["produce", "x", "-H", "nonsense"], 2, "NAME=VALUE"),
         (["up", "--memory", "--data", "x"], 2, "exclude each other"),
         (["up", "--memory", "-c", "retention.mss=1"], 1, "retention.mss"),
+        (["up", "--memory", "-n", "3"], 2, "exclude each other"),
+        (["up", "--restart"], 2, "for the nodes of -n"),
     ],
 )
 def test_errors_say_what_and_why(odradek: Embedded, arguments: list[str], code: int, said: str) -> None:
@@ -126,6 +128,17 @@ def test_a_taken_port_is_told_and_nothing_is_written(odradek: Embedded, tmp_path
     assert result.exit_code == 1
     assert f"cannot listen on 127.0.0.1:{odradek.port}" in result.output
     assert not (tmp_path / "data").exists()
+
+
+def test_a_cluster_and_a_node_alone_do_not_share_a_directory(odradek: Embedded, tmp_path: Path) -> None:
+    (tmp_path / "1.properties").touch()
+    result = odradek_command(odradek, "up", "--data", str(tmp_path))
+    assert result.exit_code == 2
+    assert "holds a cluster" in result.output
+    (tmp_path / "1.properties").rename(tmp_path / "meta.properties")
+    result = odradek_command(odradek, "up", "-n", "3", "--data", str(tmp_path))
+    assert result.exit_code == 1
+    assert "a node alone" in result.output
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.base.ids import BrokerId, DirectoryId, uuid_from_text
+from odradek.base.ids import BrokerId, DirectoryId, uuid_from_text, uuid_text
 from odradek.node.config import NodeConfig, VoterAddress
+from odradek.node.listeners import Endpoint as Address
 from odradek.node.listeners import parse_voter, refused
 from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet
 
@@ -16,6 +17,14 @@ def parse_initial_voters(text: str, listener_name: str) -> VoterSet:
     _refuse_twins("node", [voter.key.voter_id for voter in voters])
     _refuse_twins("directory", [voter.key.directory_id for voter in voters])
     return VoterSet(voters)
+
+
+def write_initial_voters(voters: VoterSet) -> str:
+    return ",".join(
+        f"{voter.key.voter_id}@{Address(host=endpoint.host, port=endpoint.port)}:{uuid_text(voter.key.directory_id)}"
+        for voter in voters.voters
+        for endpoint in voter.endpoints
+    )
 
 
 def require_agreement(voters: VoterSet, config: NodeConfig) -> None:

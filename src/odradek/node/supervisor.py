@@ -1,0 +1,187 @@
+"""Several nodes on one machine, each a process: started, listened to, and stopped one after another.
+
+A node that dies is told with its status, and the others go on; with `restart` it is started again, later each time it
+does not come up. Each node holds the read end of a pipe as its stdin: whatever becomes of the supervisor, they end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from odradek.node.local_cluster import LocalNode
+
+Tell = Callable[[str], None]
+
+LINE_BYTES_MAX = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a node may take to stop before the next one is told to, and what lies between two starts of one."""
+
+    stop_s: float = 30.0
+    restart_first_s: float = 1.0
+    restart_last_s: float = 30.0
+
+
+class Supervisor:
+    def __init__(
+        self,
+        nodes: Sequence[LocalNode],
+        *,
+        command: Callable[[Path], Sequence[str]],
+        tell: Tell,
+        log: Tell,
+        restart: bool = False,
+        patience: Patience | None = None,
+    ) -> None:
+        self._command = command
+        self._log = log
+        self._members = [_Member(node, tell) for node in nodes]
+        self._tell = tell
+        self._restart = restart
+        self._patience = patience or Patience()
+        self._stopping = asyncio.Event()
+        # Told to stop, or nobody is left.
+        self._over = asyncio.Event()
+
+    async def run(self) -> bool:
+        """Until told to stop, or until no node is left. Whether all that ran to the end stopped cleanly."""
+        lives = asyncio.gather(*(self._live(member) for member in self._members))
+        everybody = asyncio.ensure_future(self._tell_when_all_are_ready())
+        lives.add_done_callback(lambda _: self._over.set())
+        try:
+            await self._over.wait()
+            await self._stop_one_after_another()
+            await lives
+        finally:
+            everybody.cancel()
+            for member in self._members:
+                member.send(signal.SIGKILL)
+        return self._stopping.is_set() and all(member.stopped_cleanly for member in self._members)
+
+    def stop(self) -> None:
+        """Told twice, it does not wait for anybody."""
+        if self._stopping.is_set():
+            for member in self._members:
+                member.send(signal.SIGKILL)
+        self._stopping.set()
+        self._over.set()
+
+    async def _live(self, member: _Member) -> None:
+        pause_s = self._patience.restart_first_s
+        while not self._stopping.is_set():
+            await self._start_and_listen(member)
+            if self._stopping.is_set() or not self._restart:
+                return
+            if member.ready.is_set():
+                pause_s = self._patience.restart_first_s
+            self._tell(f"node {member.node.node_id} is started again in {pause_s:g} s")
+            try:
+                await asyncio.wait_for(self._stopping.wait(), pause_s)
+            except TimeoutError:
+                pause_s = min(2 * pause_s, self._patience.restart_last_s)
+
+    async def _start_and_listen(self, member: _Member) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *self._command(member.node.properties),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            limit=LINE_BYTES_MAX,
+            # A Ctrl-C at the terminal is for the supervisor: it stops the nodes in order.
+            start_new_session=True,
+        )
+        member.began(process)
+        if self._stopping.is_set():
+            member.send(signal.SIGTERM)
+        await asyncio.gather(
+            self._hear(member, process.stdout, first_means_ready=True),
+            self._hear(member, process.stderr, first_means_ready=False),
+        )
+        member.ended(await process.wait(), expected=self._stopping.is_set())
+
+    async def _hear(self, member: _Member, stream: asyncio.StreamReader | None, *, first_means_ready: bool) -> None:
+        if stream is None:
+            return
+        async for line in _lines(stream):
+            if first_means_ready and not member.ready.is_set():
+                member.ready.set()
+                self._tell(f"node {member.node.node_id} is ready on {member.node.clients}")
+            else:
+                self._log(f"{member.node.node_id} | {line}")
+
+    async def _tell_when_all_are_ready(self) -> None:
+        for member in self._members:
+            await member.ready.wait()
+        servers = ",".join(str(member.node.clients) for member in self._members)
+        self._tell(f"Odradek is ready on {servers}. Ctrl-C stops it.")
+
+    async def _stop_one_after_another(self) -> None:
+        """Each hands over what it leads while the others can take it."""
+        for member in self._members:
+            member.send(signal.SIGTERM)
+            await member.gone_within(self._patience.stop_s)
+        for member in self._members:
+            member.send(signal.SIGKILL)
+
+
+class _Member:
+    """One node over all its processes."""
+
+    def __init__(self, node: LocalNode, tell: Tell) -> None:
+        self.node = node
+        self.ready = asyncio.Event()
+        self.stopped_cleanly = True
+        self._tell = tell
+        self._process: Process | None = None
+        self._gone = asyncio.Event()
+        self._gone.set()
+
+    def began(self, process: Process) -> None:
+        self._process = process
+        self.ready.clear()
+        self._gone.clear()
+
+    def ended(self, status: int, *, expected: bool) -> None:
+        self._process = None
+        self._gone.set()
+        # By SIGTERM itself end those that had not begun to listen to it.
+        self.stopped_cleanly = expected and status in (0, -signal.SIGTERM)
+        if not self.stopped_cleanly:
+            self._tell(f"node {self.node.node_id} {_ending(status)}")
+
+    def send(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
+    async def gone_within(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._gone.wait(), seconds)
+        except TimeoutError:
+            self._tell(f"node {self.node.node_id} has not stopped within {seconds:g} s")
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    return f"was ended by {signal.Signals(-status).name}"
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    """A line that is too long comes in pieces."""
+    while True:
+        try:
+            line = await stream.readuntil()
+        except asyncio.IncompleteReadError as rest:
+            line = rest.partial
+        except asyncio.LimitOverrunError as long:
+            line = await stream.read(long.consumed)
+        if not line:
+            return
+        yield line.decode(errors="replace").rstrip("\r\n")

@@ -1,0 +1,106 @@
+"""The plan of several nodes on one machine: what is remembered, and what is never done twice."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+
+import pytest
+
+from odradek.base.errors import KafkaError, UnusableDirectory
+from odradek.metadata.bootstrap import VOTERS_CHECKPOINT, decode_voters
+from odradek.node import local_cluster
+from odradek.node.config import NodeConfig
+from odradek.node.format import decode_identity
+from odradek.node.local_cluster import holds_several, local_nodes
+from odradek.node.machine import locked
+
+
+def planned(directory, count=3, port=0, **overrides):
+    return local_nodes(count, directory, "127.0.0.1", port, overrides)
+
+
+def identities(nodes):
+    return [decode_identity((node.data / "meta.properties").read_bytes()) for node in nodes]
+
+
+def voters(node):
+    return decode_voters((node.data / VOTERS_CHECKPOINT).read_bytes())
+
+
+def test_three_nodes_of_one_cluster_that_all_vote(tmp_path):
+    nodes = planned(tmp_path / "data")
+    assert [node.node_id for node in nodes] == [1, 2, 3]
+    assert len({identity.cluster_id for identity in identities(nodes)}) == 1
+    assert voters(nodes[0]) == voters(nodes[1]) == voters(nodes[2])
+    assert voters(nodes[0]).keys == tuple((i.node_id, i.directory_id) for i in identities(nodes))
+    for node, voter in zip(nodes, voters(nodes[0]).voters, strict=True):
+        config = NodeConfig.from_properties(node.properties.read_text())
+        assert config.node_id == node.node_id
+        assert config.client_listener.bind == node.clients
+        assert voter.endpoints == (("CONTROLLER", "127.0.0.1", config.controller_listener.bind.port),)
+        assert len(config.bootstrap_servers) == 3
+
+
+def test_ports_and_ids_are_remembered(tmp_path):
+    first = planned(tmp_path)
+    before = identities(first)
+    again = planned(tmp_path)
+    assert again == first
+    assert identities(again) == before
+
+
+def test_clients_may_move_and_voters_stay(tmp_path):
+    first = planned(tmp_path)
+    moved = planned(tmp_path, port=20_001)
+    assert [node.clients.port for node in moved] == [20_001, 20_002, 20_003]
+    assert [node.controllers for node in moved] == [node.controllers for node in first]
+
+
+def test_a_port_that_is_taken_is_not_chosen(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        nodes = planned(tmp_path, port=port - local_cluster.CONTROLLER_PORT_DISTANCE)
+        assert port not in [node.controllers.port for node in nodes]
+
+
+def test_settings_reach_every_node(tmp_path):
+    for node in planned(tmp_path, **{"num.partitions": "6"}):
+        assert NodeConfig.from_properties(node.properties.read_text()).broker.num_partitions == 6
+
+
+def test_wrong_settings_leave_nothing_behind(tmp_path):
+    with pytest.raises(KafkaError, match=r"no\.such\.key"):
+        planned(tmp_path, **{"no.such.key": "1"})
+    assert not holds_several(tmp_path)
+
+
+def test_a_formation_that_was_cut_short_goes_on_with_the_same_ids(tmp_path):
+    with locked(tmp_path / "2"), pytest.raises(OSError, match="another node runs"):
+        planned(tmp_path)
+    (first,) = [decode_identity((tmp_path / "1" / "meta.properties").read_bytes())]
+    assert holds_several(tmp_path)
+    nodes = planned(tmp_path)
+    assert identities(nodes)[0] == first
+    assert {identity.cluster_id for identity in identities(nodes)} == {first.cluster_id}
+    assert voters(nodes[0]) == voters(nodes[2])
+
+
+def test_a_lost_disk_is_not_formatted_into_a_voter(tmp_path):
+    nodes = planned(tmp_path)
+    shutil.rmtree(nodes[1].data)
+    planned(tmp_path)
+    assert not nodes[1].data.exists()
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_cluster_of_another_size_is_refused(tmp_path, count):
+    planned(tmp_path)
+    with pytest.raises(UnusableDirectory, match="cluster of 3 nodes"):
+        planned(tmp_path, count=count)
+
+
+def test_the_directory_of_a_node_alone_is_left_to_it(tmp_path):
+    (tmp_path / "meta.properties").touch()
+    with pytest.raises(UnusableDirectory, match="a node alone"):
+        planned(tmp_path)
