@@ -49,7 +49,7 @@ class Life:
         )
 
     def lead(self, epoch=0, *, isr=(ME,), partition_epoch=0):
-        self.partition.apply(image(leader=ME, epoch=epoch, isr=isr, partition_epoch=partition_epoch))
+        self.partition.apply(image(leader=ME, epoch=epoch, isr=isr, partition_epoch=partition_epoch), now_ms=0)
         return self
 
     def append(self, *values, acks=1):
@@ -194,7 +194,10 @@ def test_min_isr_counts_only_for_acks_all():
 
 def test_those_who_wait_hear_why_it_will_not_happen():
     for end, code in (
-        (lambda life: life.partition.apply(image(leader=OTHER, epoch=1)), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (
+            lambda life: life.partition.apply(image(leader=OTHER, epoch=1, partition_epoch=1), 0),
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ),
         (lambda life: life.partition.deleted(), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (lambda life: life.partition.sync_failed(), ErrorCode.KAFKA_STORAGE_ERROR),
     ):

@@ -73,6 +73,8 @@ def test_a_topics_configuration_reaches_its_logs_at_once():
             broker.configure_topic("t", "segment.bytes", "3000000")
             broker.configure_topic("t", "min.insync.replicas", "2")
             assert [log.config.segment_bytes for log in logs] == [3_000_000] * 2
+            assert broker.partition("t").min_isr == 1  # no more than there are replicas
+            broker.change_partition("t", 0, replicas=[1, 2])
             assert broker.partition("t").min_isr == 2
             broker.configure_topic("t", "segment.bytes", None)
             assert logs[0].config.segment_bytes == 1 << 30

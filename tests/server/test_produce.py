@@ -172,6 +172,7 @@ def test_too_few_in_sync_replicas_refuse_only_acks_all(run):
         async with DataBroker() as broker:
             broker.create_topic("t", min_insync_replicas="2")
             client = await broker.connect()
+            broker.change_partition("t", 0, replicas=[1, 2])
             (refused,) = await client.produce("t", batch("x"), acks=-1)
             assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
             assert broker.partition("t").log.log_end_offset == 0

@@ -215,7 +215,7 @@ class AdminBroker:
             min_isr=1,
             request_sync=lambda _: None,
         )
-        partition.apply(topic.partitions[index])
+        partition.apply(topic.partitions[index], 0)
         self.partitions.put(partition)
         return partition
 

@@ -2,8 +2,9 @@
 
     log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 
-The high watermark follows the log end as far as every in-sync replica has it. A log that asks for fsync
-(`flush.messages`) counts as having only what is synced: nothing is acknowledged or shown that a power cut could take.
+The high watermark of a leader follows the log end as far as every in-sync replica has it (`leading`), that of a
+follower what its leader says, as far as it has it (`following`). A log that asks for fsync (`flush.messages`) counts as
+having only what is synced: nothing is acknowledged or shown that a power cut could take.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, NO_EPOCH, BrokerId, Offset, TopicId
 from odradek.base.invariants import invariant
 from odradek.protocol.fetch_response import FetchedPartition
+from odradek.replication import safeguards
+from odradek.replication.isr import IsrProposal, LiveBrokers, Propose, nobody_to_ask
+from odradek.replication.leading import Leading
 from odradek.replication.waiting import Callback, OffsetWaits, Reader
 
 if TYPE_CHECKING:
@@ -28,25 +32,34 @@ logger = logging.getLogger(__name__)
 
 ALL_SYNCED = Offset(2**63 - 1)
 ACKS_ALL = -1
+LAG_MS_MAX = 30_000
 
 
 class Partition:
     __slots__ = (
-        "_broker_id",
+        "_brokers",
         "_committing",
         "_held_at",
+        "_lag_ms_max",
+        "_min_isr_wanted",
+        "_propose",
         "_request_sync",
         "_syncing",
+        "broker_id",
         "high_watermark",
+        "image",
         "index",
         "is_leader",
         "isr",
         "leader_epoch",
         "leader_id",
+        "leading",
         "log",
         "min_isr",
         "partition_epoch",
         "readers",
+        "replicas",
+        "tail_readers",
         "topic",
         "topic_id",
     )
@@ -62,13 +75,22 @@ class Partition:
         high_watermark: Offset,
         min_isr: int,
         request_sync: Callable[[Partition], None],
+        brokers: LiveBrokers | None = None,
+        propose: Propose = nobody_to_ask,
+        lag_ms_max: int = LAG_MS_MAX,
     ) -> None:
-        self._broker_id = broker_id
+        """`propose` is given each change of the ISR that this replica, as leader, wants; it may not answer at once."""
+        self.broker_id = broker_id
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
+        self._min_isr_wanted = min_isr
+        # No more than there are replicas.
         self.min_isr = min_isr
+        self._brokers = brokers or LiveBrokers()
+        self._propose = propose
+        self._lag_ms_max = lag_ms_max
         # Never goes back, except by truncation of a follower.
         # (What was written down may be older than the last deletion of records.)
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
@@ -76,9 +98,16 @@ class Partition:
         self.is_leader = False
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
+        self.replicas: tuple[BrokerId, ...] = ()
+        # As committed by the controller.
         self.isr: tuple[BrokerId, ...] = ()
-        # Fetches to tell when the high watermark moves, in order of arrival.
+        # What was last applied.
+        self.image: PartitionImage | None = None
+        # While this replica leads others.
+        self.leading: Leading | None = None
+        # Fetches to tell when the high watermark moves, in order of arrival; those of followers are told of appends.
         self.readers: dict[Reader, None] = {}
+        self.tail_readers: dict[Reader, None] = {}
         self._request_sync = request_sync
         # The first offset whose fsync was asked for and has not happened.
         self._held_at = ALL_SYNCED
@@ -143,6 +172,8 @@ class Partition:
         if appended.needs_sync:
             self._hold(appended.base_offset)
         self._advance()
+        if self.tail_readers:
+            self._wake(self.tail_readers)
 
     def _too_few_replicas(self) -> KafkaError:
         return KafkaError(
@@ -154,7 +185,9 @@ class Partition:
 
     def synced(self, end_offset: int, *, again: bool) -> None:
         """All below `end_offset` is durable. `again`: another sync was asked for since this one began."""
-        self._held_at = max(self._held_at, Offset(end_offset)) if again else ALL_SYNCED
+        # A sync that was begun before a truncation says nothing about what was written after it.
+        durable = Offset(min(end_offset, self.log.recovery_point))
+        self._held_at = max(self._held_at, durable) if again else ALL_SYNCED
         if self._syncing:
             # Whoever hears of it may append at once (a backlog goes on): that is not synced yet.
             self._syncing.passed(min(self._held_at, self.log.log_end_offset))
@@ -171,16 +204,31 @@ class Partition:
     # Reading
 
     def read(
-        self, offset: int, max_bytes: int, current_leader_epoch: int, end_offset: int, *, whole_first_batch: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        current_leader_epoch: int,
+        end_offset: int,
+        *,
+        whole_first_batch: bool,
+        from_follower: bool = False,
     ) -> FetchedPartition:
-        """Whole batches from the one that has `offset`, below `end_offset` (a watermark of this partition)."""
-        log = self.log
-        if not self.is_leader:
+        """Whole batches from the one that has `offset`, below `end_offset` (a watermark of this partition).
+
+        `from_follower`: whoever reads knows that this replica may be one.
+        """
+        if not self.is_leader and not from_follower:
             return FetchedPartition(self.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = self.log
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
-            return FetchedPartition(self.index, self.epoch_error(current_leader_epoch))
+            error = self.epoch_error(current_leader_epoch)
+            if error:
+                return FetchedPartition(self.index, error)
         start = log.log_start_offset
         if not start <= offset <= log.log_end_offset:
+            if not self.is_leader and offset > log.log_end_offset:
+                # The leader may well have it.
+                return FetchedPartition(self.index, ErrorCode.OFFSET_NOT_AVAILABLE)
             return FetchedPartition(self.index, ErrorCode.OFFSET_OUT_OF_RANGE)
         try:
             region = log.read(offset, max_bytes, end_offset, whole_first_batch) if offset < end_offset else None
@@ -193,7 +241,9 @@ class Partition:
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """What a client is told whose idea of the leader epoch (-1: none) differs from ours."""
-        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+        if current_leader_epoch == NO_EPOCH or safeguards.agrees_on_leader_epoch(
+            current_leader_epoch, self.leader_epoch
+        ):
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -201,40 +251,130 @@ class Partition:
 
     # Leadership
 
-    def apply(self, image: PartitionImage) -> None:
+    def apply(self, image: PartitionImage, now_ms: int) -> None:
+        if image.partition_epoch < self.partition_epoch:
+            return  # the controller's answer to a proposal was faster
         was_leader, old_epoch = self.is_leader, self.leader_epoch
         invariant(image.leader_epoch >= old_epoch, f"the leader epoch of {self} went back from {old_epoch}")
+        overtaken = image.partition_epoch > self.partition_epoch
+        self.image = image
         self.leader_id = image.leader
-        self.is_leader = image.leader == self._broker_id
+        self.is_leader = image.leader == self.broker_id
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
+        self.replicas = image.replicas
         self.isr = image.isr
+        self.min_isr = min(self._min_isr_wanted, len(image.replicas))
         if self.is_leader:
             if not was_leader or image.leader_epoch > old_epoch:
-                self._become_leader()
+                self._become_leader(now_ms)
+            else:
+                self._lead_on(now_ms, overtaken=overtaken)
             self._advance()
-        elif was_leader:
-            self._give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif was_leader or image.leader_epoch > old_epoch:
+            if old_epoch == NO_EPOCH:
+                self._hold_what_a_crash_left()
+            self._become_follower(was_leader=was_leader)
 
-    def deleted(self) -> None:
+    def deleted(self, code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         self.is_leader = False
-        self._give_up(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.leader_id = NO_BROKER
+        self.leading = None
+        self._give_up(code)
 
     def _give_up(self, code: ErrorCode) -> None:
         """Nobody may wait for this replica any more."""
         self._committing.fail(code)
         self._syncing.fail(code)
-        self._wake_readers()
+        self._wake(self.readers)
+        self._wake(self.tail_readers)
 
     def configure(self, log_config: LogConfig, min_isr: int) -> None:
         self.log.config = log_config
-        self.min_isr = min_isr
+        self._min_isr_wanted = min_isr
+        self.min_isr = min(min_isr, len(self.replicas)) if self.replicas else min_isr
+        if self.is_leader:
+            self._advance()
 
-    def _become_leader(self) -> None:
+    def _become_leader(self, now_ms: int) -> None:
         self.log.begin_epoch(self.leader_epoch)
+        self._hold_what_a_crash_left()
+        # Before the first append: where an epoch begins, a follower's log must reach before it may join the ISR.
+        self.leading = None
+        self._lead_on(now_ms, overtaken=True)
+        if len(self.replicas) > 1:
+            logger.info(
+                "%s: leading epoch %d from offset %d, high watermark %d, ISR %s",
+                *(self, self.leader_epoch, self.log.log_end_offset, self.high_watermark, self.isr),
+            )
+            # Whoever follows with the epoch before must hear that it is over.
+            self._wake(self.tail_readers)
+
+    def _lead_on(self, now_ms: int, *, overtaken: bool) -> None:
+        if self.leading is None:
+            if len(self.replicas) > 1:
+                self.leading = Leading(self, brokers=self._brokers, lag_ms_max=self._lag_ms_max, now_ms=now_ms)
+        elif len(self.replicas) == 1:
+            self.leading = None
+        elif overtaken:
+            self.leading.committed(now_ms)
+        else:
+            self.leading.assigned(now_ms)
+
+    def _become_follower(self, *, was_leader: bool) -> None:
+        self.leading = None
+        if was_leader:
+            self._give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            self._wake(self.readers)
+
+    def _hold_what_a_crash_left(self) -> None:
+        """In the page cache: it is not on disk yet."""
         if self.log.config.flush_messages < ALL_SYNCED and self.log.recovery_point < self.log.log_end_offset:
-            # What a crash left in the page cache is not on disk yet.
             self._hold(self.log.recovery_point)
+
+    # Changes of the ISR
+
+    def fetched_by(self, broker_id: int, broker_epoch: int, offset: int, *, log_start_offset: int, now_ms: int) -> None:
+        """A follower that agrees with this leader's history up to `offset` asks for what comes next."""
+        leading = self.leading
+        follower = None if leading is None else leading.follower(broker_id)
+        if leading is None or follower is None:
+            return
+        proposal = leading.fetched(
+            follower, offset, log_start_offset=log_start_offset, broker_epoch=broker_epoch, now_ms=now_ms
+        )
+        self._advance()
+        if proposal is not None:
+            self._propose(self, proposal)
+
+    def tick(self, now_ms: int) -> None:
+        if self.leading is not None:
+            proposal = self.leading.tick(now_ms)
+            self._advance()
+            if proposal is not None:
+                self._propose(self, proposal)
+
+    def isr_committed(
+        self, proposal: IsrProposal, isr: tuple[BrokerId, ...], partition_epoch: int, now_ms: int
+    ) -> None:
+        """The controller's answer to a proposal; the image may have told already."""
+        if self.leading is None or self.leading.proposal is not proposal or partition_epoch < self.partition_epoch:
+            return
+        logger.info("%s: the ISR is %s", self, isr)
+        self.isr = isr
+        self.partition_epoch = partition_epoch
+        self.leading.committed(now_ms)
+        self._advance()
+
+    def isr_refused(self, proposal: IsrProposal, code: ErrorCode, now_ms: int) -> bool:
+        """The controller's other answer, or that there was none. True: to be sent again after a while."""
+        if self.leading is None or self.leading.proposal is not proposal:
+            return False
+        again = self.leading.refused(code, now_ms)
+        logger.info("%s: the ISR %s was refused with %s", self, proposal.members, code.name)
+        self._advance()
+        return again
 
     # The high watermark
 
@@ -243,12 +383,19 @@ class Partition:
         if end > self._held_at:
             end = self._held_at
         if end > self.high_watermark:
-            self.high_watermark = Offset(end)
-            if self._committing:
-                self._committing.passed(end)
-            if self.readers:
-                self._wake_readers()
+            if self.leading is not None:
+                end = self.leading.committed_end(end)
+                if end <= self.high_watermark:
+                    return
+            self._commit(end)
 
-    def _wake_readers(self) -> None:
-        for reader in list(self.readers):
+    def _commit(self, end_offset: int) -> None:
+        self.high_watermark = Offset(end_offset)
+        if self._committing:
+            self._committing.passed(end_offset)
+        if self.readers:
+            self._wake(self.readers)
+
+    def _wake(self, readers: dict[Reader, None]) -> None:
+        for reader in list(readers):
             reader.may_read_more(self)

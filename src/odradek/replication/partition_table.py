@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import BrokerId, Offset, TopicId, TopicPartition
 from odradek.base.ports import Clock
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.configs.in_force import effective_topic_config
-from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, ConfigResource, ImageDelta, TopicImage
+from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, ConfigResource, ImageDelta, PartitionImage, TopicImage
+from odradek.replication.isr import LiveBrokers, Propose, nobody_to_ask
 from odradek.replication.log_config import log_config
 from odradek.replication.partition import Partition
 
@@ -65,14 +67,22 @@ class PartitionTable:
         logs: LogDirectory,
         request_sync: Callable[[Partition], None],
         remove_later: Callable[[str, int], None],
+        propose: Propose = nobody_to_ask,
+        follow: Callable[[Partition], None] | None = None,
     ) -> None:
-        """`remove_later` is given a directory that was put aside and the milliseconds it shall stay."""
+        """`remove_later` is given a directory that was put aside and the milliseconds it shall stay, `propose` a change
+        of the ISR that a leader wants, `follow` a partition whose leader or leader epoch is another one now, or that
+        is no longer here.
+        """
         self._config = config
         self._broker_id = BrokerId(config.node_id)
         self._clock = clock
         self._logs = logs
         self._request_sync = request_sync
         self._remove_later = remove_later
+        self._propose = propose
+        self._follow = follow
+        self._brokers = LiveBrokers()
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
 
@@ -91,8 +101,14 @@ class PartitionTable:
             if self.get(*log.topic_partition) is None:
                 self._logs.mark_stray(log.topic_partition)
 
+    def tick(self, now_ms: int) -> None:
+        """Now and then, twice in replica.lag.time.max.ms: followers that do not keep up leave their ISR."""
+        for partition in self.all():
+            partition.tick(now_ms)
+
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         settings = TopicSettings(image, self._config)
+        self._brokers.registered = image.brokers
         for topic in delta.deleted:
             self._delete(topic)
         for topic in delta.created:
@@ -103,9 +119,11 @@ class PartitionTable:
 
     def _host(self, topic: TopicImage, settings: TopicSettings) -> None:
         here = [partition for partition in topic.partitions if self._broker_id in partition.replicas]
+        hosted = self.topics.get(topic.name)
+        if hosted is not None:
+            self._leave(hosted, here)
         if not here:
             return
-        hosted = self.topics.get(topic.name)
         if hosted is None:
             hosted = HostedTopic(topic.name, topic.topic_id)
             self.topics[topic.name] = self.topics_by_id[topic.topic_id] = hosted
@@ -119,8 +137,22 @@ class PartitionTable:
                     logger.error("%s-%d is offline, its log cannot be created: %s", topic.name, image.index, broken)  # noqa: TRY400
                     continue
                 hosted.partitions[image.index] = partition
-            if partition.partition_epoch < image.partition_epoch:
-                partition.apply(image)
+            if partition.image is not image:
+                self._apply(partition, image)
+
+    def _apply(self, partition: Partition, image: PartitionImage) -> None:
+        before = partition.leader_id, partition.leader_epoch
+        partition.apply(image, self._clock.monotonic_ms())
+        if self._follow is not None and before != (partition.leader_id, partition.leader_epoch):
+            self._follow(partition)
+
+    def _leave(self, hosted: HostedTopic, here: list[PartitionImage]) -> None:
+        """The replicas that were here and are elsewhere now."""
+        staying = {image.index: None for image in here}
+        for index in [index for index in hosted.partitions if index not in staying]:
+            self._discard(hosted.partitions.pop(index), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not here:
+            del self.topics[hosted.name], self.topics_by_id[hosted.topic_id]
 
     def _open(self, topic: HostedTopic, index: int, settings: TopicSettings) -> Partition:
         name = TopicPartition(topic.name, index)
@@ -135,6 +167,9 @@ class PartitionTable:
             high_watermark=Offset(self._logs.high_watermarks.get(name, 0)),
             min_isr=min_isr,
             request_sync=self._request_sync,
+            brokers=self._brokers,
+            propose=self._propose,
+            lag_ms_max=self._config.replica_lag_time_max_ms,
         )
 
     def _delete(self, topic: TopicImage) -> None:
@@ -143,9 +178,14 @@ class PartitionTable:
             return
         del self.topics[topic.name]
         for partition in hosted.partitions.values():
-            directory = self._logs.mark_deleted(partition.log.topic_partition)
-            self._remove_later(directory, partition.log.config.file_delete_delay_ms)
-            partition.deleted()
+            self._discard(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _discard(self, partition: Partition, code: ErrorCode) -> None:
+        directory = self._logs.mark_deleted(partition.log.topic_partition)
+        self._remove_later(directory, partition.log.config.file_delete_delay_ms)
+        partition.deleted(code)
+        if self._follow is not None:
+            self._follow(partition)
 
     def _configure(self, changed: tuple[ConfigResource, ...], settings: TopicSettings) -> None:
         names = [resource.name for resource in changed if resource.type == TOPIC_RESOURCE]

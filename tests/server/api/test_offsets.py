@@ -37,7 +37,7 @@ def hosting(name="orders", **more):
 
 def change(broker, partition, **fields):
     broker.commit([PartitionChangeRecord(partition_id=0, topic_id=partition.topic_id, **fields)])
-    partition.apply(broker.broker.image.topics[partition.topic].partitions[0])
+    partition.apply(broker.broker.image.topics[partition.topic].partitions[0], 0)
 
 
 def list_offsets(broker, timestamp, version=11, *, topic="orders", replica_id=-1, isolation_level=0, leader_epoch=-1):

@@ -147,6 +147,12 @@ class BrokerConfig:
         "How often high watermarks are written down.",
         at_least(1),
     )
+    replica_lag_time_max_ms: int = int64(
+        "replica.lag.time.max.ms",
+        30_000,
+        "After how long without having caught up a follower leaves the ISR.",
+        at_least(1),
+    )
     producer_id_expiration_ms: int = int32(
         "producer.id.expiration.ms",
         86_400_000,

@@ -1,0 +1,79 @@
+"""Changes of the in-sync replicas: the leader proposes, the controller decides (AlterPartition, KIP-497)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import BrokerId, LeaderEpoch, TopicId
+from odradek.metadata.image import BrokerRegistration
+from odradek.replication import safeguards
+
+if TYPE_CHECKING:
+    from odradek.replication.partition import Partition
+
+
+class IsrMember(NamedTuple):
+    broker_id: BrokerId
+    # Under which it last fetched, -1 when it has not yet.
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrProposal:
+    """To be applied only to the partition as it was at `partition_epoch`."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    isr: tuple[IsrMember, ...]
+
+    @property
+    def members(self) -> tuple[BrokerId, ...]:
+        return tuple(member.broker_id for member in self.isr)
+
+
+# The controller was asked, knows this very partition epoch, and has refused: nothing was changed and nothing will be.
+NOT_APPLIED = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+# What this leader knows is out of date. Its proposal may have been applied: until the image tells, both must be heeded.
+OUT_OF_DATE = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.NEW_LEADER_ELECTED,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+Propose = Callable[["Partition", IsrProposal], None]
+
+
+def nobody_to_ask(partition: Partition, proposal: IsrProposal) -> None:
+    """Where no partition has followers, nothing is proposed."""
+
+
+class LiveBrokers:
+    """Who is alive, as the cluster image last said. Shared by all partitions of a broker."""
+
+    __slots__ = ("registered",)
+
+    def __init__(self) -> None:
+        self.registered: Mapping[int, BrokerRegistration] = {}
+
+    def may_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
+        broker = self.registered.get(broker_id)
+        return (
+            broker is not None and broker.active and safeguards.is_same_incarnation(broker_epoch, broker.broker_epoch)
+        )
+
+    def is_outdated(self, broker_id: int, broker_epoch: int) -> bool:
+        """A fetch of an incarnation before the registered one, late on its way."""
+        broker = self.registered.get(broker_id)
+        return broker is not None and 0 <= broker_epoch < broker.broker_epoch
+
+    def broker_epoch(self, broker_id: int) -> int:
+        broker = self.registered.get(broker_id)
+        return -1 if broker is None else broker.broker_epoch

@@ -1,0 +1,87 @@
+"""A follower's fetch at its leader: what it is told, and what its asking tells of its progress."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import NO_EPOCH
+from odradek.log.leader_epochs import UNDEFINED
+from odradek.protocol.fetch import FetchPartition
+from odradek.protocol.fetch_response import DivergingEpoch, FetchedPartition
+from odradek.replication import safeguards
+from odradek.replication.partition import Partition
+
+
+class Replica(NamedTuple):
+    """Who fetches to follow."""
+
+    broker_id: int
+    broker_epoch: int  # -1: not said
+
+
+def read_for_follower(
+    partition: Partition,
+    fetch: FetchPartition,
+    replica: Replica,
+    max_bytes: int,
+    *,
+    whole_first_batch: bool,
+    arrived_ms: int | None,
+) -> FetchedPartition:
+    """Up to the log's end. Where the follower's history is another one: where the two part, and no records.
+
+    `arrived_ms` is None when a fetch is looked at again: only when it arrives, it says how far the follower is.
+    """
+    error = _refusal(partition, fetch, replica)
+    if error:
+        return FetchedPartition(partition.index, error)
+    log, offset = partition.log, fetch.fetch_offset
+    if fetch.last_fetched_epoch != NO_EPOCH:
+        epoch, end = log.end_offset_for_epoch(fetch.last_fetched_epoch)
+        if (epoch, end) == UNDEFINED:
+            return _out_of_range(partition)
+        if offset >= log.log_start_offset and safeguards.has_diverged(fetch.last_fetched_epoch, offset, epoch, end):
+            return FetchedPartition(
+                partition.index,
+                ErrorCode.NONE,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                log.log_start_offset,
+                diverging_epoch=DivergingEpoch(epoch, end),
+            )
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        return _out_of_range(partition)
+    if arrived_ms is not None:
+        partition.fetched_by(
+            replica.broker_id,
+            replica.broker_epoch,
+            offset,
+            log_start_offset=fetch.log_start_offset,
+            now_ms=arrived_ms,
+        )
+    return partition.read(
+        offset, max_bytes, fetch.current_leader_epoch, log.log_end_offset, whole_first_batch=whole_first_batch
+    )
+
+
+def _out_of_range(partition: Partition) -> FetchedPartition:
+    """With the place where the follower may begin anew."""
+    start = partition.log.log_start_offset
+    return FetchedPartition(partition.index, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=start)
+
+
+def _refusal(partition: Partition, fetch: FetchPartition, replica: Replica) -> ErrorCode:
+    if not partition.is_leader:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    error = partition.epoch_error(fetch.current_leader_epoch)
+    if error:
+        return error
+    leading = partition.leading
+    if leading is None or leading.follower(replica.broker_id) is None:
+        # With our own epoch it has seen an assignment that we have not: it shall try again.
+        known = fetch.current_leader_epoch != NO_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if leading.is_outdated(replica.broker_id, replica.broker_epoch):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE

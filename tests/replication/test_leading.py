@@ -1,0 +1,342 @@
+"""A leader and the progress of its followers: the high watermark, who joins the ISR, who leaves it."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log.config import LogConfig
+from odradek.replication.isr import IsrMember
+from odradek.replication.serving import Replica
+from support.replicas import LAG_MS_MAX, Replicas
+
+
+def fetched(replicas, follower, offset, *, leader=1, **fields):
+    """The follower asks the leader for `offset`, having everything before it."""
+    fetch = replicas[leader].ask()._replace(fetch_offset=offset, last_fetched_epoch=-1, **fields)
+    answer = replicas.answer_of(leader, fetch, Replica(follower, replicas[follower].broker_epoch))
+    if answer.records is not None:
+        answer.records.release()
+    return answer
+
+
+def test_the_high_watermark_is_what_every_in_sync_replica_has():
+    replicas = Replicas()
+    leader = replicas[1]
+    leader.append("a", "b", "c")
+    assert leader.high_watermark == 0
+    fetched(replicas, 2, 3)
+    assert leader.high_watermark == 0
+    fetched(replicas, 3, 1)
+    assert leader.high_watermark == 1
+    assert fetched(replicas, 3, 3).high_watermark == 3
+
+
+def test_a_replica_outside_the_isr_holds_nothing_up():
+    replicas = Replicas(isr=(1, 2))
+    replicas[1].append("a")
+    fetched(replicas, 2, 1)
+    assert replicas[1].high_watermark == 1
+
+
+def test_acks_all_is_told_when_the_last_in_sync_replica_has_it():
+    replicas = Replicas()
+    told = []
+    replicas[1].partition.when_committed(replicas[1].append("a", acks=-1).last_offset, told.append)
+    fetched(replicas, 2, 1)
+    assert told == []
+    fetched(replicas, 3, 1)
+    assert told == [ErrorCode.NONE]
+
+
+def test_a_leader_elected_again_believes_only_what_it_is_told_anew():
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    fetched(replicas, 2, 1)
+    replicas[1].append("b")
+    replicas.elect(1)
+    assert replicas[1].high_watermark == 1
+    fetched(replicas, 2, 2)
+    assert replicas[1].high_watermark == 2
+
+
+def test_a_log_that_asks_for_fsync_counts_as_what_is_synced():
+    replicas = Replicas(2, config=LogConfig(flush_messages=1))
+    leader = replicas[1]
+    leader.append("a")
+    fetched(replicas, 2, 1)
+    assert leader.high_watermark == 0
+    work = leader.log.begin_sync()
+    work.run()
+    leader.log.finish_sync(work)
+    leader.partition.synced(work.offset, again=False)
+    assert leader.high_watermark == 1
+
+
+def test_a_follower_joins_when_it_has_all_that_is_committed():
+    replicas = Replicas(2, isr=(1,))
+    leader = replicas[1]
+    leader.append("a", "b")
+    fetched(replicas, 2, 1)
+    assert leader.proposals == []
+    fetched(replicas, 2, 2)
+    (proposal,) = leader.proposals
+    assert proposal.isr == (IsrMember(1, 1), IsrMember(2, 1))
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (0, 0)
+    assert replicas.decide(1) is ErrorCode.NONE
+    assert (leader.partition.isr, leader.partition.partition_epoch) == ((1, 2), 1)
+
+
+def test_the_watermark_waits_for_a_replica_that_is_only_proposed():
+    """Maximal ISR: the controller may have agreed, and elect it, before the leader hears of it."""
+    replicas = Replicas(2, isr=(1,))
+    leader = replicas[1]
+    fetched(replicas, 2, 0)
+    assert len(leader.proposals) == 1
+    replicas.now_ms += LAG_MS_MAX + 1
+    leader.partition.tick(replicas.now_ms)
+    leader.append("a")
+    assert leader.high_watermark == 0
+    fetched(replicas, 2, 1)
+    assert leader.high_watermark == 1
+
+
+def test_under_steady_load_a_follower_of_a_leader_alone_joins_at_last():
+    replicas = Replicas(2, isr=(1,))
+    leader = replicas[1]
+    offset = 0
+    leader.append("a")
+    for value in "bcdefg":
+        leader.append(value)
+        fetched(replicas, 2, offset)
+        offset = leader.end  # what this fetch brought it; before it asks again, there is more
+        if leader.proposals:
+            break
+    assert leader.proposals
+
+
+def test_a_follower_that_stands_still_does_not_hold_up_a_leader_alone_for_long():
+    replicas = Replicas(2, isr=(1,))
+    leader = replicas[1]
+    leader.append("a")
+    replicas.register(2, broker_epoch=2)  # not the incarnation that fetches: it may not join
+    replicas.tell(1)
+    fetched(replicas, 2, 1)
+    leader.append("b")
+    assert leader.high_watermark == 2
+    replicas.register(2, broker_epoch=1)
+    replicas.tell(1)
+    fetched(replicas, 2, 2)
+    leader.proposals.clear()
+    leader.partition.isr_refused(leader.partition.leading.proposal, ErrorCode.INELIGIBLE_REPLICA, replicas.now_ms)
+    leader.append("c")
+    assert leader.high_watermark == 2
+    replicas.now_ms += LAG_MS_MAX + 1
+    leader.partition.tick(replicas.now_ms)
+    assert leader.high_watermark == 3
+
+
+def test_a_follower_joins_only_from_the_leaders_epoch_on():
+    """What lies between the high watermark that a new leader knows and its log end may be committed."""
+    replicas = Replicas(3, isr=(1, 2))
+    replicas[1].append("a", "b")
+    fetched(replicas, 2, 0)
+    replicas.elect(1)
+    fetched(replicas, 3, 1)
+    assert replicas[1].high_watermark == 0
+    assert replicas[1].proposals == []
+    fetched(replicas, 3, 2)
+    assert len(replicas[1].proposals) == 1
+
+
+@pytest.mark.parametrize(
+    "state", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 0}, {"broker_epoch": 2}]
+)
+def test_only_a_live_replica_of_the_registered_incarnation_joins(state):
+    replicas = Replicas(2, isr=(1,))
+    replicas.register(2, **state)
+    replicas.tell(1)
+    answer = fetched(replicas, 2, 0)
+    late = state.get("broker_epoch") == 2
+    assert answer.error_code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if late else ErrorCode.NONE)
+    assert replicas[1].proposals == []
+
+
+def test_a_fetch_of_an_incarnation_that_is_gone_tells_nothing():
+    """KIP-903: the follower came back without its data while its last fetch was still on its way."""
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas[2].broker_epoch = 2
+    replicas.register(2)
+    replicas.tell(1)
+    replicas[2].broker_epoch = 1
+    assert fetched(replicas, 2, 1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replicas[1].high_watermark == 0
+
+
+def test_who_does_not_keep_up_leaves_the_isr():
+    replicas = Replicas()
+    leader = replicas[1]
+    leader.append("a")
+    fetched(replicas, 2, 1)
+    replicas.now_ms += LAG_MS_MAX
+    leader.partition.tick(replicas.now_ms)
+    assert leader.proposals == []
+    replicas.now_ms += 1
+    leader.partition.tick(replicas.now_ms)
+    (proposal,) = leader.proposals
+    assert proposal.members == (1, 2)
+    # Nobody is given up before the controller has agreed.
+    assert leader.high_watermark == 0
+    assert replicas.decide(1) is ErrorCode.NONE
+    assert leader.high_watermark == 1
+
+
+def test_a_follower_with_everything_stays_however_long_nothing_is_written():
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    fetched(replicas, 2, 1)
+    replicas.now_ms += 100 * LAG_MS_MAX
+    replicas[1].partition.tick(replicas.now_ms)
+    assert replicas[1].proposals == []
+
+
+def test_one_that_is_always_a_little_behind_stays():
+    replicas = Replicas(2)
+    leader = replicas[1]
+    offset = 0
+    for number in range(20):
+        leader.append(str(number))
+        fetched(replicas, 2, offset)
+        offset = leader.end
+        leader.append("more before it asks again")
+        replicas.now_ms += LAG_MS_MAX // 4
+        leader.partition.tick(replicas.now_ms)
+    assert leader.proposals == []
+
+
+def test_there_is_one_proposal_at_a_time():
+    replicas = Replicas(isr=(1,))
+    fetched(replicas, 2, 0)
+    fetched(replicas, 3, 0)
+    replicas.now_ms += 10 * LAG_MS_MAX
+    replicas[1].partition.tick(replicas.now_ms)
+    assert len(replicas[1].proposals) == 1
+    replicas.decide(1)
+    fetched(replicas, 3, 0)
+    assert replicas[1].proposals[0].members == (1, 2, 3)
+
+
+@pytest.mark.parametrize(("code", "again", "open_still"), [
+    (ErrorCode.INELIGIBLE_REPLICA, False, False),
+    (ErrorCode.OPERATION_NOT_ATTEMPTED, False, False),
+    (ErrorCode.INVALID_UPDATE_VERSION, False, True),
+    (ErrorCode.FENCED_LEADER_EPOCH, False, True),
+    (ErrorCode.UNKNOWN_TOPIC_ID, False, True),
+    (ErrorCode.NOT_CONTROLLER, True, True),
+    (ErrorCode.REQUEST_TIMED_OUT, True, True),
+])  # fmt: skip
+def test_what_a_refusal_means(code, again, open_still):
+    replicas = Replicas(2, isr=(1,))
+    leader = replicas[1]
+    fetched(replicas, 2, 0)
+    (proposal,) = leader.proposals
+    assert leader.partition.isr_refused(proposal, code, replicas.now_ms) is again
+    assert (leader.partition.leading.proposal is proposal) is open_still
+    if open_still:
+        # Whatever became of it, the image that comes next knows.
+        replicas.change(isr=(1,))
+        replicas.tell(1)
+        assert leader.partition.leading.proposal is None
+        assert leader.partition.isr_refused(proposal, code, replicas.now_ms) is False
+
+
+def test_the_image_may_be_faster_than_the_answer_and_the_answer_than_the_image():
+    replicas = Replicas(2, isr=(1,))
+    partition = replicas[1].partition
+    fetched(replicas, 2, 0)
+    proposal = replicas[1].proposals[0]
+    replicas.decide(1, answer=False)
+    replicas.tell(1)
+    assert (partition.isr, partition.leading.proposal) == ((1, 2), None)
+    partition.isr_committed(proposal, (1,), 1, replicas.now_ms)
+    assert partition.isr == (1, 2)
+
+    replicas.now_ms += LAG_MS_MAX + 1
+    replicas[1].append("a")
+    partition.tick(replicas.now_ms)
+    replicas.decide(1)
+    fetched(replicas, 2, 1)
+    joining = partition.leading.proposal
+    assert joining is not None
+    # The image of the shrink that was answered: what was proposed since then is still under way.
+    replicas.tell(1)
+    assert (partition.isr, partition.leading.proposal) == ((1,), joining)
+
+
+def test_below_the_minimum_nothing_is_committed():
+    """KIP-966: who left the ISR has all that is committed, since nothing has been since."""
+    replicas = Replicas(min_isr=2)
+    leader = replicas[1]
+    told = []
+    leader.partition.when_committed(leader.append("a", acks=-1).last_offset, told.append)
+    replicas.change(isr=(1,))
+    replicas.tell_all()
+    with pytest.raises(KafkaError) as refusal:
+        leader.append("b", acks=-1)
+    assert refusal.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (leader.high_watermark, told) == (0, [])
+    leader.append("b", acks=1)
+    assert leader.high_watermark == 0
+    fetched(replicas, 2, 2)
+    replicas.decide(1)
+    assert (leader.high_watermark, told) == (2, [ErrorCode.NONE])
+
+
+def test_the_minimum_is_never_more_than_there_are_replicas():
+    replicas = Replicas(1, min_isr=2)
+    replicas[1].append("a", acks=-1)
+    assert replicas[1].high_watermark == 1
+
+
+def test_a_shrink_to_the_leader_alone_commits_what_waited():
+    """KAFKA-13091."""
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.now_ms += LAG_MS_MAX + 1
+    replicas[1].partition.tick(replicas.now_ms)
+    replicas.decide(1)
+    assert replicas[1].high_watermark == 1
+
+
+def test_replicas_may_come_and_go_while_one_leads():
+    replicas = Replicas()
+    leader = replicas[1]
+    replicas.change(replicas=(1,), isr=(1,))
+    replicas.tell(1)
+    leader.append("a")
+    assert (leader.partition.leading, leader.high_watermark) == (None, 1)
+    assert fetched(replicas, 2, 1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    replicas.change(replicas=(1, 3))
+    replicas.tell(1)
+    fetched(replicas, 3, 1)
+    assert leader.proposals[0].members == (1, 3)
+
+
+def test_whoever_is_no_replica_cannot_fetch_as_one():
+    replicas = Replicas(2)
+    assert fetched(replicas, 9 - 7, 0).error_code == ErrorCode.NONE
+    stranger = replicas[1].ask()
+    assert replicas.answer_of(1, stranger, Replica(9, 1)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    nameless = stranger._replace(current_leader_epoch=-1)
+    assert replicas.answer_of(1, nameless, Replica(9, 1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replicas.answer_of(2, stranger, Replica(1, 1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(("epoch", "code"), [(0, ErrorCode.FENCED_LEADER_EPOCH), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+def test_a_follower_of_another_epoch_is_not_served_and_not_counted(epoch, code):
+    replicas = Replicas(2)
+    replicas.elect(1)
+    replicas[1].append("a")
+    assert fetched(replicas, 2, 1, current_leader_epoch=epoch).error_code == code
+    assert replicas[1].high_watermark == 0
