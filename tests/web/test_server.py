@@ -142,6 +142,25 @@ def test_a_name_of_ours_can_be_allowed():
         assert httpx.get(f"{server.url}/refuse", headers={"host": "fleet.EXAMPLE:81"}).status_code == 409
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "none"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "http://localhost:81", "host": "localhost:81"}, 200),
+        ({"origin": "http://localhost:82", "host": "localhost:81"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+def test_a_page_from_another_site_cannot_change_anything(server, headers, status):
+    assert httpx.post(f"{server.url}/echo", content=b"", headers=headers).status_code == status
+    assert httpx.get(f"{server.url}/refuse", headers=headers).status_code == 409, "it may ask; the browser keeps it"
+
+
 def test_files_come_from_the_package_and_from_nowhere_else(server):
     page = httpx.get(f"{server.url}/files/")
     assert (page.text, page.headers["cache-control"]) == ("<p>hello", "no-cache")

@@ -1,4 +1,4 @@
-"""An application: routes, errors as JSON, bodies within a limit, files from a package."""
+"""An application: routes, errors as JSON, bodies within a limit, no orders from other sites, files from a package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.types import Lifespan, Scope
 
 from odradek.base.limits import MIB
 from odradek.web.errors import HttpError, tell_http_error, tell_starlette_error, tell_unexpected
-from odradek.web.guards import BodyLimit
+from odradek.web.guards import BodyLimit, OwnPages
 
 BODY_BYTES_MAX = 1 * MIB
 
@@ -25,7 +25,7 @@ def application(
 ) -> Starlette:
     return Starlette(
         routes=routes,
-        middleware=[Middleware(BodyLimit, bytes_max=body_bytes_max)],
+        middleware=[Middleware(OwnPages), Middleware(BodyLimit, bytes_max=body_bytes_max)],
         exception_handlers={
             HttpError: tell_http_error,
             HTTPException: tell_starlette_error,

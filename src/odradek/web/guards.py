@@ -1,4 +1,4 @@
-"""What is checked before an application sees a request: its size, and the name it was sent to."""
+"""What is checked before an application sees a request: its size, the name it was sent to, and whose page sends it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Collection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from odradek.web.errors import HttpError
+
+READING = ("GET", "HEAD", "OPTIONS")
 
 
 class BodyLimit:
@@ -38,6 +40,30 @@ class BodyLimit:
 
     def _refusal(self) -> HttpError:
         return HttpError(413, "the request's body is too large", f"at most {self._bytes_max} bytes are taken here")
+
+
+class OwnPages:
+    """Refuses what changes something and is sent by a page from another site, open in the same browser.
+
+    Browsers say where a request comes from, the older ones with Origin alone; programs say nothing, and may.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in READING or _is_own(scope):
+            await self._app(scope, receive, send)
+            return
+        told = HttpError(403, "a page from another site may not do this", "use the page that this server shows")
+        await told.response()(scope, receive, send)
+
+
+def _is_own(scope: Scope) -> bool:
+    if site := _header(scope, b"sec-fetch-site"):
+        return site in ("same-origin", "none")
+    origin = _header(scope, b"origin")
+    return not origin or origin.partition("://")[2].lower() == _header(scope, b"host").lower()
 
 
 class KnownNames:
