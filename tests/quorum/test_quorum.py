@@ -7,7 +7,6 @@ import json
 import pytest
 
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
-from odradek.base.invariants import InvariantBroken
 from odradek.protocol.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from odradek.quorum.effects import AppendEpochStart, HighWatermarkAdvanced, LeaderChanged, PersistElection
 from odradek.quorum.election import (
@@ -18,12 +17,12 @@ from odradek.quorum.election import (
     decode_election,
 )
 from odradek.quorum.events import LogSynced, ShuttingDown, Started
-from odradek.quorum.quorum import Quorum, QuorumOfSeveral, Role
+from odradek.quorum.quorum import Quorum
+from odradek.quorum.roles import Role
 from odradek.quorum.timing import Now
 from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet, voters_from_record
 
 ME = VoterKey(BrokerId(1), DirectoryId(b"d" * 16))
-OTHER = VoterKey(BrokerId(2), DirectoryId(b"e" * 16))
 ALONE = VoterSet((Voter(key=ME),))
 
 
@@ -101,17 +100,6 @@ def test_a_resigned_leader_commits_nothing():
     quorum.step(started(), NOW)
     quorum.step(ShuttingDown(), NOW)
     assert quorum.step(LogSynced(Offset(5)), NOW) == []
-
-
-@pytest.mark.parametrize("voters", [VoterSet((Voter(key=ME), Voter(key=OTHER))), VoterSet((Voter(key=OTHER),))])
-def test_a_quorum_with_other_voters_is_refused(voters):
-    with pytest.raises(QuorumOfSeveral):
-        alone().step(started(voters=voters), NOW)
-
-
-def test_what_the_table_does_not_name_cannot_happen():
-    with pytest.raises(InvariantBroken, match="unattached cannot become resigned"):
-        alone().step(ShuttingDown(), NOW)
 
 
 def test_quorum_state_is_kafkas_json():

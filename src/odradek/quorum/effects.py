@@ -57,7 +57,10 @@ class AppendFetched:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Forget what lies at and above this offset. It is never below the high watermark."""
+    """Forget what lies at and above this offset. It is never below the high watermark.
+
+    A sync that began before says nothing about what is appended after.
+    """
 
     offset: Offset
 

@@ -40,3 +40,55 @@ class LogFacts(Protocol):
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch in the log up to `leader_epoch` and the offset where it ends; (-1, -1) when unknown."""
+
+
+def end_of_log(log: LogFacts) -> tuple[LeaderEpoch, Offset]:
+    """Of two logs the one with the larger end holds everything that the other may have committed."""
+    return LeaderEpoch(log.last_epoch), Offset(log.log_end_offset)
+
+
+def parting(log: LogFacts, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch) -> EpochEnd | SnapshotId | None:
+    """Where a replica's log, known by its end, parts from the leader's `log`; None if it is a beginning of it.
+
+    A snapshot when the place lies before what `log` still holds.
+    """
+    newest = log.newest_snapshot
+    if fetch_offset == 0:
+        # Cheaper than all records, if there is one.
+        return newest
+    if newest is not None and _is_before(log, fetch_offset, last_fetched_epoch):
+        return newest
+    known_epoch, end_offset = _end_of_epoch(log, last_fetched_epoch)
+    if known_epoch == last_fetched_epoch and end_offset >= fetch_offset:
+        return None
+    return EpochEnd(known_epoch, end_offset)
+
+
+def truncation_point(log: LogFacts, diverging: EpochEnd) -> Offset:
+    """How much of a follower's `log` may agree with a leader whose epoch `diverging` ends there."""
+    known_epoch, end_offset = _end_of_epoch(log, diverging.leader_epoch)
+    if known_epoch == diverging.leader_epoch:
+        return min(end_offset, diverging.end_offset)
+    return end_offset
+
+
+def _is_before(log: LogFacts, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch) -> bool:
+    oldest = log.oldest_snapshot
+    if oldest is None:
+        return False
+    at_start = fetch_offset == log.log_start_offset
+    return (
+        fetch_offset < log.log_start_offset
+        or (at_start and last_fetched_epoch != oldest.epoch)
+        or last_fetched_epoch < oldest.epoch
+    )
+
+
+def _end_of_epoch(log: LogFacts, leader_epoch: LeaderEpoch) -> EpochEnd:
+    oldest = log.oldest_snapshot
+    if oldest is not None and leader_epoch == oldest.epoch and log.log_end_offset == log.log_start_offset:
+        return EpochEnd(leader_epoch, oldest.end_offset)
+    known_epoch, end_offset = log.end_offset_for_epoch(leader_epoch)
+    if known_epoch < 0:
+        return EpochEnd(LeaderEpoch(log.last_epoch), Offset(log.log_end_offset))
+    return EpochEnd(LeaderEpoch(known_epoch), Offset(end_offset))

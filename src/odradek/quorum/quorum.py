@@ -2,169 +2,191 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
-from odradek.base.errors import UnusableDirectory
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset
 from odradek.base.invariants import invariant
-from odradek.protocol.control_records import (
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    LeaderChangeMessageVoter,
-)
-from odradek.protocol.schema import Message
-from odradek.quorum.effects import AppendEpochStart, Effect, HighWatermarkAdvanced, LeaderChanged, PersistElection
+from odradek.quorum.effects import Effect
 from odradek.quorum.election import ElectionState
-from odradek.quorum.events import Event, LogSynced, ShuttingDown, Started
+from odradek.quorum.events import (
+    Answered,
+    Event,
+    LogSynced,
+    Requested,
+    RequestFailed,
+    Resign,
+    ShuttingDown,
+    SnapshotFailed,
+    SnapshotLoaded,
+    SnapshotProgress,
+    Started,
+    Tick,
+    VotersChanged,
+)
+from odradek.quorum.follower import Follower
+from odradek.quorum.leader import Leader
 from odradek.quorum.log_facts import LogFacts
-from odradek.quorum.messages import Answer, Fetch, FetchAnswer
+from odradek.quorum.messages import Answer, Fetch
+from odradek.quorum.progress import ReplicaProgress
+from odradek.quorum.replica import Replica
+from odradek.quorum.requests import fetch_answer, handle
+from odradek.quorum.resigned import Resigned
+from odradek.quorum.roles import Role
 from odradek.quorum.timing import Now, QuorumTiming
-from odradek.quorum.voters import KRAFT_VERSION, Voter, VoterKey, VoterSet
-
-
-class QuorumOfSeveral(UnusableDirectory):
-    """The voter set names other nodes. Votes over the wire do not exist yet, so no leader could be elected."""
-
-
-class Role(Enum):
-    UNATTACHED = "unattached"
-    FOLLOWER = "follower"
-    PROSPECTIVE = "prospective"
-    CANDIDATE = "candidate"
-    LEADER = "leader"
-    RESIGNED = "resigned"
+from odradek.quorum.unattached import Unattached
+from odradek.quorum.voters import Voter, VoterSet
 
 
 class Quorum:
-    """The state of this voter or observer.
+    """A voter, or an observer, of the metadata log: KRaft's rules (KIP-595, 630, 853, 996).
 
-    Unattached  -> Prospective   nobody leads and the election timeout passed; the only voter does not wait
-    Prospective -> Candidate     a majority would vote for us; the only voter is that majority
-    Candidate   -> Leader        a majority voted for us, our own vote durable first
-    Leader      -> Resigned      shutting down
-    Resigned    -> Prospective   restarted after leading: never again leader in the same epoch, since records
-                                 written but lost would be followed by others with the same offset and epoch
+    Each event is told with `step`, and all effects it leads to are carried out, in order, before the next one is told.
+    `deadline_ms` is the one timer: `Tick` when it has come. Roles and their order are in `roles.py`, what each does in
+    a module of its name, what is answered to peers in `requests.py`.
 
-    Effects are carried out in order, each finished before the next begins and before the next step.
+    What the shell owes: `LogSynced` after the start and after every append, `VotersChanged` whenever the newest
+    VotersRecord of the log is another one, one answer or failure for each `Send`.
     """
 
-    def __init__(self, voter: Voter, log: LogFacts, *, cluster_id: str, timing: QuorumTiming | None = None) -> None:
-        self._voter = voter
-        self._log = log
-        self._cluster_id = cluster_id
-        self._timing = timing or QuorumTiming()
-        self.role = Role.UNATTACHED
-        self.election = ElectionState(leader_epoch=LeaderEpoch(-1))
-        self.voters = VoterSet(())
-        # The offset of this epoch's first record. Nothing is committed in an epoch before that record is.
-        self.epoch_start_offset = Offset(-1)
-        # Never falls. -1 until the leader of this epoch has committed its first record.
-        self.high_watermark = Offset(-1)
-        self._synced: dict[VoterKey, Offset] = {}
+    def __init__(
+        self,
+        voter: Voter,
+        log: LogFacts,
+        *,
+        cluster_id: str,
+        timing: QuorumTiming | None = None,
+        # Whom to ask for the leader while the voters are not known.
+        bootstrap: tuple[BrokerId, ...] = (),
+    ) -> None:
+        self._replica = Replica(voter, log, cluster_id=cluster_id, timing=timing or QuorumTiming(), bootstrap=bootstrap)
+
+    @property
+    def role(self) -> Role:
+        return self._replica.state.role
+
+    @property
+    def election(self) -> ElectionState:
+        return self._replica.election
 
     @property
     def leader_epoch(self) -> LeaderEpoch:
-        return self.election.leader_epoch
+        return self._replica.leader_epoch
 
     @property
     def leader_id(self) -> BrokerId:
         """NO_BROKER while nobody is known to lead this epoch, and when we led it and resigned."""
-        return NO_BROKER if self.role is Role.RESIGNED else self.election.leader_id
+        return self._replica.leader_id
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest in the log, committed or not."""
+        return self._replica.voters
 
     @property
     def is_voter(self) -> bool:
-        """An observer follows and never votes. That may change with the voter set."""
-        return self._voter.key in self.voters.keys
+        """An observer follows and never stands. That may change with the voter set."""
+        return self._replica.is_voter
+
+    @property
+    def high_watermark(self) -> Offset:
+        """Never falls. -1 until it is known: a leader knows it when the first record of its epoch is committed."""
+        return self._replica.high_watermark
+
+    @property
+    def epoch_start_offset(self) -> Offset:
+        """Of the first record of the epoch we lead; -1 if we do not. Below it others decided."""
+        state = self._replica.state
+        return state.epoch_start_offset if isinstance(state, Leader) else Offset(-1)
 
     @property
     def deadline_ms(self) -> int | None:
         """When to say `Tick`, on the clock of `Now.ms`. May change with every step."""
-        return None
+        return self._replica.state.deadline_ms()
 
     @property
     def handed_over(self) -> bool:
-        """Shutting down, and every other voter knows that we lead no longer."""
-        return self.role is not Role.LEADER
+        """We lead no longer, and every other voter knows, or could not be told."""
+        state = self._replica.state
+        return state.is_known if isinstance(state, Resigned) else not isinstance(state, Leader)
 
-    def fetch_answer(self, fetch: Fetch) -> FetchAnswer | Answer:  # noqa: ARG002
+    def fetch_answer(self, fetch: Fetch) -> Answer:
         """To a fetch that was held back: what is true now. Changes nothing."""
-        return FetchAnswer(leader_id=self.leader_id, leader_epoch=self.leader_epoch, high_watermark=self.high_watermark)
+        return fetch_answer(self._replica, fetch)
 
-    def step(self, event: Event, now: Now) -> list[Effect]:  # noqa: ARG002
+    def progress(self) -> list[ReplicaProgress]:
+        """What the leader knows of all replicas, itself first. Empty on others."""
+        state = self._replica.state
+        return state.describe() if isinstance(state, Leader) else []
+
+    def step(self, event: Event, now: Now) -> list[Effect]:
+        replica = self._replica
+        replica.now = now
         match event:
             case Started():
-                return self._start(event)
+                self._start(event)
+            case Tick():
+                replica.state.tick()
             case LogSynced():
-                return self._synced_up_to(event.end_offset)
-            case ShuttingDown():
-                self._become(Role.RESIGNED)
-                return [LeaderChanged(NO_BROKER, self.leader_epoch)]
-            case _:
-                return []
+                replica.synced_end = max(replica.synced_end, event.end_offset)
+                replica.state.log_synced()
+            case VotersChanged():
+                replica.voters, replica.voters_offset = event.voters, event.offset
+                replica.state.voters_changed()
+            case Requested():
+                handle(replica, event.token, event.request)
+            case Answered():
+                self._answered(event)
+            case RequestFailed():
+                replica.state.failed(event.request)
+                if event.peer_gone:
+                    replica.state.peer_gone(event.peer)
+            case SnapshotProgress() | SnapshotLoaded() | SnapshotFailed():
+                self._snapshot(event)
+            case Resign() | ShuttingDown():
+                replica.shutting_down = replica.shutting_down or isinstance(event, ShuttingDown)
+                if isinstance(replica.state, Leader):
+                    replica.state.resign()
+        effects, replica.effects = replica.effects, []
+        return effects
 
-    def _start(self, event: Started) -> list[Effect]:
-        invariant(self.leader_epoch < 0, "a quorum starts once")
-        if event.voters.keys != (self._voter.key,):
-            raise QuorumOfSeveral(
-                f"the voters are {[voter.key.voter_id for voter in event.voters.voters]} and this node is "
-                f"{self._voter.key.voter_id}: it must be the only voter, with the directory id it was formatted with"
-            )
-        self.voters = event.voters
-        # The log may be ahead of quorum-state when a directory was put together by hand; the epoch never falls.
-        self.election = ElectionState(leader_epoch=LeaderEpoch(max(event.election.leader_epoch, self._log.last_epoch)))
-        if event.election.leader_id == self._voter.key.voter_id:
-            self.role = Role.RESIGNED
-        self._become(Role.PROSPECTIVE)
-        return [*self._stand(), *self._lead(Offset(self._log.log_end_offset), voters_in_log=event.voters_in_log)]
+    def _start(self, event: Started) -> None:
+        replica, election = self._replica, event.election
+        invariant(replica.leader_epoch < 0, "a quorum starts once")
+        replica.voters = event.voters
+        # Where in the log is not known; at the latest here.
+        replica.voters_offset = Offset(replica.log.log_end_offset - 1 if event.voters_in_log else -1)
+        replica.election = election
+        if election.leader_epoch < replica.log.last_epoch:
+            # A directory put together by hand. The epoch never falls.
+            replica.elect(ElectionState(leader_epoch=LeaderEpoch(replica.log.last_epoch)))
+        leader_id = replica.election.leader_id
+        if leader_id == replica.id:
+            replica.take(Resigned(replica, ()))
+        elif leader_id != NO_BROKER:
+            replica.take(Follower(replica, leader_id))
+        else:
+            # A candidate does not go on as such: its log may have lost what it was voted for.
+            replica.take(Unattached(replica))
+        if replica.may_stand and not replica.other_voters:
+            replica.become_prospective()
 
-    def _stand(self) -> list[Effect]:
-        self._become(Role.CANDIDATE)
-        self.election = ElectionState(leader_epoch=LeaderEpoch(self.leader_epoch + 1), voted=self._voter.key)
-        return [PersistElection(self.election)]
+    def _answered(self, event: Answered) -> None:
+        replica, answer = self._replica, event.answer
+        if replica.learn(answer.leader_id, answer.leader_epoch):
+            return
+        if answer.error is ErrorCode.NONE and answer.leader_epoch == replica.leader_epoch:
+            replica.state.answered(event.request, answer)
+        else:
+            replica.state.failed(event.request)
 
-    def _lead(self, log_end_offset: Offset, *, voters_in_log: bool) -> list[Effect]:
-        self._become(Role.LEADER)
-        self.election = ElectionState(leader_epoch=self.leader_epoch, leader_id=self._voter.key.voter_id)
-        self.epoch_start_offset = log_end_offset
-        self._synced = dict.fromkeys(self.voters.keys, Offset(-1))
-        records: list[Message] = [self._leader_change()]
-        updated = self.voters.with_voter(self._voter)
-        if not voters_in_log or updated != self.voters:
-            self.voters = updated
-            records += [KRaftVersionRecord(version=0, kraft_version=KRAFT_VERSION), updated.to_record()]
-        return [
-            PersistElection(self.election),
-            LeaderChanged(self._voter.key.voter_id, self.leader_epoch),
-            AppendEpochStart(self.leader_epoch, tuple(records)),
-        ]
-
-    def _leader_change(self) -> LeaderChangeMessage:
-        return LeaderChangeMessage(
-            version=0,
-            leader_id=self._voter.key.voter_id,
-            voters=[LeaderChangeMessageVoter(voter_id=key.voter_id) for key in self.voters.keys],
-            granting_voters=[LeaderChangeMessageVoter(voter_id=self._voter.key.voter_id)],
-        )
-
-    def _synced_up_to(self, end_offset: Offset) -> list[Effect]:
-        if self.role is not Role.LEADER:
-            return []
-        self._synced[self._voter.key] = end_offset
-        majority_has = sorted(self._synced.values(), reverse=True)[len(self._synced) // 2]
-        if majority_has <= max(self.epoch_start_offset, self.high_watermark):
-            return []
-        self.high_watermark = majority_has
-        return [HighWatermarkAdvanced(majority_has)]
-
-    def _become(self, role: Role) -> None:
-        invariant(role in _NEXT_ROLES[self.role], f"{self.role.value} cannot become {role.value}")
-        self.role = role
-
-
-_NEXT_ROLES = {
-    Role.UNATTACHED: (Role.PROSPECTIVE,),
-    Role.PROSPECTIVE: (Role.CANDIDATE,),
-    Role.CANDIDATE: (Role.LEADER,),
-    Role.LEADER: (Role.RESIGNED,),
-    Role.RESIGNED: (Role.PROSPECTIVE,),
-}
+    def _snapshot(self, event: SnapshotProgress | SnapshotLoaded | SnapshotFailed) -> None:
+        replica = self._replica
+        if isinstance(event, SnapshotLoaded):
+            replica.synced_end = max(replica.synced_end, event.snapshot.end_offset)
+            # Whoever made it knew that it was committed.
+            replica.advance_high_watermark(event.snapshot.end_offset)
+        if not isinstance(replica.state, Follower):
+            return
+        if isinstance(event, SnapshotProgress):
+            replica.state.snapshot_progress(event.snapshot)
+        else:
+            replica.state.snapshot_over(event.snapshot)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.base.ids import BrokerId, DirectoryId
+from odradek.base.ids import ZERO_UUID, BrokerId, DirectoryId
 from odradek.protocol import control_records
 
 VOTERS_RECORD_VERSION = 0
@@ -43,9 +43,29 @@ class VoterSet:
     def keys(self) -> tuple[VoterKey, ...]:
         return tuple(voter.key for voter in self.voters)
 
+    def seat_of(self, replica: VoterKey) -> VoterKey | None:
+        """The voter that `replica` is. None for an observer, and for a node that votes with another directory.
+
+        A voter that was named without a directory is any that has its id.
+        """
+        for key in self.keys:
+            if key == replica or (key.voter_id == replica.voter_id and key.directory_id == ZERO_UUID):
+                return key
+        return None
+
+    def has_id(self, voter_id: BrokerId) -> bool:
+        return any(key.voter_id == voter_id for key in self.keys)
+
     def with_voter(self, voter: Voter) -> VoterSet:
         """The same set, with what `voter` now says about itself."""
-        return VoterSet(tuple(voter if known.key == voter.key else known for known in self.voters))
+        seat = self.seat_of(voter.key)
+        return VoterSet(tuple(voter if known.key == seat else known for known in self.voters))
+
+    def including(self, voter: Voter) -> VoterSet:
+        return VoterSet((*self.voters, voter))
+
+    def without(self, seat: VoterKey) -> VoterSet:
+        return VoterSet(tuple(voter for voter in self.voters if voter.key != seat))
 
     def to_record(self) -> control_records.VotersRecord:
         return control_records.VotersRecord(

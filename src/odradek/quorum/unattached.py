@@ -1,0 +1,54 @@
+"""Nobody is known to lead this epoch: ask around, and stand when the election timeout passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.quorum.fetching import Fetcher
+from odradek.quorum.messages import Request
+from odradek.quorum.roles import Role, RoleState, earliest
+
+if TYPE_CHECKING:
+    from odradek.quorum.replica import Replica
+
+
+class Unattached(RoleState):
+    role = Role.UNATTACHED
+    may_vote = True
+
+    def __init__(self, replica: Replica) -> None:
+        super().__init__(replica)
+        self._election_deadline_ms = replica.election_deadline()
+        self._fetcher = Fetcher(replica.now.ms)
+
+    def deadline_ms(self) -> int | None:
+        election = self._election_deadline_ms if self.replica.may_stand else None
+        return earliest(election, self._fetcher.deadline_ms(self.replica))
+
+    def begin(self) -> None:
+        self._ask_around()
+
+    def tick(self) -> None:
+        if self.replica.may_stand and self.replica.now.ms >= self._election_deadline_ms:
+            self.replica.become_prospective()
+        else:
+            self._ask_around()
+
+    def log_synced(self) -> None:
+        self._ask_around()
+
+    def voters_changed(self) -> None:
+        self.wait_anew()
+
+    def wait_anew(self) -> None:
+        """Whom we voted for has at least as good a chance as we have."""
+        self._election_deadline_ms = self.replica.election_deadline()
+
+    def failed(self, request: Request) -> None:
+        if self._fetcher.is_waiting_for(request):
+            self._fetcher.again_at(self.replica.now.ms + self.replica.timing.retry_backoff_ms)
+
+    def _ask_around(self) -> None:
+        peer = self.replica.any_peer()
+        if peer is not None:
+            self._fetcher.poll(self.replica, peer)

@@ -1,0 +1,104 @@
+"""Changing who votes, one voter at a time (KIP-853).
+
+Two majorities of sets that differ in one voter have a member in common, so the new set counts as soon as its record is
+in the log. The next change waits until that record is committed, and the first one of an epoch until the epoch has
+committed something: an older change could still be in a log somewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import Offset
+from odradek.quorum.effects import AppendVoters, Reply
+from odradek.quorum.messages import AddVoter, Answer, RemoveVoter, UpdateVoter
+from odradek.quorum.voters import VoterSet
+
+if TYPE_CHECKING:
+    from odradek.quorum.leader import Leader
+    from odradek.quorum.replica import Replica
+
+ChangeRequest = AddVoter | RemoveVoter | UpdateVoter
+
+
+class _Pending(NamedTuple):
+    token: object
+    offset: Offset
+
+
+class VoterChanges:
+    """Of one leader."""
+
+    def __init__(self) -> None:
+        self._pending: _Pending | None = None
+
+    def request(self, replica: Replica, leader: Leader, token: object, request: ChangeRequest) -> None:
+        refusal = self._busy(replica, leader) or _refusal(replica, leader, request)
+        if refusal is not None:
+            replica.effects.append(Reply(token, _answer(replica, *refusal)))
+            return
+        voters = _changed(replica.voters, request)
+        if voters == replica.voters:
+            replica.effects.append(Reply(token, _answer(replica)))
+            return
+        offset = Offset(replica.log.log_end_offset)
+        replica.effects.append(AppendVoters(replica.leader_epoch, voters.to_record()))
+        self._pending = _Pending(token, offset)
+        if isinstance(request, AddVoter) and not request.ack_when_committed:
+            replica.effects.append(Reply(token, _answer(replica)))
+
+    def committed(self, replica: Replica) -> None:
+        if self._pending is not None and replica.high_watermark > self._pending.offset:
+            self._end(replica, _answer(replica))
+
+    def abandon(self, replica: Replica) -> None:
+        """Another leader may or may not commit it."""
+        if self._pending is not None:
+            self._end(replica, _answer(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _end(self, replica: Replica, answer: Answer) -> None:
+        if self._pending is not None:
+            replica.effects.append(Reply(self._pending.token, answer))
+        self._pending = None
+
+    def _busy(self, replica: Replica, leader: Leader) -> tuple[ErrorCode, str] | None:
+        if replica.high_watermark <= leader.epoch_start_offset:
+            return ErrorCode.REQUEST_TIMED_OUT, "The leader has not committed anything in this epoch yet."
+        if self._pending is not None or replica.voters_offset >= replica.high_watermark:
+            return ErrorCode.REQUEST_TIMED_OUT, "The change of voters before this one is not committed yet."
+        return None
+
+
+def _refusal(replica: Replica, leader: Leader, request: ChangeRequest) -> tuple[ErrorCode, str] | None:
+    voters = replica.voters
+    match request:
+        case AddVoter(voter=voter):
+            if voters.has_id(voter.key.voter_id):
+                return ErrorCode.DUPLICATE_VOTER, f"Node {voter.key.voter_id} already votes."
+            since_ms = replica.now.ms - replica.timing.fetch_timeout_ms
+            if not leader.progress.is_caught_up(voter.key, since_ms):
+                return ErrorCode.REQUEST_TIMED_OUT, f"Node {voter.key.voter_id} has not caught up with the log."
+        case RemoveVoter(voter=key):
+            if voters.seat_of(key) is None:
+                return ErrorCode.VOTER_NOT_FOUND, f"Node {key.voter_id} with that directory does not vote."
+            if len(voters.keys) == 1:
+                return ErrorCode.INVALID_REQUEST, "The last voter cannot be removed."
+        case UpdateVoter(voter=voter):
+            if voters.seat_of(voter.key) is None:
+                return ErrorCode.VOTER_NOT_FOUND, f"Node {voter.key.voter_id} with that directory does not vote."
+    return None
+
+
+def _changed(voters: VoterSet, request: ChangeRequest) -> VoterSet:
+    match request:
+        case AddVoter():
+            return voters.including(request.voter)
+        case RemoveVoter():
+            return voters.without(voters.seat_of(request.voter) or request.voter)
+        case UpdateVoter():
+            return voters.with_voter(request.voter)
+
+
+def _answer(replica: Replica, error: ErrorCode = ErrorCode.NONE, reason: str = "") -> Answer:
+    return Answer(error=error, leader_id=replica.leader_id, leader_epoch=replica.leader_epoch, reason=reason)
