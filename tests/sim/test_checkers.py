@@ -127,7 +127,7 @@ def test_records_round_trip():
 def _recover(before, synced_to, after, *, power_cut):
     watch = RecoveryWatch()
     watch.stopping({_log_name(0): before}, {"orders-0": synced_to}, power_cut=power_cut)
-    watch.serving({_log_name(0): after}, never)
+    watch.loaded({_log_name(0): after}, never)
 
 
 def test_a_power_cut_may_take_only_what_was_not_synced():
@@ -152,27 +152,27 @@ def test_recovery_invents_nothing():
     watch = RecoveryWatch()
     watch.stopping({_log_name(0): ONE, _log_name(1): TWO}, {}, power_cut=True)
     with pytest.raises(Violation, match=r"^L2 .* hole"):
-        watch.serving({_log_name(1): TWO}, never)
+        watch.loaded({_log_name(1): TWO}, never)
 
 
 def test_a_topic_on_its_way_out_may_take_all_with_it():
     watch = RecoveryWatch()
     watch.stopping({_log_name(0): ONE}, None, power_cut=False)
-    watch.serving({}, lambda directory: directory == "orders-0")
+    watch.loaded({}, lambda directory: directory == "orders-0")
     watch.stopping({_log_name(0): ONE}, None, power_cut=False)
     with pytest.raises(Violation, match=r"^L2 orders-0 is gone"):
-        watch.serving({}, never)
+        watch.loaded({}, never)
 
 
 def test_a_second_stop_during_recovery_counts_as_well():
     watch = RecoveryWatch()
     watch.stopping({_log_name(0): ONE + TWO}, {"orders-0": 1}, power_cut=False)
     watch.stopping({_log_name(0): ONE + TWO}, {}, power_cut=True)
-    watch.serving({_log_name(0): ONE}, never)
+    watch.loaded({_log_name(0): ONE}, never)
     watch.stopping({_log_name(0): ONE + TWO}, None, power_cut=True)
     watch.stopping({_log_name(0): b""}, {}, power_cut=False)
     with pytest.raises(Violation, match=r"^L2"):
-        watch.serving({_log_name(0): ONE}, never)
+        watch.loaded({_log_name(0): ONE}, never)
 
 
 def test_retention_by_size_leaves_the_size():

@@ -20,36 +20,38 @@ METADATA_LOG = "__cluster_metadata-0"
 class RecoveryWatch:
     """L2: after any stop the log is a prefix of what was appended, and holds everything that was synced.
 
-    Between two incarnations that served, the machine may stop any number of times, in the middle of recovery too.
+    Between two incarnations that recovered, the machine may stop any number of times, in the middle of recovery too.
+    The metadata log of a cluster is for others to check: what is not committed may be cut off before logs are loaded.
     """
 
+    alone: bool = True
     before: dict[str, StoredLog] = field(default_factory=dict)
     # What was promised to survive a power cut.
     synced: dict[str, StoredLog] = field(default_factory=dict)
     power_was_cut: bool = False
-    served: bool = True
+    whole: bool = True
 
     def stopping(self, files: dict[str, bytes], synced_to: Mapping[str, int] | None, *, power_cut: bool) -> None:
         """`synced_to` by directory, None for all of everything."""
-        if self.served:
+        if self.whole:
             self.before = stored_logs(files)
             self.synced = self.before if synced_to is None else _up_to(self.before, synced_to)
             self.power_was_cut = power_cut
-            self.served = False
+            self.whole = False
         else:
             self.power_was_cut |= power_cut
 
-    def serving(self, files: dict[str, bytes], leaving: Callable[[str], bool]) -> dict[str, StoredLog]:
+    def loaded(self, files: dict[str, bytes], leaving: Callable[[str], bool]) -> dict[str, StoredLog]:
         """`leaving`: whether a directory may be on its way out, because its topic is being deleted."""
         after = stored_logs(files)
         log_starts = checkpointed(files, "log-start-offset-checkpoint")
-        if not self.served:
+        if not self.whole:
             floor = self.synced if self.power_was_cut else self.before
             for directory in sorted(floor):
-                if not leaving(directory):
+                if not leaving(directory) and (self.alone or directory != METADATA_LOG):
                     log_start = log_starts.get(directory, 0)
                     self._compare(directory, floor[directory], after.get(directory), log_start)
-        self.served = True
+        self.whole = True
         return after
 
     def _compare(self, directory: str, floor: StoredLog, after: StoredLog | None, log_start: int) -> None:

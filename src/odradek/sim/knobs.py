@@ -49,6 +49,8 @@ class TopicPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
     nodes: int
+    # What each machine is: broker, controller, or both.
+    roles: tuple[tuple[str, ...], ...]
     # Of each topic of the run, and of the group coordinator's.
     replicas: int
     net: NetKnobs
@@ -58,6 +60,8 @@ class Knobs:
     faults: tuple[str, ...]
     # Whether the power goes, now and then.
     loses_power: bool
+    # Whether several machines may be without what they had not synced at the same time.
+    power_cuts_at_once: bool
     fault_gap_mean_s: float
     duration_s: float
     request_timeout_s: float
@@ -88,6 +92,7 @@ class Focus:
     slow_call_mean_us: int | None = None
     group_members: int | None = None
     retention_bytes: int | None = None
+    one_power_cut_at_a_time: bool | None = None
 
 
 def draw(rng: Random, focus: Focus) -> Knobs:
@@ -100,6 +105,7 @@ def draw(rng: Random, focus: Focus) -> Knobs:
     loses_power = disk.sync_error > 0 or any(fault in POWER_CUTS for fault in faults)
     return Knobs(
         nodes=1,
+        roles=(("broker", "controller"),),
         replicas=1,
         net=_draw_net(rng),
         disk=disk,
@@ -107,6 +113,7 @@ def draw(rng: Random, focus: Focus) -> Knobs:
         slow_call_mean_us=_or(focus.slow_call_mean_us, rng.choice((10, 10, 1_000, 1_000, 30_000, 30_000, 200_000))),
         faults=faults,
         loses_power=loses_power,
+        power_cuts_at_once=loses_power,
         fault_gap_mean_s=rng.choice((0.3, 1.0, 3.0)),
         duration_s=rng.choice((5.0, 10.0, 20.0)),
         request_timeout_s=rng.choice((0.5, 2.0, 10.0)),

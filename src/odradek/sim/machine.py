@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from odradek.base.ports import Ports
+from odradek.log.directory import LogDirectory
 from odradek.node.build import Node
 from odradek.node.config import NodeConfig
 from odradek.sim.checkers import RecoveryWatch
+from odradek.sim.cluster import address_of, draw_voters, format_disk, settings_of
 from odradek.sim.disk import SimDisk
 from odradek.sim.history import Violation
 from odradek.sim.inside import logs_of
@@ -19,11 +22,9 @@ from odradek.sim.on_disk import StoredLog
 from odradek.sim.ports import SimClock, SimSpawner
 from odradek.sim.randomness import SimRng, Streams
 
-CLIENT_PORT = 9092
-
 
 class Machine:
-    """`incarnation` counts the boots. `on_serving` is called each time that a node opens its doors."""
+    """`incarnation` counts the boots. `on_loaded` is called each time that a node has recovered its logs."""
 
     def __init__(
         self,
@@ -32,20 +33,22 @@ class Machine:
         streams: Streams,
         knobs: Knobs,
         number: int,
-        on_serving: Callable[[int, dict[str, StoredLog]], None],
+        on_loaded: Callable[[int, dict[str, StoredLog]], None],
     ) -> None:
         self._loop = loop
         self._net = net
         self._streams = streams
         self._knobs = knobs
-        self._on_serving = on_serving
+        self._on_loaded = on_loaded
         self.number = number
         self.name = f"node{number}"
-        self.address = host_address(number)
+        self.address = address_of(number)
         self._config = NodeConfig.parse(settings_of(number, knobs))
-        self.disk = SimDisk(streams.stream(f"disk {number}"), knobs.disk)
         self.clock = self._new_clock()
-        self.recovery = RecoveryWatch()
+        self.disk = SimDisk(streams.stream(f"disk {number}"), knobs.disk)
+        if knobs.nodes > 1:
+            format_disk(self.disk, number, *draw_voters(streams.stream("voters"), knobs), self.clock)
+        self.recovery = RecoveryWatch(alone=knobs.nodes == 1)
         self._staying = ("__cluster_metadata", "__consumer_offsets", *(topic.name for topic in knobs.topics))
         self.host: Host | None = None
         self._dead: Host | None = None
@@ -53,7 +56,9 @@ class Machine:
         self.incarnation = 0
         # How often it went down without a clean stop.
         self.crashes = 0
+        self._loaded = False
         self.started = False
+        self._stopping = False
 
     def _new_clock(self) -> SimClock:
         rng = self._streams.stream(f"clock {self.number}")
@@ -78,7 +83,7 @@ class Machine:
             rng=SimRng(self._streams.stream(f"node {life}")),
             disk=self.disk.mount(),
             net=self._net.of(host),
-            spawner=SimSpawner(self._loop, host, slow, self._knobs.slow_call_mean_us, self._failed),
+            spawner=SimSpawner(self._loop, host, slow, self._knobs.slow_call_mean_us, self._failed, self._called),
         )
         self._loop.note(f"{self.name} boots for the {self.incarnation}. time")
         with self._loop.on(host):
@@ -87,10 +92,14 @@ class Machine:
     async def _start(self, ports: Ports) -> None:
         self.node = Node(self._config, ports)
         await self.node.start()
-        # Nothing has been answered yet: what is on disk now is what recovery made of it.
-        self._on_serving(self.incarnation, self.recovery.serving(self.disk.files(), self._leaving))
         self._loop.note(f"{self.name} serves")
         self.started = True
+
+    def _called(self, call: Callable[..., Any]) -> None:
+        if getattr(call, "__func__", None) is LogDirectory.load:
+            # Nobody has led, followed or answered yet: what is on disk now is what recovery made of it.
+            self._loaded = True
+            self._on_loaded(self.incarnation, self.recovery.loaded(self.disk.files(), self._leaving))
 
     def _leaving(self, directory: str) -> bool:
         """Its topic is one of those that come and go: their own clients keep account of them."""
@@ -130,8 +139,9 @@ class Machine:
     async def stop_cleanly(self, *, then_lose_power: bool) -> None:
         """After a clean stop everything is safe, whatever the topic's settings."""
         host, node = self.host, self.node
-        if host is None or node is None or not self.started:
+        if host is None or node is None or not self.started or self._stopping:
             return
+        self._stopping = True
         with self._loop.on(host):
             stopping = self._loop.create_task(node.stop(), name="stop")
         while not stopping.done():
@@ -157,7 +167,7 @@ class Machine:
 
     def _promised(self) -> dict[str, int]:
         """By directory: up to where each log believes that it is durable."""
-        if self.node is None or not self.started:
+        if self.node is None or not self._loaded:
             return {}
         return {log.directory: log.recovery_point for log in logs_of(self.node)}
 
@@ -181,15 +191,5 @@ class Machine:
         self._loop.cut(host)
         self._dead = host
         self.host = self.node = None
-        self.started = False
+        self.started = self._loaded = self._stopping = False
         return host
-
-
-def host_address(number: int) -> tuple[str, int]:
-    return (f"10.0.0.{number}", CLIENT_PORT)
-
-
-def settings_of(number: int, knobs: Knobs) -> dict[str, str]:
-    """A node alone says nothing of clusters."""
-    host, port = host_address(number)
-    return {**knobs.broker, "listeners": f"PLAINTEXT://{host}:{port}"}

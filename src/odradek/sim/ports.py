@@ -31,7 +31,7 @@ class SimClock:
 
 
 class SimSpawner:
-    """`on_failure` hears of each exception that escaped a task."""
+    """`on_failure` hears of each exception that escaped a task, `on_done` of each slow call that was made."""
 
     def __init__(
         self,
@@ -40,8 +40,10 @@ class SimSpawner:
         rng: Random,
         slow_call_mean_us: int,
         on_failure: Callable[[str, BaseException], None],
+        on_done: Callable[[Callable[..., Any]], None],
     ) -> None:
         self._on_failure = on_failure
+        self._on_done = on_done
         self._loop = loop
         self._host = host
         self._rng = rng
@@ -68,6 +70,7 @@ class SimSpawner:
         except Exception as failure:  # noqa: BLE001 - whatever the call raises belongs to whoever awaits it
             self._loop.call_at_ns(self._later_ns(), self._host, _deliver, outcome, outcome.set_exception, failure)
         else:
+            self._on_done(call)
             self._loop.call_at_ns(self._later_ns(), self._host, _deliver, outcome, outcome.set_result, result)
 
     def _later_ns(self) -> int:

@@ -60,7 +60,7 @@ class World:
         self.net = SimNet(self.loop, streams.stream("network"), self.knobs.net)
         self.history = History()
         self.machines = tuple(
-            Machine(self.loop, self.net, streams, self.knobs, number, self._serving)
+            Machine(self.loop, self.net, streams, self.knobs, number, self._loaded)
             for number in range(1, self.knobs.nodes + 1)
         )
         self._clients: list[Host] = []
@@ -216,7 +216,7 @@ class World:
                     raise Violation(f"V2 {complaint}: {task.get_name()} is still at work")
                 await asyncio.sleep(0.1)
 
-    def _serving(self, incarnation: int, logs: dict[str, StoredLog]) -> None:
+    def _loaded(self, incarnation: int, logs: dict[str, StoredLog]) -> None:
         self.history.ends_at_start[incarnation] = {
             place: logs[f"{place[0]}-{place[1]}"].end
             for topic in self.knobs.topics

@@ -1,0 +1,68 @@
+"""What differs between two seeds of a cluster, on top of what differs between two seeds of a node.
+
+What may be lost follows from how power is cut. With `flush.messages=1`, nothing, however many lose their power.
+Without, nothing as long as one machine loses its power at a time: when all replicas of all partitions are in sync, and
+not again before they are. Otherwise what was not synced may go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from odradek.sim.knobs import CLUSTER_FAULTS, POWER_CUTS, Focus, Knobs, TopicPlan
+
+COMBINED = ("broker", "controller")
+
+
+def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, nodes: int) -> Knobs:
+    drawn = tuple(fault for fault in CLUSTER_FAULTS if rng.random() < 0.5)
+    faults = (*knobs.faults, *drawn) if focus.faults is None else focus.faults
+    cuts = any(fault in POWER_CUTS or fault == "power cut of several" for fault in faults)
+    at_once = cuts and "power cut of several" in faults
+    if cuts and not at_once:
+        at_once = rng.random() < 0.3
+    if focus.one_power_cut_at_a_time is not None:
+        at_once = cuts and not focus.one_power_cut_at_a_time
+    replicas = min(3, nodes)
+    min_isr = rng.choice((1, 2))
+    session_ms = rng.choice((1000, 3000, 6000))
+    # After a failed sync only a new boot of the machine helps, and that is a power cut of its own.
+    disk = knobs.disk if at_once else replace(knobs.disk, sync_error=0.0)
+    syncs_all = "log.flush.interval.messages" in knobs.broker
+    return replace(
+        knobs,
+        nodes=nodes,
+        roles=(COMBINED,) * nodes,
+        replicas=replicas,
+        disk=disk,
+        faults=faults,
+        loses_power=cuts,
+        power_cuts_at_once=at_once,
+        fault_gap_mean_s=rng.choice((0.5, 1.5, 4.0)),
+        duration_s=rng.choice((10.0, 20.0, 30.0)),
+        clock_skew_ms=rng.choice((0, 1000, 300_000)),
+        clock_drift_ppm=rng.choice((0, 100, 50_000)),
+        down_max=rng.choice((1, nodes // 2, nodes - 1, nodes)),
+        down_mean_s=rng.choice((0.2, 1.0, 5.0)),
+        wall_mean_s=rng.choice((0.5, 2.0, 8.0)),
+        topics=tuple(_replicated(topic, min_isr, at_once=at_once, syncs_all=syncs_all) for topic in knobs.topics),
+        groups_safe=syncs_all or not at_once,
+        broker={
+            **knobs.broker,
+            "offsets.topic.replication.factor": str(replicas),
+            "min.insync.replicas": str(min_isr),
+            "broker.session.timeout.ms": str(session_ms),
+            "broker.heartbeat.interval.ms": str(session_ms // rng.choice((3, 10))),
+            "replica.lag.time.max.ms": rng.choice(("500", "2000", "10000")),
+        },
+    )
+
+
+def _replicated(topic: TopicPlan, min_isr: int, *, at_once: bool, syncs_all: bool) -> TopicPlan:
+    syncs = syncs_all or topic.configs.get("flush.messages") == "1"
+    return replace(
+        topic,
+        configs={**topic.configs, "min.insync.replicas": str(min_isr)},
+        safe=syncs or not at_once,
+    )
