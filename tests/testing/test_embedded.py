@@ -82,7 +82,7 @@ def test_using_it_before_it_runs_is_explained() -> None:
 def test_a_broker_that_died_is_told_from_one_that_stopped() -> None:
     broker = Embedded()
     broker.start()
-    os.kill(broker._running().pid, signal.SIGKILL)
+    os.kill(broker.nodes[1].pid, signal.SIGKILL)
     with pytest.raises(NodeFailed, match="has died"):
         broker.stop()
     with broker:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,12 +39,30 @@ class LocalNode:
     properties: Path
 
 
-def local_nodes(count: int, directory: Path, host: str, port: int, overrides: Mapping[str, str]) -> list[LocalNode]:
-    """The nodes under `directory`, formatted and with their properties written: ready to be started."""
+def free_port(host: str) -> int:
+    with socket.socket(_family(host)) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def local_nodes(
+    count: int,
+    directory: Path,
+    host: str,
+    port: int,
+    overrides: Mapping[str, str],
+    *,
+    choose_port: Callable[[str], int] = free_port,
+) -> list[LocalNode]:
+    """The nodes under `directory`, formatted and with their properties written: ready to be started.
+
+    With port 0, clients come where they came last time, or to ports that `choose_port` finds.
+    """
     directory = directory.absolute()
     _refuse_others(count, directory)
     directory.mkdir(parents=True, exist_ok=True)
-    nodes = [_node(node_id, directory, host, port and port + node_id - 1) for node_id in range(1, count + 1)]
+    node_ids = range(1, count + 1)
+    nodes = [_node(node_id, directory, host, port and port + node_id - 1, choose_port) for node_id in node_ids]
     settings = [_settings(node, nodes, overrides) for node in nodes]
     configs = [NodeConfig.parse(entry) for entry in settings]
     formed = nodes[-1].properties.exists() and not (directory / _FORMING).exists()
@@ -62,12 +80,6 @@ def holds_several(directory: Path) -> bool:
     return (directory / "1.properties").exists() or (directory / _FORMING).exists()
 
 
-def free_port(host: str) -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
 def _refuse_others(count: int, directory: Path) -> None:
     if (directory / META_PROPERTIES).exists():
         raise UnusableDirectory(f"{directory} holds the records of a node alone; choose another with --data")
@@ -77,36 +89,40 @@ def _refuse_others(count: int, directory: Path) -> None:
         raise UnusableDirectory(f"{directory} holds a cluster of {existing} nodes; start it with -n {existing}")
 
 
-def _node(node_id: int, directory: Path, host: str, port: int) -> LocalNode:
+def _node(node_id: int, directory: Path, host: str, port: int, choose_port: Callable[[str], int]) -> LocalNode:
     properties = directory / f"{node_id}.properties"
     remembered = NodeConfig.from_properties(properties.read_text()) if properties.exists() else None
-    if port == 0:
-        known = remembered and remembered.client_listener
-        port = known.bind.port if known else free_port(host)
-    if remembered and remembered.controller_listener:
-        controllers = remembered.controller_listener.bind
+    if remembered and remembered.client_listener and remembered.controller_listener:
+        clients, controllers = remembered.client_listener.bind, remembered.controller_listener.bind
+        if port:
+            clients = Endpoint(host=host, port=port)
     else:
-        controllers = Endpoint(host=host, port=_controller_port(host, port))
+        wanted = port + CONTROLLER_PORT_DISTANCE if port else 0
+        clients = Endpoint(host=host, port=port or choose_port(host))
+        controllers = Endpoint(host=host, port=wanted if _is_free(host, wanted) else choose_port(host))
     return LocalNode(
         node_id=node_id,
-        clients=Endpoint(host=host, port=port),
+        clients=clients,
         controllers=controllers,
         data=directory / str(node_id),
         properties=properties,
     )
 
 
-def _controller_port(host: str, client_port: int) -> int:
-    wanted = client_port + CONTROLLER_PORT_DISTANCE
-    if wanted > _PORT_MAX:
-        return free_port(host)
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+def _is_free(host: str, port: int) -> bool:
+    if not 0 < port <= _PORT_MAX:
+        return False
+    with socket.socket(_family(host)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, wanted))
+            probe.bind((host, port))
         except OSError:
-            return free_port(host)
-    return wanted
+            return False
+    return True
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _settings(node: LocalNode, nodes: list[LocalNode], overrides: Mapping[str, str]) -> dict[str, str]:

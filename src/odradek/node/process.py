@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from odradek.base.ports import Ports
 from odradek.node.build import Node
 from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
@@ -118,9 +119,15 @@ def log_to(handler: logging.Handler, level: int) -> None:
 
 
 async def serve(
-    config: NodeConfig, directory: Path | None, started: Callable[[Node], None], stopping: asyncio.Event
+    config: NodeConfig,
+    directory: Path | None,
+    started: Callable[[Node], None],
+    stopping: asyncio.Event,
+    *,
+    around: Callable[[Ports], Ports] = lambda ports: ports,
 ) -> None:
-    """Run a node on this loop. Returns after a clean stop; raises NodeFailed when the node cannot go on."""
+    """Run a node on this loop, with `around` its ports. Returns after a clean stop; raises NodeFailed when the node
+    cannot go on."""
     failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def failed(task: str, problem: BaseException) -> None:
@@ -129,7 +136,7 @@ async def serve(
 
     spawner = MachineSpawner(failed)
     with locked(directory), machine_ports(directory, spawner) as ports:
-        node = Node(config, ports)
+        node = Node(config, around(ports))
         try:
             await node.start()
             started(node)

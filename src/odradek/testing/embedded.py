@@ -1,19 +1,19 @@
-"""A real broker for tests: a process of its own, forked in milliseconds, the real wire protocol, a free port."""
+"""Real brokers for tests: processes of their own, forked in milliseconds, the real wire protocol, free ports."""
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
+from tempfile import TemporaryDirectory
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from odradek.node.config import NodeConfig
-from odradek.node.process import NodeFailed
-from odradek.testing.nursery import STOP, Order, Ready, receive, the_nursery
+from odradek.node.local_cluster import LocalNode, local_nodes
+from odradek.node.properties import parse_properties
+from odradek.testing.node_process import EmbeddedNode
+from odradek.testing.nursery import Order
 
 # A test should not wait for what only matters between machines.
 QUICK: Mapping[str, str] = {
@@ -21,8 +21,8 @@ QUICK: Mapping[str, str] = {
     "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "1",
 }
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 60.0
+COPIES_MAX = 3
+HOST = "127.0.0.1"
 
 
 class Embedded:
@@ -33,60 +33,116 @@ class Embedded:
 
     Records are kept in memory, or under `data`, where a later Embedded finds them again. `config` takes Kafka's names.
     Warnings go to stderr; to read all that the broker logs, name a file as `log`.
+
+    `Embedded(brokers=3)` is a cluster of three nodes that are brokers and controllers, with a replication factor of 3
+    where topics do not say; its records are on disk, and gone after the block unless `data` says where. Each node,
+    `nodes[1]` to `nodes[3]`, can be killed, stopped, started again, paused; `partition` puts walls between them.
     """
 
     def __init__(
         self,
         *,
+        brokers: int = 1,
         data: Path | None = None,
         port: int = 0,
         config: Mapping[str, str | int | bool] | None = None,
         log: Path | None = None,
     ) -> None:
-        wanted = {
-            **QUICK,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            **{key: _text(value) for key, value in (config or {}).items()},
-        }
-        NodeConfig.parse(wanted)
-        self._order = Order(wanted, data and data.absolute(), log and log.absolute())
-        self._channel: socket.socket | None = None
-        self._ready: Ready | None = None
+        if brokers < 1:
+            raise ValueError("a cluster has at least one broker")
+        self._settings = {**QUICK, **{key: _text(value) for key, value in (config or {}).items()}}
+        NodeConfig.parse({"listeners": f"PLAINTEXT://{HOST}:{port}", **self._settings})
+        self._count = brokers
+        self._port = port
+        self._data = data and data.absolute()
+        self._log = log and log.absolute()
+        # From the first start until `stop`.
+        self._nodes: dict[int, EmbeddedNode] = {}
+        self._places: dict[int, LocalNode] = {}
+        self._cut: dict[int, set[int]] = {}
+        self._reserved: list[socket.socket] = []
+        self._temporary: TemporaryDirectory[str] | None = None
+
+    @property
+    def nodes(self) -> Mapping[int, EmbeddedNode]:
+        """By their number, 1 to `brokers`."""
+        if not self._nodes:
+            raise RuntimeError("the embedded broker is not running; use it inside `with Embedded() as broker:`")
+        return MappingProxyType(self._nodes)
 
     @property
     def port(self) -> int:
-        return self._running().port
+        """Of the first broker."""
+        return self._places[1].clients.port if self._places else self.nodes[1].port
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        """All of them, also those that do not run just now."""
+        ports = [place.clients.port for place in self._places.values()] or [self.port]
+        return ",".join(f"{HOST}:{port}" for port in ports)
 
     def start(self) -> None:
-        if self._channel is not None:
+        """All brokers. Returns when clients are served."""
+        if any(node.is_running for node in self._nodes.values()):
             raise RuntimeError("the embedded broker runs already; stop it first")
-        self._channel = the_nursery().fork(self._order)
-        self._ready = self._heard(self._channel, START_TIMEOUT_S, "start")
+        if not self._nodes:
+            self._nodes = self._alone() if self._count == 1 else self._together()
+        try:
+            for node in self._nodes.values():
+                node.begin()
+            for node in self._nodes.values():
+                node.await_ready()
+        except BaseException:
+            self._forget()
+            raise
 
     def stop(self) -> None:
-        """Cleanly, as SIGTERM would. Raises what made the broker fail, if it failed meanwhile."""
-        if self._channel is None:
-            return
-        with suppress(BrokenPipeError):
-            self._channel.sendall(STOP)
-        self._heard(self._channel, STOP_TIMEOUT_S, "stop")
-        self._forget()
+        """Cleanly, as SIGTERM would, one after another; a cluster that keeps nothing just ends.
+
+        Raises what made a broker fail, if one failed meanwhile.
+        """
+        try:
+            if self._temporary is None:
+                self.heal()
+            for node in self._nodes.values():
+                if self._temporary is None:
+                    node.stop()
+                else:
+                    node.discard()
+        finally:
+            self._forget()
 
     def kill(self) -> None:
-        """As kill -9: nothing is written any more, nobody is told. `start` begins again with what is under `data`."""
-        self._signal(signal.SIGKILL)
-        self._forget()
+        """As kill -9 of all: nothing is written any more, nobody is told. `start` begins again with what is on disk."""
+        for node in self.nodes.values():
+            if node.is_running:
+                node.kill()
 
     def pause(self) -> None:
-        """It stands still until `resume`, its connections open: as a machine that swaps, or a long collection."""
-        self._signal(signal.SIGSTOP)
+        """All stand still until `resume`, their connections open: as a machine that swaps, or a long collection."""
+        for node in self.nodes.values():
+            node.pause()
 
     def resume(self) -> None:
-        self._signal(signal.SIGCONT)
+        for node in self.nodes.values():
+            node.resume()
+
+    def partition(self, one_side: int | Iterable[int], other_side: int | Iterable[int]) -> None:
+        """From now on nothing passes between nodes of the two sides, and neither is told; clients reach both.
+
+        `partition(1, [2, 3])` cuts off node 1. It adds to what is cut already; `heal` undoes all of it.
+        """
+        for here in _ids(one_side):
+            for there in _ids(other_side):
+                self._cut[here].add(there)
+                self._cut[there].add(here)
+        self._build_walls()
+
+    def heal(self) -> None:
+        if any(self._cut.values()):
+            for beyond in self._cut.values():
+                beyond.clear()
+            self._build_walls()
 
     def __enter__(self) -> Self:
         self.start()
@@ -97,34 +153,56 @@ class Embedded:
     ) -> None:
         self.stop()
 
-    def _running(self) -> Ready:
-        if self._ready is None:
-            raise RuntimeError("the embedded broker is not running; use it inside `with Embedded() as broker:`")
-        return self._ready
+    def _alone(self) -> dict[int, EmbeddedNode]:
+        settings = {"listeners": f"PLAINTEXT://{HOST}:{self._port}", **self._settings}
+        return {1: EmbeddedNode(1, Order(settings, self._data, self._log))}
 
-    def _signal(self, number: signal.Signals) -> None:
-        os.kill(self._running().pid, number)
+    def _together(self) -> dict[int, EmbeddedNode]:
+        directory = self._data
+        if directory is None:
+            self._temporary = TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
+            directory = Path(self._temporary.name)
+        copies = str(min(self._count, COPIES_MAX))
+        settings = {"default.replication.factor": copies, **self._settings}
+        places = local_nodes(self._count, directory, HOST, self._port, settings, choose_port=self._reserve)
+        self._places = {place.node_id: place for place in places}
+        self._cut = {place.node_id: set() for place in places}
+        return {place.node_id: EmbeddedNode(place.node_id, self._order(place)) for place in places}
 
-    def _heard(self, channel: socket.socket, within_s: float, doing: str) -> Ready | None:
-        """What the process says next."""
-        channel.settimeout(within_s)
-        try:
-            said = receive(channel)
-        except TimeoutError:
-            said = TimeoutError(f"the embedded broker did not {doing} within {within_s:.0f} s")
-        except EOFError:
-            said = NodeFailed("the process of the embedded broker has died; what it said is on stderr")
-        if isinstance(said, BaseException):
-            self._forget()
-            raise said
-        answer: Ready | None = said
-        return answer
+    def _order(self, place: LocalNode) -> Order:
+        log = self._log and self._log.with_stem(f"{self._log.stem}-{place.node_id}")
+        peers = tuple(port for peer in self._places.values() if peer is not place for port in _ports(peer))
+        return Order(parse_properties(place.properties.read_text()), place.data, log, peers)
+
+    def _reserve(self, host: str) -> int:
+        """A port that stays ours while its node is away: bound here and never listened on, it is given to nobody else,
+        and a node may listen on it all the same."""
+        holder = socket.socket()
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((host, 0))
+        self._reserved.append(holder)
+        return int(holder.getsockname()[1])
+
+    def _build_walls(self) -> None:
+        for node_id, node in self._nodes.items():
+            node.wall_off([port for beyond in sorted(self._cut[node_id]) for port in _ports(self._places[beyond])])
 
     def _forget(self) -> None:
-        """A process that still runs ends when it sees its channel closed."""
-        if self._channel is not None:
-            self._channel.close()
-        self._channel = self._ready = None
+        for node in self._nodes.values():
+            node.abandon()
+        for holder in self._reserved:
+            holder.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        self._nodes, self._places, self._cut, self._reserved, self._temporary = {}, {}, {}, [], None
+
+
+def _ids(side: int | Iterable[int]) -> list[int]:
+    return [side] if isinstance(side, int) else list(side)
+
+
+def _ports(place: LocalNode) -> tuple[int, int]:
+    return place.clients.port, place.controllers.port
 
 
 def _text(value: str | int | bool) -> str:

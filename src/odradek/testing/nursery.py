@@ -17,27 +17,31 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from odradek.base.ports import Ports
 from odradek.node.build import Node
 from odradek.node.config import NodeConfig
 from odradek.node.machine import new_event_loop
 from odradek.node.process import NodeFailed, log_to, log_to_stderr, serve
+from odradek.testing.walls import WalledNet
 
 ORDER_BYTES_MAX = 64 * 1024
-STOP = b"stop"
+STOP = b"stop\n"
+_WALLS = b"walls"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What node is wanted, where it keeps its records, and where it logs."""
+    """What node is wanted, where it keeps its records, where it logs, and where its peers listen."""
 
     config: Mapping[str, str]
     directory: Path | None
     log: Path | None
+    peer_ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,17 @@ class Ready:
 
     pid: int
     port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The order of this number is carried out."""
+
+    number: int
+
+
+def walls_command(number: int, ports: Sequence[int]) -> bytes:
+    return b" ".join((_WALLS, *(b"%d" % value for value in (number, *ports)))) + b"\n"
 
 
 class Nursery:
@@ -144,7 +159,7 @@ def _be_a_node(channel: socket.socket, order: Order) -> NoReturn:
     outcome: BaseException | None = None
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_run(NodeConfig.parse(order.config), order.directory, channel))
+            runner.run(_run(NodeConfig.parse(order.config), order, channel))
     except BaseException as problem:  # noqa: BLE001 crosses to the process that owns the test
         outcome = _portable(problem)
     try:
@@ -155,23 +170,41 @@ def _be_a_node(channel: socket.socket, order: Order) -> NoReturn:
         os._exit(0)
 
 
-async def _run(config: NodeConfig, directory: Path | None, channel: socket.socket) -> None:
+async def _run(config: NodeConfig, order: Order, channel: socket.socket) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     channel.setblocking(False)
+    walls: WalledNet | None = None
+    unread = b""
+
+    def between_peers(ports: Ports) -> Ports:
+        nonlocal walls
+        if not order.peer_ports:
+            return ports
+        walls = WalledNet(ports.net, order.peer_ports)
+        return replace(ports, net=walls)
 
     def heard() -> None:
-        loop.remove_reader(channel)
-        if not channel.recv(len(STOP)):
+        nonlocal unread
+        received = channel.recv(ORDER_BYTES_MAX)
+        if not received:
             # Whoever wanted this node is gone: so is any interest in a clean stop.
             os._exit(1)
-        stopping.set()
+        *commands, unread = (unread + received).split(b"\n")
+        for command in commands:
+            if command == STOP.strip():
+                loop.remove_reader(channel)
+                stopping.set()
+            elif walls is not None:
+                number, *ports = map(int, command.split()[1:])
+                walls.wall_off(ports)
+                send(channel, Done(number))
 
     def started(node: Node) -> None:
         send(channel, Ready(os.getpid(), node.port))
 
     loop.add_reader(channel, heard)
-    await serve(config, directory, started, stopping)
+    await serve(config, order.directory, started, stopping, around=between_peers)
 
 
 def _portable(problem: BaseException) -> BaseException:

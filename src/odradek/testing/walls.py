@@ -1,0 +1,104 @@
+"""Walls between the nodes of an embedded cluster: nothing passes, and nobody is told, as when packets are dropped.
+
+They stand in a node's own network, around the connections it makes to its peers: what it sends waits, what it is sent
+is not read, a new connection is not made. When a wall falls all of that goes on, as TCP would. Clients pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+from odradek.base.ports import Link, Listener, Net, ProtocolFactory, Region
+
+
+class WalledNet:
+    """A node's network, with walls before some of the ports of its peers."""
+
+    def __init__(self, inner: Net, peer_ports: Collection[int]) -> None:
+        self._inner = inner
+        self._peer_ports = frozenset(peer_ports)
+        self._walled: frozenset[int] = frozenset()
+        self._fallen = asyncio.Event()
+        self._links: dict[WalledLink, int] = {}
+
+    def wall_off(self, ports: Collection[int]) -> None:
+        """From now on these, and no others."""
+        self._walled = frozenset(ports)
+        self._fallen.set()
+        self._fallen = asyncio.Event()
+        for link, port in list(self._links.items()):
+            if port in self._walled:
+                link.shut()
+            else:
+                link.open()
+
+    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
+        return await self._inner.listen(host, port, factory)
+
+    async def connect(self, host: str, port: int, factory: ProtocolFactory) -> None:
+        while port in self._walled:
+            await self._fallen.wait()
+        await self._inner.connect(host, port, factory)
+
+    def link(self, transport: asyncio.Transport) -> Link:
+        inner = self._inner.link(transport)
+        peer = transport.get_extra_info("peername")
+        if not peer or peer[1] not in self._peer_ports:
+            return inner
+        link = WalledLink(inner, transport, self._links)
+        self._links[link] = peer[1]
+        if peer[1] in self._walled:
+            link.shut()
+        return link
+
+
+class WalledLink:
+    def __init__(self, inner: Link, transport: asyncio.Transport, registry: dict[WalledLink, int]) -> None:
+        self._inner = inner
+        self._transport = transport
+        self._registry = registry
+        self._shut = False
+        # What was sent against the wall.
+        self._held: list[bytes | bytearray | Region] = []
+
+    def shut(self) -> None:
+        if not self._shut and not self._transport.is_closing():
+            self._shut = True
+            self._transport.pause_reading()
+
+    def open(self) -> None:
+        if self._shut:
+            self._shut = False
+            held, self._held = self._held, []
+            if self._transport.is_closing():
+                _release(held)
+                return
+            self._transport.resume_reading()
+            if held:
+                self._inner.send(held)
+
+    def send(self, parts: Sequence[bytes | bytearray | Region]) -> None:
+        if self._shut:
+            self._held.extend(parts)
+        else:
+            self._inner.send(parts)
+
+    def pump(self) -> None:
+        self._inner.pump()
+
+    def unsent_bytes(self) -> int:
+        held = sum(part.length if isinstance(part, Region) else len(part) for part in self._held)
+        return held + self._inner.unsent_bytes()
+
+    def lost(self) -> None:
+        self._registry.pop(self, None)
+        _release(self._held)
+        self._held = []
+        self._inner.lost()
+
+
+def _release(parts: Sequence[bytes | bytearray | Region]) -> None:
+    for part in parts:
+        if isinstance(part, Region):
+            part.release()
