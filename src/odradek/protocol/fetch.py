@@ -18,6 +18,8 @@ from odradek.protocol.wire import (
     finish_uvarint,
     not_nullable,
     overrun,
+    read_compact_string,
+    read_count,
     skip_tagged,
     tagged_count,
     tagged_field,
@@ -127,7 +129,7 @@ def _decode_flexible(data: memoryview, version: int) -> FetchRequest:
     request.topics = topics = []
     for _ in range(count - 1):
         topic, p = _flexible_topic(data, p, version)
-        count, p = _count_within(data, p, left, _wanted.size)
+        count, p = read_count(data, p, left, _wanted.size)
         left -= count + 1
         partitions, p = _flexible_partitions(data, p, count)
         topics.append(_as_topic((topic, partitions)))
@@ -141,16 +143,16 @@ def _decode_flexible(data: memoryview, version: int) -> FetchRequest:
 
 
 def _flexible_rest(data: memoryview, p: int, left: int, version: int, request: FetchRequest) -> None:
-    count, p = _count_within(data, p, left, 3)
+    count, p = read_count(data, p, left, 3)
     request.forgotten = []
     for _ in range(count):
         topic, p = _flexible_topic(data, p, version)
-        count, p = _count_within(data, p, left, 4)
+        count, p = read_count(data, p, left, 4)
         left -= count + 1
         request.forgotten.append(ForgottenTopic(topic, _indexes(data, p, count)))
         p += 4 * count
         p = skip_tagged(data, p + 1, data[p]) if data[p] else p + 1
-    request.rack_id, p = _compact_string(data, p)
+    request.rack_id, p = read_compact_string(data, p)
     if data[p]:
         _flexible_tags(data, p, version, request)
 
@@ -158,32 +160,7 @@ def _flexible_rest(data: memoryview, p: int, left: int, version: int, request: F
 def _flexible_topic(data: memoryview, p: int, version: int) -> tuple[TopicKey, int]:
     if version >= FIRST_WITH_TOPIC_IDS:
         return bytes(data[p : p + 16]), p + 16
-    return _compact_string(data, p)
-
-
-def _compact_string(data: memoryview, p: int) -> tuple[str, int]:
-    n = data[p]
-    p += 1
-    if n > 127:
-        n, p = finish_uvarint(data, p, n)
-    if not n:
-        not_nullable("a string")
-    q = p + n - 1
-    if q > len(data):
-        overrun()
-    return str(data[p:q], "utf-8"), q
-
-
-def _count_within(data: memoryview, p: int, left: int, smallest: int) -> tuple[int, int]:
-    count = data[p]
-    p += 1
-    if count > 127:
-        count, p = finish_uvarint(data, p, count)
-    if not count:
-        not_nullable("an array")
-    if count > left or (count - 1) * smallest > len(data) - p:
-        too_many()
-    return count - 1, p
+    return read_compact_string(data, p)
 
 
 def _flexible_partitions(data: memoryview, p: int, count: int) -> tuple[list[FetchPartition], int]:
@@ -210,7 +187,7 @@ def _flexible_tags(data: memoryview, p: int, version: int, request: FetchRequest
     for _ in range(count):
         tag, p, stop = tagged_field(data, p)
         if tag == 0:
-            request.cluster_id, p = _compact_string(data, p) if data[p] else (None, p + 1)
+            request.cluster_id, p = read_compact_string(data, p) if data[p] else (None, p + 1)
         elif tag == 1 and version >= 15:
             request.replica_id, request.replica_epoch = _replica_state(data, p)
             p += 12

@@ -90,6 +90,32 @@ def tagged_section(fields: Sequence[tuple[int, bytes]]) -> bytes:
     return b"".join(parts)
 
 
+def read_compact_string(data: memoryview, position: int) -> tuple[str, int]:
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = finish_uvarint(data, position, length)
+    if not length:
+        not_nullable("a string")
+    end = position + length - 1
+    if end > len(data):
+        overrun()
+    return str(data[position:end], "utf-8"), end
+
+
+def read_count(data: memoryview, position: int, left: int, smallest: int) -> tuple[int, int]:
+    """How many elements of at least `smallest` bytes a compact array has; `left`: how many more a message may have."""
+    count = data[position]
+    position += 1
+    if count > 127:
+        count, position = finish_uvarint(data, position, count)
+    if not count:
+        not_nullable("an array")
+    if count > left or (count - 1) * smallest > len(data) - position:
+        too_many()
+    return count - 1, position
+
+
 def overrun() -> NoReturn:
     raise MalformedMessage("a length points past the end of the message")
 

@@ -177,7 +177,6 @@ class _Line:
         self._waiting.pop(question, None)
 
     def time_is_up(self, question: Question, timeout_ms: int) -> None:
-        self.forget(question)
         question.fail(f"no answer within {timeout_ms} ms")
         connection = question.connection
         if connection is not None and connection is self._connection and connection.heard_nothing_since(question):
