@@ -22,7 +22,7 @@ from odradek.server.listener import ClientListener, ConnectionLimits
 from odradek.server.peers import Peers, PeerUnavailable
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.net import NetKnobs, SimNet
-from odradek.sim.ports import SimClock, SimSpawner
+from odradek.sim.ports import SimClock
 
 LONG_MS = 8_000
 
@@ -487,6 +487,16 @@ def test_closing_fails_those_who_wait_and_those_who_come_later(run, monkeypatch)
     run(scenario())
 
 
+class Tasks:
+    """A Spawner of the simulation that does nothing but spawn."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def spawn(self, name, work):
+        return self._loop.create_task(work, name=name)
+
+
 class Doors:
     """A network that remembers when somebody called, and who opens: nobody, or one who closes the door again."""
 
@@ -498,9 +508,12 @@ class Doors:
         self.sim_net = SimNet(self.loop, Random(1), NetKnobs())
         self.net = self.sim_net.of(self.asker)
         self.clock = SimClock(self.loop)
-        spawner = SimSpawner(self.loop, self.asker, Random(1), 10, lambda name, broken: pytest.fail(str(broken)))
         self.peers = Peers(
-            net=self, clock=self.clock, spawner=spawner, resolve=lambda _: Place("10.0.0.1", 1), client_id="asker"
+            net=self,
+            clock=self.clock,
+            spawner=Tasks(self.loop),
+            resolve=lambda _: Place("10.0.0.1", 1),
+            client_id="asker",
         )
         self.link = self.net.link
 
@@ -614,7 +627,7 @@ def simulated_run(seed: int) -> list[str]:
         listener.serve(handle)
 
     async def scenario() -> None:
-        spawner = SimSpawner(loop, asker, Random(seed), 10, lambda name, broken: pytest.fail(f"{name}: {broken}"))
+        spawner = Tasks(loop)
         peers = Peers(
             net=net.of(asker), clock=SimClock(loop), spawner=spawner, resolve=lambda _: place, client_id="asker"
         )
