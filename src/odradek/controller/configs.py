@@ -12,15 +12,20 @@ from functools import partial
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_BROKER
 from odradek.base.limits import config_value_chars_max
 from odradek.controller.decision import Decision
 from odradek.controller.topic_names import check_topic_name
 from odradek.metadata.configs.broker import broker_definition, validate_dynamic_broker_config
 from odradek.metadata.configs.definition import ConfigType, Definition
 from odradek.metadata.configs.topic import TOPIC_CONFIGS, validate_topic_config
-from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource
+from odradek.metadata.features import has_eligible_leaders
+from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource, TopicImage
 from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
-from odradek.protocol.metadata_records import ConfigRecord
+from odradek.protocol.metadata_records import ConfigRecord, PartitionChangeRecord
+from odradek.protocol.schema import Message
+
+_MIN_ISR = "min.insync.replicas"
 
 
 class Operation(IntEnum):
@@ -77,7 +82,7 @@ def _request(
 
 def _alter(image: ClusterImage, requests: Sequence[_Request], validate_only: bool) -> Decision[list[Outcome]]:
     times = Counter(request.resource for request in requests)
-    records: list[ConfigRecord] = []
+    records: list[Message] = []
     outcomes: list[Outcome] = []
     told: list[str] = []
     for request in requests:
@@ -88,6 +93,7 @@ def _alter(image: ClusterImage, requests: Sequence[_Request], validate_only: boo
             outcomes.append(Outcome(resource, refused.code, refused.message or None))
             continue
         records += changed
+        records += _consequences(image, changed)
         outcomes.append(Outcome(resource))
         told += [f"{_called(resource)}: {record.name} is now {record.value or 'its default'}" for record in changed]
     sentence = "; ".join(told)
@@ -109,6 +115,7 @@ def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigR
         if value is not None:
             _check_value(resource, name, value)
     _check_exists(image, resource)
+    _check_min_isr(image, resource, changes)
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
         for name, value in changes.items()
@@ -187,6 +194,44 @@ def _check_value(resource: ConfigResource, name: str, value: str) -> None:
         validate_topic_config(name, value)
     else:
         validate_dynamic_broker_config(name, value)
+
+
+def _check_min_isr(image: ClusterImage, resource: ConfigResource, changes: Changes) -> None:
+    """Who is eligible to lead follows from it: controller and leaders have to mean the same number (KIP-966)."""
+    if _MIN_ISR not in changes or resource.type != BROKER_RESOURCE or not has_eligible_leaders(image):
+        return
+    if resource.name:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Broker-level {_MIN_ISR} cannot be altered while ELR is enabled.")
+    if changes[_MIN_ISR] is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cluster-level {_MIN_ISR} cannot be removed while ELR is enabled.")
+
+
+def _consequences(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[Message]:
+    """Whoever was eligible by the old number no longer is, and no leader proposes an ISR before it knows the new one.
+
+    The second needs a new partition epoch even where nobody was eligible. Without a leader nothing is acknowledged by
+    either number, and the eligible stay.
+    """
+    if not has_eligible_leaders(image):
+        return []
+    return [
+        PartitionChangeRecord(
+            partition_id=partition.index,
+            topic_id=topic.topic_id,
+            eligible_leader_replicas=[] if partition.elr else None,
+        )
+        for record in changed
+        if record.name == _MIN_ISR
+        for topic in _topics_concerned(image, record)
+        for partition in topic.partitions
+        if partition.leader != NO_BROKER and len(partition.replicas) > 1
+    ]
+
+
+def _topics_concerned(image: ClusterImage, record: ConfigRecord) -> list[TopicImage]:
+    if record.resource_type == TOPIC_RESOURCE:
+        return [image.topics[record.resource_name]]
+    return [topic for topic in image.topics.values() if _MIN_ISR not in image.config(TOPIC_RESOURCE, topic.name)]
 
 
 def _check_exists(image: ClusterImage, resource: ConfigResource) -> None:

@@ -6,7 +6,7 @@ from odradek.base.ids import NO_BROKER, ZERO_UUID, BrokerId, DirectoryId
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.configs.in_force import effective_topic_config
 from odradek.metadata.configs.topic import TopicConfig
-from odradek.metadata.features import ELIGIBLE_LEADERS
+from odradek.metadata.features import has_eligible_leaders
 from odradek.metadata.image import TOPIC_RESOURCE, UNASSIGNED_DIRECTORY, ClusterImage, PartitionImage, TopicImage
 
 
@@ -31,7 +31,7 @@ class Electorate:
         # Of the topics that set nothing themselves, which are most.
         self._common: TopicConfig | None = None
         # KIP-966: replicas that left the ISR while it was too small to acknowledge anything may still lead.
-        self.has_eligible_leaders = image.features.get(ELIGIBLE_LEADERS, 0) > 0
+        self.has_eligible_leaders = has_eligible_leaders(image)
 
     def may_lead(self, partition: PartitionImage, broker_id: BrokerId) -> bool:
         """Alive, and with the disk on which its replica lies. Whether it knows enough is another question."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek.metadata.image import FeatureRange
+from odradek.metadata.image import ClusterImage, FeatureRange
 from odradek.protocol.metadata_records import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
@@ -50,6 +50,10 @@ _RECORD_VERSIONS: Mapping[type[Message], int] = {
 
 def record_version(record: Message) -> int:
     return _RECORD_VERSIONS.get(type(record), 0)
+
+
+def has_eligible_leaders(image: ClusterImage) -> bool:
+    return image.features.get(ELIGIBLE_LEADERS, 0) > 0
 
 
 def bootstrap_records() -> tuple[Message, ...]:
