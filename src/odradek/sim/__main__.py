@@ -1,4 +1,4 @@
-"""`python -m odradek.sim --seeds 0..100` runs many, `--seed 7 --trace` tells the story of one."""
+"""`odradek sim --seeds 0..100 --nodes 3` runs many worlds, `--seed 7 --nodes 3 --trace` tells the story of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 from odradek.sim.loop import SECOND_NS
 from odradek.sim.world import Outcome, World
@@ -13,23 +16,25 @@ from odradek.sim.world import Outcome, World
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="odradek sim", description=__doc__)
-    parser.add_argument("--seeds", metavar="A..B", help="every seed from A up to, not including, B")
+    parser.add_argument("--seeds", metavar="A..B", help="every seed from A up to, not including, B; from 0 without A")
     parser.add_argument("--seed", type=int, help="one seed")
+    parser.add_argument("--nodes", type=int, default=1, help="how many machines; 1 unless given")
+    parser.add_argument("--jobs", type=int, default=1, help="with --seeds: how many processes")
     parser.add_argument("--trace", action="store_true", help="tell what happens")
     parser.add_argument("--bytes", action="store_true", help="with --trace: every piece that arrives, too")
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        return _one(options.seed, trace=options.trace, pieces=options.bytes)
+        return _one(options.seed, options.nodes, trace=options.trace, pieces=options.bytes)
     first, _, last = (options.seeds or "0..100").rpartition("..")
-    return _many(range(int(first or 0), int(last)))
+    return _many(range(int(first or 0), int(last)), options.nodes, options.jobs)
 
 
-def _one(seed: int, *, trace: bool, pieces: bool) -> int:
+def _one(seed: int, nodes: int, *, trace: bool, pieces: bool) -> int:
     def tell(now_ns: int, host: str, text: str) -> None:
         if pieces or " bytes " not in text:
             print(f"{now_ns / SECOND_NS:12.6f}  {host:<10} {text}")
 
-    world = World(seed, story=tell if trace else None)
+    world = World(seed, nodes=nodes, story=tell if trace else None)
     if trace:
         logging.basicConfig(level=logging.INFO, handlers=[_Aside(world)])
     print(world.knobs)
@@ -38,15 +43,13 @@ def _one(seed: int, *, trace: bool, pieces: bool) -> int:
     return 1 if outcome.problem else 0
 
 
-def _many(seeds: range) -> int:
-    logging.disable()
+def _many(seeds: range, nodes: int, jobs: int) -> int:
     started = time.perf_counter()
     failed = 0
     faults: dict[str, int] = {}
     simulated_s = 0.0
     acked = polled = boots = 0
-    for seed in seeds:
-        outcome = World(seed).run()
+    for outcome in _outcomes(seeds, nodes, jobs):
         for fault, count in outcome.faults.items():
             faults[fault] = faults.get(fault, 0) + count
         simulated_s += outcome.simulated_s
@@ -55,14 +58,32 @@ def _many(seeds: range) -> int:
         boots += outcome.boots
         if outcome.problem is not None:
             failed += 1
-            print(_line(outcome))
+            print(_line(outcome), flush=True)
     took = time.perf_counter() - started
     print(
-        f"{len(seeds)} seeds, {failed} failed, {took:.1f} s ({len(seeds) / took:.1f} seeds/s); "
-        f"{simulated_s / 3600:.2f} simulated hours, {boots} boots, {acked} records acknowledged, {polled} read"
+        f"{len(seeds)} seeds of {nodes} node(s), {failed} failed, {took:.1f} s ({len(seeds) / took:.1f} seeds/s); "
+        f"{simulated_s / 3600:.2f} simulated hours, {sum(faults.values())} faults, {boots} boots, "
+        f"{acked} records acknowledged, {polled} read"
     )
     print("faults: " + ", ".join(f"{count} {fault}" for fault, count in sorted(faults.items()) if count))
     return 1 if failed else 0
+
+
+def _outcomes(seeds: Iterable[int], nodes: int, jobs: int) -> Iterator[Outcome]:
+    if jobs == 1:
+        yield from map(partial(_run, nodes), seeds)
+        return
+    with ProcessPoolExecutor(jobs) as processes:
+        yield from processes.map(partial(_run, nodes), seeds)
+
+
+def _run(nodes: int, seed: int) -> Outcome:
+    logging.disable()
+    outcome = World(seed, nodes=nodes).run()
+    if outcome.problem is not None:
+        # Whatever it was can be told, but perhaps not be sent to another process.
+        outcome.problem = RuntimeError(f"{type(outcome.problem).__name__}: {outcome.problem}")
+    return outcome
 
 
 class _Aside(logging.Handler):
@@ -73,7 +94,8 @@ class _Aside(logging.Handler):
         self._world = world
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"{self._world.loop.time():12.6f}  {self._world.loop.current.name:<10}   {record.getMessage()}")
+        loop = self._world.loop
+        print(f"{loop.now_ns / SECOND_NS:12.6f}  {loop.current.name:<10}   {record.getMessage()}")
 
 
 def _line(outcome: Outcome) -> str:

@@ -54,6 +54,8 @@ class SimDisk:
         # Whether it refused something to the process that has it mounted.
         self.disturbed = False
         self.sync_failed = False
+        # There is no room for anything written.
+        self.full = False
 
     def mount(self) -> MountedDisk:
         self.mounted = MountedDisk(self)
@@ -291,7 +293,7 @@ class SimFile:
         self._usable()
         self._mounted.changing(f"write {self.path}")
         disk = self._mounted.disk
-        if _happens(disk, disk.knobs.write_error, "write error"):
+        if _happens(disk, 1.0 if disk.full else disk.knobs.write_error, "write error"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
         length = len(data)
         if length > 1 and _happens(disk, disk.knobs.short_write, "short write"):

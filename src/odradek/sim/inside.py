@@ -14,24 +14,6 @@ _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 
 
-class WatermarkWatch:
-    """L5, of one incarnation: log start <= last stable offset <= high watermark <= log end, and none falls."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, int, int]] = {}
-
-    def look(self, node: Node) -> None:
-        for partition in node._broker.partitions.all():
-            name, log = str(partition), partition.log
-            start, high, end = log.log_start_offset, partition.high_watermark, log.log_end_offset
-            if not start <= partition.last_stable_offset <= high <= end:
-                raise Violation(f"L5 {name}: start {start}, high watermark {high}, end {end}")
-            before = self._seen.get(name + str(partition.topic_id), (0, 0, 0))
-            if any(now < then for now, then in zip((start, high, end), before, strict=True)):
-                raise Violation(f"L5 {name} went back from {before} to {(start, high, end)}")
-            self._seen[name + str(partition.topic_id)] = (start, high, end)
-
-
 def logs_of(node: Node) -> list[Log]:
     return [*node._logs.logs.values(), node._quorum.log]
 

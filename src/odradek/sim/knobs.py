@@ -22,7 +22,7 @@ STOPS = (*POWER_CUTS, "kill", "kill at a write", "clean stop")
 FAULTS = (*STOPS, "pause", "client pause", "clog", "reset", "clock jump")
 # The second group needs several machines.
 WALLS = ("wall around one", "one-way wall", "wall between halves", "wall before clients")
-CLUSTER_FAULTS = (*WALLS, "slow way", "long pause", "kill of several", "power cut of several")
+CLUSTER_FAULTS = (*WALLS, "slow way", "long pause", "full disk", "kill of several", "power cut of several")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,9 @@ from odradek.sim.on_disk import StoredLog
 from odradek.sim.ports import SimClock, SimSpawner
 from odradek.sim.randomness import SimRng, Streams
 
+# A node that is asked to stop, and is neither paused nor walled in, takes no longer.
+STOPPING_S = 60.0
+
 
 class Machine:
     """`incarnation` counts the boots. `on_loaded` is called each time that a node has recovered its logs."""
@@ -144,9 +147,14 @@ class Machine:
         self._stopping = True
         with self._loop.on(host):
             stopping = self._loop.create_task(node.stop(), name="stop")
+        ends_at = self._loop.time() + STOPPING_S
         while not stopping.done():
             if not host.alive:
                 return
+            if host.paused or self._net.walls:
+                ends_at = self._loop.time() + STOPPING_S
+            if self._loop.time() > ends_at:
+                raise Violation(f"V2 {self.name} was asked to stop and did not")
             await asyncio.sleep(0.01)
         if (problem := stopping.exception()) is not None:
             self._failed("stop", problem)

@@ -8,21 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
-from odradek.sim.history import Violation
-from odradek.sim.knobs import STOPS, WALLS, Knobs
+from odradek.sim.knobs import POWER_CUTS, STOPS, WALLS, Knobs
 from odradek.sim.loop import SECOND_NS, Host, SimLoop
 from odradek.sim.machine import Machine
 from odradek.sim.net import SimNet, Wall, one_way, two_ways
-
-# A node that is asked to stop, while nothing else breaks, takes no longer.
-STOPPING_S = 120.0
+from odradek.sim.truth import Truth
 
 
 class Nemesis:
-    """`important`: machines that lead something just now, most important first; a good part of the faults is theirs."""
+    """Half of what it breaks in a cluster is of whoever leads the most."""
 
     def __init__(
         self,
@@ -32,7 +30,7 @@ class Nemesis:
         clients: list[Host],
         knobs: Knobs,
         rng: Random,
-        important: Callable[[], Sequence[Machine]],
+        truth: Truth,
     ) -> None:
         self._loop = loop
         self._clients = clients
@@ -40,8 +38,10 @@ class Nemesis:
         self._machines = machines
         self._knobs = knobs
         self._rng = rng
-        self._important = important
+        self._truth = truth
         self._under_way: list[asyncio.Task[None]] = []
+        # Lost its power last, and may lack what the others have.
+        self._weakened: Machine | None = None
         self.fired: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -69,13 +69,10 @@ class Nemesis:
             if host is not None:
                 self._loop.resume(host)
         # Who is about to stop must have stopped, or it would do so later.
-        ends_at = self._loop.time() + STOPPING_S
-        while any(not task.done() for task in self._under_way):
-            if self._loop.time() > ends_at:
-                raise Violation("V2 a node that was asked to stop did not")
-            await asyncio.sleep(0.1)
+        await asyncio.gather(*self._under_way, return_exceptions=True)
         for machine in self._machines:
             disk = machine.disk
+            disk.full = False
             disk.knobs = replace(disk.knobs, short_write=0.0, write_error=0.0, sync_error=0.0)
             if disk.mounted is not None:
                 disk.mounted.before_change = lambda _what: None
@@ -90,7 +87,7 @@ class Nemesis:
         up = [machine for machine in self._machines if machine.host is not None]
         if not up:
             return None
-        important = [machine for machine in self._important() if machine.host is not None]
+        important = [machine for machine in self._truth.important() if machine.host is not None]
         if important and len(self._machines) > 1 and self._rng.random() < 0.5:
             return self._rng.choice(important[:2])
         return self._rng.choice(up)
@@ -99,12 +96,23 @@ class Nemesis:
         """How many more machines may go down."""
         return self._knobs.down_max - sum(machine.host is None for machine in self._machines)
 
+    def _may_lose_power(self, machine: Machine) -> bool:
+        """Any time, or not before all others have what this one will have lost."""
+        if self._knobs.power_cuts_at_once or self._truth.is_whole():
+            return True
+        return machine is self._weakened and not machine.started
+
+    def _lose_power(self, machine: Machine) -> None:
+        if machine.host is not None and self._may_lose_power(machine):
+            self._weakened = machine
+            machine.lose_power()
+
     def _break(self, fault: str) -> None:
         victim = self._victim()
         if victim is None or victim.host is None:
             return
         if fault in STOPS:
-            if self._may_fall() < 1:
+            if self._may_fall() < 1 or (fault in POWER_CUTS and not self._may_lose_power(victim)):
                 return
             self._begin(self._stop(fault, victim))
         elif fault in ("kill of several", "power cut of several"):
@@ -129,10 +137,10 @@ class Nemesis:
     async def _stop(self, fault: str, machine: Machine) -> None:
         match fault:
             case "power cut":
-                machine.lose_power()
+                self._lose_power(machine)
                 await self._stay_down(machine)
             case "power cut at a write":
-                machine.cut_at_operation(self._operations(), machine.lose_power)
+                machine.cut_at_operation(self._operations(), partial(self._lose_power, machine))
             case "kill":
                 machine.kill()
                 await self._stay_down(machine)
@@ -157,6 +165,7 @@ class Nemesis:
 
     async def _kill_and_lose_power(self, machine: Machine) -> None:
         """What the killed one had not synced is shown by the next one; and then it is gone."""
+        self._weakened = machine
         machine.kill()
         machine.boot()
         for _ in range(self._rng.randrange(1, 100)):
@@ -180,7 +189,7 @@ class Nemesis:
     def _hit_recovery(self, machine: Machine) -> None:
         """Once more while it is still getting up."""
         if "power cut at a write" in self._knobs.faults:
-            machine.cut_at_operation(self._operations(), machine.lose_power)
+            machine.cut_at_operation(self._operations(), partial(self._lose_power, machine))
         elif "kill at a write" in self._knobs.faults:
             machine.cut_at_operation(self._operations(), machine.kill)
 
@@ -203,11 +212,19 @@ class Nemesis:
                 machine.clock.wall_offset_ms += self._rng.randrange(-10_000, 10_000)
             case "slow way":
                 self._slow_down(machine)
+            case "full disk":
+                self._loop.note(f"the disk of {machine.name} is full")
+                machine.disk.full = True
+                self._later(2.0, self._make_room, machine)
 
     def _pause(self, host: Host, mean_s: float) -> None:
         self._loop.note(f"{host.name} pauses")
         self._loop.pause(host)
         self._later(mean_s, self._loop.resume, host)
+
+    def _make_room(self, machine: Machine) -> None:
+        self._loop.note(f"the disk of {machine.name} has room again")
+        machine.disk.full = False
 
     def _slow_down(self, machine: Machine) -> None:
         other = self._rng.choice([each for each in self._machines if each is not machine])

@@ -58,7 +58,7 @@ class SimNet:
         self.knobs = knobs
         self.listeners: dict[tuple[str, int], _Listener] = {}
         self.connections: list[_Connection] = []
-        self.faults = {"connection reset": 0, "clog": 0, "half-open connection": 0, "refused connection": 0}
+        self.faults = {"connection reset": 0, "clog": 0, "half-open connection": 0}
         self.walls: list[Wall] = []
         # How many times slower than the others.
         self.slow_ways: dict[Way, float] = {}
@@ -203,7 +203,6 @@ class HostNet:
         await self._until_answered(host, port)
         listener = net.listeners.get((host, port))
         if listener is None or not listener.host.alive or net.rejected_between(self._host.address, host):
-            net.faults["refused connection"] += 1
             raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
         connection = _Connection(net, self._host, listener.host)
         net.connections.append(connection)

@@ -37,7 +37,7 @@ from odradek.sim.workloads.reading import (
     leadership_of,
     list_offset,
 )
-from odradek.sim.workloads.refusals import AskAgain, refuse
+from odradek.sim.workloads.refusals import refuse
 from odradek.sim.workloads.session import Session
 from odradek.sim.workloads.worker import Errand, Worker
 
@@ -53,6 +53,7 @@ class GroupPlan:
     places: tuple[Place, ...]
     # Whether its commits survive everything that can happen in this run.
     safe: bool
+    alone: bool
     owners: dict[tuple[int, int, Place], str] = field(default_factory=dict)
     committed: dict[Place, int] = field(default_factory=dict)
     attempted: dict[Place, int] = field(default_factory=dict)
@@ -61,6 +62,8 @@ class GroupPlan:
 
     def owns(self, incarnation: int, generation: int, place: Place, member: str) -> None:
         # A group that lost its memory in a power cut may count its generations anew.
+        if not self.safe and not self.alone:
+            return
         era = 0 if self.safe else incarnation
         owner = self.owners.setdefault((era, generation, place), member)
         if owner != member:
@@ -91,31 +94,45 @@ async def fetch_commits(
     return await connection.ask(request, 5, OffsetFetchResponse, timeout_s)
 
 
-class CommitAuditor(Worker):
-    """No member: asks now and then what the group has committed."""
+class GroupClient(Worker):
+    """Somebody who knows what the group has committed, and compares."""
 
     def __init__(self, name: str, errand: Errand, plan: GroupPlan) -> None:
         super().__init__(name, errand)
         self.plan = plan
+
+    async def ask_commits(self, coordinator: BrokerConnection, places: Sequence[Place]) -> dict[Place, int]:
+        """A coordinator that was deposed and does not know it may answer what was true before; nobody promises more."""
+        group = self.plan.group
+        known = {place: self.plan.committed.get(place, -1) for place in places}
+        in_charge = self.errand.in_charge(coordinator.address, group)
+        answer = await fetch_commits(coordinator, group, places, self.errand.request_timeout_s)
+        refuse(self.name, answer.error_code, "the group's offsets")
+        counts = in_charge is not None and in_charge == self.errand.in_charge(coordinator.address, group)
+        found: dict[Place, int] = {}
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                refuse(self.name, partition.error_code, "an offset of the group")
+                place = (topic.name, partition.partition_index)
+                found[place] = partition.committed_offset
+                if counts:
+                    self.plan.found_commit(place, partition.committed_offset, known[place])
+        return found
+
+
+class CommitAuditor(GroupClient):
+    """No member: asks now and then what the group has committed."""
 
     async def work(self, session: Session) -> None:
         coordinator = await session.coordinator(self.plan.group)
         while not self.finished():
-            known = {place: self.plan.committed.get(place, -1) for place in self.plan.places}
-            answer = await fetch_commits(coordinator, self.plan.group, self.plan.places, self.errand.request_timeout_s)
-            refuse(self.name, answer.error_code, "the group's offsets")
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    refuse(self.name, partition.error_code, "an offset of the group")
-                    place = (topic.name, partition.partition_index)
-                    self.plan.found_commit(place, partition.committed_offset, known[place])
+            await self.ask_commits(coordinator, self.plan.places)
             await self.errand.pause()
 
 
-class GroupMember(Worker):
+class GroupMember(GroupClient):
     def __init__(self, name: str, errand: Errand, plan: GroupPlan) -> None:
-        super().__init__(name, errand)
-        self.plan = plan
+        super().__init__(name, errand, plan)
         self._member_id = ""
         self._generation = -1
 
@@ -214,18 +231,9 @@ class GroupMember(Worker):
                 records = reader.take(leadership_of(session, leader, reader.place), partition)
                 self.history.polled(leader.incarnation, reader.place, records)
 
-    async def _resume(self, connection: BrokerConnection, places: list[Place]) -> list[PartitionReader]:
-        known = {place: self.plan.committed.get(place, -1) for place in places}
-        answer = await fetch_commits(connection, self.plan.group, places, self.errand.request_timeout_s)
-        self._heed(answer.error_code, "its offsets")
-        readers = []
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                self._heed(partition.error_code, "an offset")
-                place = (topic.name, partition.partition_index)
-                self.plan.found_commit(place, partition.committed_offset, known[place])
-                readers.append(PartitionReader(place, max(partition.committed_offset, 0)))
-        return readers
+    async def _resume(self, coordinator: BrokerConnection, places: list[Place]) -> list[PartitionReader]:
+        found = await self.ask_commits(coordinator, places)
+        return [PartitionReader(place, max(offset, 0)) for place, offset in found.items()]
 
     async def _commit_as_of_old(self, connection: BrokerConnection, place: Place) -> None:
         """As one who missed the last rebalance would."""
@@ -279,6 +287,4 @@ class GroupMember(Worker):
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self._member_id = ""
             raise RejoinNeeded
-        if code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
-            raise AskAgain
         refuse(self.name, code, what)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from odradek.sim.client import ClientHost
+from odradek.sim.client import Address, ClientHost
 from odradek.sim.history import History
 from odradek.sim.ports import SimClock
 from odradek.sim.workloads.refusals import AskAgain
@@ -26,6 +26,8 @@ class Errand:
     rng: Random
     clock: SimClock
     history: History
+    # In which leader epoch the broker at an address coordinates a group; None when another one does.
+    in_charge: Callable[[Address, str], int | None]
     # How often a node went down uncleanly so far.
     crashes: Callable[[], int]
     # One line for the run's story.

@@ -1,0 +1,59 @@
+"""What the nodes of a cluster hold when all is quiet: the same metadata, the same logs, and nobody left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.sim.history import Violation
+from odradek.sim.on_disk import StoredLog, stored_logs
+from odradek.sim.truth import Truth
+
+
+def not_yet_quiet(truth: Truth) -> str | None:
+    """What is still to come, or None: V1 leaders, V3 full ISRs, V4 brokers that know it, R3 logs of one length."""
+    image = truth.image()
+    running = truth.running()
+    if image is None or not truth.is_whole():
+        behind = [
+            f"{name}-{partition.index} (replicas {partition.replicas}, ISR {partition.isr}, leader {partition.leader})"
+            for name, _, partition in truth.partitions()
+            if len(partition.isr) < len(partition.replicas)
+        ]
+        return f"V3 replicas are not in sync: {', '.join(behind) or 'not all nodes have started'}"
+    leaderless = [f"{name}-{partition.index}" for name, _, partition in truth.partitions() if partition.leader < 0]
+    if leaderless:
+        return f"V1 {leaderless} have no leader"
+    ends: dict[tuple[bytes, int], tuple[int, int]] = {}
+    for each in running:
+        if each.quorum.feed.image.offset != image.offset:
+            return f"V4 node {each.number} knows the metadata up to {each.quorum.feed.image.offset} of {image.offset}"
+        for partition in each.replicas():
+            found = (partition.high_watermark, partition.log.log_end_offset)
+            known = ends.setdefault((partition.topic_id, partition.index), (found[1], found[1]))
+            if found != known:
+                return f"V3 {partition} of node {each.number} has (high watermark, end) {found}, not {known}"
+    return None
+
+
+def check_images(truth: Truth) -> None:
+    """Q11: at the same offset, the same truth."""
+    running = truth.running()
+    first = running[0].quorum.feed.image
+    for each in running[1:]:
+        image = each.quorum.feed.image
+        for part in ("brokers", "topics", "configs", "features", "next_producer_id"):
+            if getattr(image, part) != getattr(first, part):
+                raise Violation(f"Q11 nodes {running[0].number} and {each.number} disagree on {part} at {image.offset}")
+
+
+def check_replica_logs(files_by_node: Mapping[str, dict[str, bytes]]) -> None:
+    """R3, once more from the disks: where two replicas have the same offset they have the same batch."""
+    known: dict[str, tuple[str, StoredLog]] = {}
+    for name, files in files_by_node.items():
+        for directory, log in stored_logs(files).items():
+            other_name, other = known.setdefault(directory, (name, log))
+            present = {batch.base_offset: (batch.crc, batch.leader_epoch) for batch in other.batches}
+            for batch in log.batches:
+                found = (batch.crc, batch.leader_epoch)
+                if present.get(batch.base_offset, found) != found:
+                    raise Violation(f"R3 {directory} at {batch.base_offset} differs between {other_name} and {name}")

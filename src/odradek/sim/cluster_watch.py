@@ -1,0 +1,144 @@
+"""Looks into all nodes of a cluster while they run: what must hold at every moment, whatever breaks.
+
+Named as in docs/internals/simulation.md: Q the quorum of the metadata log, R replication, L one log.
+"""
+
+from __future__ import annotations
+
+from odradek.base.ids import NO_BROKER
+from odradek.metadata.image import ClusterImage, PartitionImage
+from odradek.replication.partition import Partition
+from odradek.sim.history import Violation
+from odradek.sim.ledger import Ledger
+from odradek.sim.loop import Host
+from odradek.sim.truth import Running, Truth
+
+Replica = tuple[bytes, int]
+
+
+class ClusterWatch:
+    """`safe`: the topics that nothing in this run may cost a committed record."""
+
+    def __init__(self, truth: Truth, safe: tuple[str, ...]) -> None:
+        self._truth = truth
+        self._safe = safe
+        self._controllers: dict[int, int] = {}
+        self._metadata = Ledger("Q5", "the metadata log")
+        self._quorum_epochs: dict[int, int] = {}
+        self._metadata_committed: dict[Host, int] = {}
+        self._leaders: dict[tuple[Replica, int], int] = {}
+        self._ledgers: dict[Replica, Ledger] = {}
+        # By node, partition and leader epoch.
+        self._watermarks: dict[tuple[Host, Replica, int], tuple[int, int]] = {}
+        self._image_offset = -1
+
+    def look(self) -> None:
+        running = self._truth.running()
+        for each in running:
+            self._look_at_quorum(each)
+            for partition in each.replicas():
+                self._look_at_replica(each, partition)
+        image = self._truth.image()
+        if image is not None:
+            self._look_at_candidates(image, {each.number: each for each in running})
+            if image.offset > self._image_offset:
+                self._image_offset = image.offset
+                self._look_at_image(image)
+
+    # The metadata log
+
+    def _look_at_quorum(self, each: Running) -> None:
+        core = each.quorum.core
+        if each.quorum.is_leading:
+            leader = self._controllers.setdefault(core.leader_epoch, each.number)
+            if leader != each.number:
+                raise Violation(
+                    f"Q1 nodes {leader} and {each.number} both lead the metadata log in {core.leader_epoch}"
+                )
+        if core.leader_epoch < self._quorum_epochs.get(each.number, -1):
+            raise Violation(f"Q2 node {each.number} went back to epoch {core.leader_epoch} of the metadata log")
+        self._quorum_epochs[each.number] = core.leader_epoch
+        committed = each.quorum.feed.image.offset + 1
+        if committed < self._metadata_committed.get(each.host, 0):
+            raise Violation(f"Q3 the metadata of node {each.number} went back to {committed}")
+        self._metadata_committed[each.host] = committed
+        self._metadata.compare(each.host, each.quorum.log, committed)
+
+    def _look_at_image(self, image: ClusterImage) -> None:
+        for topic in image.topics.values():
+            for partition in topic.partitions:
+                self._look_at_decision(image, topic.name, partition)
+
+    def _look_at_decision(self, image: ClusterImage, topic: str, partition: PartitionImage) -> None:
+        name = f"{topic}-{partition.index}"
+        strangers = [member for member in partition.isr if member not in partition.replicas]
+        if strangers:
+            raise Violation(f"R7 {strangers} are in the ISR of {name} and not among its replicas {partition.replicas}")
+        if partition.leader != NO_BROKER and partition.leader not in partition.isr:
+            raise Violation(f"R7 {partition.leader} leads {name} and is not in its ISR {partition.isr}")
+        for member in partition.isr:
+            registration = image.brokers.get(member)
+            if registration is None or registration.fenced:
+                raise Violation(f"R7 {member} is in the ISR of {name} and fenced or unknown")
+
+    # Replicas
+
+    def _look_at_replica(self, each: Running, partition: Partition) -> None:
+        replica = (partition.topic_id, partition.index)
+        log = partition.log
+        start, high, end = log.log_start_offset, partition.high_watermark, log.log_end_offset
+        if not start <= partition.last_stable_offset <= high <= end:
+            raise Violation(f"L5 {partition} of node {each.number}: start {start}, high watermark {high}, end {end}")
+        epoch = partition.leader_epoch
+        before = self._watermarks.get((each.host, replica, epoch), (0, 0))
+        if start < before[0] or high < before[1]:
+            raise Violation(f"L5 {partition} of node {each.number} went back from {before} to {(start, high)}")
+        self._watermarks[each.host, replica, epoch] = (start, high)
+        if partition.is_leader:
+            leader = self._leaders.setdefault((replica, epoch), each.number)
+            if leader != each.number:
+                raise Violation(f"R9 nodes {leader} and {each.number} both lead {partition} in epoch {epoch}")
+        if partition.topic in self._safe:
+            ledger = self._ledgers.setdefault(replica, Ledger("R3", str(partition)))
+            ledger.compare(each.host, log, high)
+
+    def _look_at_candidates(self, image: ClusterImage, running: dict[int, Running]) -> None:
+        """R2: whoever may lead next has all that is committed. R4: whoever leads waits for all of them."""
+        replicas = {
+            (number, partition.topic_id, partition.index): partition
+            for number, each in running.items()
+            for partition in each.replicas()
+        }
+        for topic in image.topics.values():
+            if topic.name not in self._safe:
+                continue
+            for decided in topic.partitions:
+                ledger = self._ledgers.get((topic.topic_id, decided.index))
+                for member in (*decided.isr, *decided.elr):
+                    held = replicas.get((member, topic.topic_id, decided.index))
+                    if ledger is None or held is None or not _is_registered(image, running[member]):
+                        continue
+                    if held.log.log_end_offset < ledger.end:
+                        raise Violation(
+                            f"R2 {held} of node {member} ends at {held.log.log_end_offset}, {ledger.end} is committed, "
+                            f"and it may lead: ISR {decided.isr}, eligible {decided.elr}"
+                        )
+                leader = replicas.get((decided.leader, topic.topic_id, decided.index))
+                if leader is not None and leader.is_leader and leader.leader_epoch == decided.leader_epoch:
+                    self._look_at_awaited(leader, decided)
+
+    def _look_at_awaited(self, leader: Partition, decided: PartitionImage) -> None:
+        if leader.leading is None:
+            return
+        awaited = [leader.broker_id, *(follower.broker_id for follower in leader.leading._awaited)]
+        missed = [member for member in decided.isr if member not in awaited]
+        if missed:
+            raise Violation(
+                f"R4 {leader}: {missed} are in the ISR {decided.isr}, and its leader waits only for {awaited}"
+            )
+
+
+def _is_registered(image: ClusterImage, each: Running) -> bool:
+    """Whether the truth speaks of this life of the node."""
+    registration = image.brokers.get(each.number)
+    return registration is not None and registration.broker_epoch == each.node._broker_epoch

@@ -1,0 +1,113 @@
+"""What is true of the whole cluster, seen from inside: what no client and no single node can know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from odradek.metadata.image import ClusterImage, PartitionImage
+from odradek.node.build import Node
+from odradek.replication.partition import Partition
+from odradek.server.metadata_quorum import MetadataQuorum
+from odradek.sim.history import Violation
+from odradek.sim.loop import Host
+from odradek.sim.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A machine whose node has started and lives."""
+
+    machine: Machine
+    host: Host
+    node: Node
+
+    @property
+    def number(self) -> int:
+        return self.machine.number
+
+    @property
+    def quorum(self) -> MetadataQuorum:
+        return self.node._quorum
+
+    def replicas(self) -> list[Partition]:
+        broker = getattr(self.node, "_broker", None)
+        return [] if broker is None else broker.partitions.all()
+
+
+class NodeWatch:
+    """L5, of a node alone: log start <= last stable offset <= high watermark <= log end, and none falls in one life."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self._seen: dict[tuple[Host, bytes, int], tuple[int, int, int]] = {}
+
+    def look(self) -> None:
+        for each in self._truth.running():
+            for partition in each.replicas():
+                log = partition.log
+                found = (log.log_start_offset, partition.high_watermark, log.log_end_offset)
+                start, high, end = found
+                if not start <= partition.last_stable_offset <= high <= end:
+                    raise Violation(f"L5 {partition}: start {start}, high watermark {high}, end {end}")
+                replica = (each.host, partition.topic_id, partition.index)
+                before = self._seen.get(replica, (0, 0, 0))
+                if any(now < then for now, then in zip(found, before, strict=True)):
+                    raise Violation(f"L5 {partition} went back from {before} to {found}")
+                self._seen[replica] = found
+
+
+class Truth:
+    def __init__(self, machines: Sequence[Machine]) -> None:
+        self._machines = machines
+        self._newest: ClusterImage | None = None
+
+    def running(self) -> list[Running]:
+        return [
+            Running(machine, machine.host, machine.node)
+            for machine in self._machines
+            if machine.host is not None and machine.node is not None and machine.started
+        ]
+
+    def image(self) -> ClusterImage | None:
+        """The newest that any node knew to be committed: what it says holds for all."""
+        for each in self.running():
+            image = each.quorum.feed.image
+            if self._newest is None or image.offset > self._newest.offset:
+                self._newest = image
+        return self._newest
+
+    def partitions(self) -> Iterator[tuple[str, bytes, PartitionImage]]:
+        """Name and id of the topic, and what is decided about the partition."""
+        image = self.image()
+        for topic in () if image is None else image.topics.values():
+            for partition in topic.partitions:
+                yield topic.name, topic.topic_id, partition
+
+    def important(self) -> list[Machine]:
+        """Who leads the metadata log, then who leads most partitions."""
+        led: dict[int, int] = {}
+        for _, _, partition in self.partitions():
+            led[partition.leader] = led.get(partition.leader, 0) + 1
+        for each in self.running():
+            if each.quorum.is_leading:
+                led[each.number] = led.get(each.number, 0) + 1_000_000
+        chosen = [machine for machine in self._machines if machine.number in led]
+        return sorted(chosen, key=lambda machine: -led[machine.number])
+
+    def leads(self, address: tuple[str, int], topic: str, index: int) -> int | None:
+        """The leader epoch in which the node at the address leads the partition; None when another does."""
+        image = self.image()
+        known = None if image is None else image.topics.get(topic)
+        if known is None:
+            return None
+        partition = known.partitions[index]
+        if any(machine.address == address and machine.number == partition.leader for machine in self._machines):
+            return partition.leader_epoch
+        return None
+
+    def is_whole(self) -> bool:
+        """All machines are up, and every replica of every partition is in sync."""
+        if len(self.running()) < len(self._machines):
+            return False
+        return all(len(partition.isr) == len(partition.replicas) for _, _, partition in self.partitions())
