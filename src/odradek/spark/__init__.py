@@ -7,5 +7,5 @@ batch_reader, stream_reader  the driver's side of a read, on topics_view (partit
 range_reading                a task's side: the fast way (raw_fetching; raw_batches on raw_segments, raw_headers) as far
                              as it goes, librdkafka (consumers, arrow_batches) for all the rest
 writer, delivery             the way out
-session, java                a Spark session that is right on one machine
+session, java, daemon        a Spark session that is right on one machine
 """

@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import socketserver
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.spark.java import find_java
 
@@ -59,7 +60,19 @@ def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str
     # Spark finds the source by itself, but then starts it without APPLICATION when the JVM was there before us, and
     # finds none at all when any other package with a source in it cannot be imported.
     session.dataSource.register(OdradekDataSource)
+    _quieten(session.sparkContext._accumulatorServer)  # noqa: SLF001 (it has no other door)
     return session
+
+
+def _quieten(server: socketserver.BaseServer) -> None:
+    """Spark stops a query by hanging up; the server that takes its accumulators would show a traceback of that."""
+    tell = type(server).handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:  # noqa: ANN401
+        if not isinstance(sys.exception(), EOFError):
+            tell(server, request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def settings(app_name: str, master: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -89,6 +102,7 @@ def _everywhere(app_name: str) -> dict[str, str]:
 def _on_one_machine(master: str) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
+        "spark.python.daemon.module": "odradek.spark.daemon",
         "spark.driver.memory": f"{_driver_memory_mib()}m",
         # Each stateful micro-batch pays about 10 ms for every one of these; Spark's 200 is meant for a cluster.
         "spark.sql.shuffle.partitions": str(_cores(master)),

@@ -1,0 +1,62 @@
+"""Spark hangs up on Python when a query is stopped: nobody is told of that as if it were an error."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.accumulators import _start_update_server
+
+from odradek.spark.session import _quieten, settings
+
+NUMBER = struct.Struct(">i")
+
+
+def ends(pid: int) -> bool:
+    for _ in range(1000):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        threading.Event().wait(0.02)
+    return False
+
+
+@pytest.mark.parametrize("module", ["pyspark.daemon", settings("app", "local", {})["spark.python.daemon.module"]])
+def test_a_worker_that_spark_hung_up_on(module: str, tmp_path: Path) -> None:
+    environment = os.environ | {
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path),
+        "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1",
+    }
+    command = [sys.executable, "-m", module, "pyspark.worker"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, **pipes) as daemon:
+        (length,) = NUMBER.unpack(daemon.stdout.read(4))
+        with socket.socket(socket.AF_UNIX) as spark:
+            spark.connect(daemon.stdout.read(length).decode())
+            (worker,) = NUMBER.unpack(spark.recv(4, socket.MSG_WAITALL))
+            spark.sendall(NUMBER.pack(-100))  # no task begins so: there is an error to tell, and nobody listens
+        assert ends(worker)
+        _, told = daemon.communicate(timeout=30)
+    assert (b"BrokenPipeError" in told) == (module == "pyspark.daemon"), told
+
+
+def test_accumulators_that_spark_hung_up_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = _start_update_server("", True, str(tmp_path / "accumulators"))
+    _quieten(server)
+    for sent in (b"", NUMBER.pack(1) + NUMBER.pack(1) + b"x"):
+        with socket.socket(socket.AF_UNIX) as spark:
+            spark.connect(server.server_address)
+            spark.sendall(sent)
+            spark.shutdown(socket.SHUT_WR)
+            assert spark.recv(1) == b"", "it is done with us"
+        told = capsys.readouterr().err
+        assert ("Traceback" in told) == bool(sent), "what is no hang-up is told"
+    server.shutdown()
