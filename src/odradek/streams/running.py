@@ -63,7 +63,7 @@ class RunningQuery:
 
 
 class RunningApp:
-    """The queries of an application. A query that failed makes `check`, `await_*` and `stop` raise why."""
+    """The queries of an application. A query that failed makes `check` and `await_*` raise why."""
 
     def __init__(
         self, app: App, settings: Settings, session: SparkSession, tenure: Tenure, *, owns_session: bool
@@ -127,12 +127,12 @@ class RunningApp:
         return self._views[name]
 
     def stop(self) -> None:
-        """Ends the queries after what they are doing now; they go on there when the application is started again."""
+        """Ends the queries at once: a micro-batch that is interrupted so is run again by the next start."""
         for view in self._views.values():
             view.stop()
         self._views.clear()
         for query in self.queries:
-            with contextlib.suppress(Exception):  # a query that failed says why in check
+            with contextlib.suppress(Exception):  # it may have failed, or its JVM is gone
                 query.spark.stop()
         self._tenure.end()
         if self._owns_session:
@@ -217,7 +217,18 @@ def session_for(app: App, settings: Settings, session: SparkSession | None) -> S
     for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         # they print what Spark throws, JVM stack and all, before anybody can explain it
         PySparkLogger.getLogger(logger).setLevel("CRITICAL")
-    return session or local_session(app.name, master=settings.master, conf=settings.conf)
+    in_use = session or local_session(app.name, master=settings.master, conf=settings.conf)
+    check_time_zone(str(in_use.conf.get("spark.sql.session.timeZone")))
+    return in_use
+
+
+def check_time_zone(zone: str) -> None:
+    if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
+        raise PipelineError(
+            f"the time zone of the Spark session is {zone}",
+            why="times without a zone in records and SQL, and windows of a day, would mean another moment in each zone",
+            instead='session.conf.set("spark.sql.session.timeZone", "UTC"), or no such line in conf=',
+        )
 
 
 def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.streams import App, F, PipelineError, session, sliding, tumbling
+from odradek.streams.running import check_time_zone
 
 
 @pytest.fixture
@@ -179,3 +180,9 @@ def test_a_stream_is_not_merged_with_a_table(clicks, users):
 
 def test_a_step_of_streams_on_a_table(users):
     assert "by .to_stream()" in refused(lambda: users.group_by("name"))
+
+
+def test_a_session_in_another_time_zone():
+    check_time_zone("Etc/UTC")
+    told = refused(lambda: check_time_zone("Europe/Berlin"))
+    assert "the time zone of the Spark session is Europe/Berlin" in told

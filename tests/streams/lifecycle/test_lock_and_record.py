@@ -7,7 +7,9 @@ import json
 import math
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -55,6 +57,26 @@ def test_one_process_runs_an_application_and_its_death_frees_it(layout):
         process.wait()
     assert holder_of(layout) is None
     AppLock(layout).release()
+
+
+def test_a_start_does_not_mind_a_reset_that_takes_the_directory_away(layout):
+    done = threading.Event()
+
+    def take_away() -> None:
+        while not done.is_set():
+            with suppress(OSError):
+                layout.folder.rmdir()
+
+    with ThreadPoolExecutor() as threads:
+        resetting = threads.submit(take_away)
+        try:
+            for _ in range(500):
+                lock = AppLock(layout)
+                layout.lock.unlink()
+                lock.release()
+        finally:
+            done.set()
+        resetting.result()
 
 
 def test_a_question_does_not_keep_an_application_from_starting(layout, monkeypatch):

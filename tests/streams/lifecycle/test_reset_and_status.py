@@ -82,6 +82,13 @@ def test_carried_out_it_is_as_if_the_application_had_never_run(cluster, worn):
     carry_out(again, cluster)
 
 
+def test_two_resets_at_once_are_as_good_as_one(cluster, worn):
+    first, second = plan_reset(worn, cluster), plan_reset(worn, cluster)
+    carry_out(first, cluster)
+    carry_out(second, cluster)
+    assert not worn.folder.exists()
+
+
 def test_a_running_application_is_not_reset(cluster, worn):
     planned = plan_reset(worn, cluster)
     lock = AppLock(worn)

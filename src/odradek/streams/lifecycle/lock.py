@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -56,8 +57,12 @@ class AppLock:
 
 def _locked(layout: Layout) -> IO[bytes]:
     while True:
-        layout.folder.mkdir(parents=True, exist_ok=True)
-        file = layout.lock.open("a+b")
+        try:
+            with suppress(FileExistsError):  # also raised for a directory that was there and is gone again
+                layout.folder.mkdir(parents=True)
+            file = layout.lock.open("a+b")
+        except FileNotFoundError:  # a reset took the directory away
+            continue
         if not _taken(file):
             who = _named(file)
             file.close()

@@ -66,10 +66,13 @@ def plan_reset(layout: Layout, cluster: Cluster, graph: Graph | None = None) -> 
 
 
 def carry_out(reset: ResetPlan, cluster: Cluster) -> None:
-    """Refused while the application runs or its views are served. The files go last: a second try finds the rest."""
+    """Refused while the application runs or its views are served. The files go last: a second try finds the rest.
+
+    What another reset has taken away since the plan was made is no longer missed.
+    """
     with ExitStack() as held:
         held.callback(AppLock(reset.layout).release)
-        for store in reset.views:
+        for store in filter(Path.exists, reset.views):
             held.enter_context(locked(store))
         cluster.delete_topics(reset.topics)
         for group in reset.groups:
@@ -78,7 +81,7 @@ def carry_out(reset: ResetPlan, cluster: Cluster) -> None:
 
 
 def _remove(layout: Layout, checkpoints: Sequence[Path]) -> None:
-    for folder in [*checkpoints, *layout.folder.glob("@*/")]:
+    for folder in [*filter(Path.exists, checkpoints), *layout.folder.glob("@*/")]:
         shutil.rmtree(folder)
     layout.status.unlink(missing_ok=True)
     layout.lock.unlink()
@@ -90,4 +93,4 @@ def _folders(layout: Layout) -> tuple[Path, ...]:
     """The checkpoints: all directories but our own, of an application that has run here."""
     if not (layout.lock.exists() or layout.status.exists()):
         return ()
-    return tuple(sorted(path for path in layout.folder.iterdir() if path.is_dir() and not path.name.startswith("@")))
+    return tuple(sorted(path for path in layout.folder.glob("*") if path.is_dir() and not path.name.startswith("@")))
