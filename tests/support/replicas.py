@@ -7,11 +7,13 @@ from dataclasses import replace
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from odradek.base.ports import Region
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.metadata.image import BrokerRegistration, PartitionImage
 from odradek.protocol.batch import iter_batches, iter_records
 from odradek.protocol.fetch import FetchPartition
+from odradek.replication.following import Verdict, position, take
 from odradek.replication.isr import LiveBrokers
 from odradek.replication.partition import Partition
 from odradek.replication.serving import Replica, read_for_follower
@@ -70,8 +72,10 @@ class Node:
             lag_ms_max=LAG_MS_MAX,
         )
 
-    def restart(self):
-        """Everything written is still there; the high watermark is as old as its last checkpoint."""
+    def restart(self, *, lost_from=None):
+        """The high watermark is as old as its last checkpoint; what was written is there, or lost from an offset on."""
+        if lost_from is not None:
+            self.log.truncate_to(lost_from)
         self.broker_epoch += 1
         self.open()
 
@@ -111,14 +115,7 @@ class Node:
 
     def ask(self):
         """What a follower asks for, whether or not it is one."""
-        return FetchPartition(
-            partition=0,
-            current_leader_epoch=self.partition.leader_epoch,
-            fetch_offset=self.end,
-            last_fetched_epoch=self.log.leader_epochs.epoch_at(self.end - 1),
-            log_start_offset=self.log.log_start_offset,
-            max_bytes=EVERYTHING,
-        )
+        return FetchPartition(0, *position(self.partition), max_bytes=EVERYTHING)
 
 
 class Replicas:
@@ -203,11 +200,32 @@ class Replicas:
         return self.answer_of(leader.broker_id, node.ask(), Replica(follower, node.broker_epoch), max_bytes=max_bytes)
 
     def answer_of(self, leader, fetch, replica, *, max_bytes=EVERYTHING):
-        return read_for_follower(
+        """Its records as they arrive at a follower."""
+        answer = read_for_follower(
             self.nodes[leader].partition,
             fetch,
-            replica,
+            Replica(*replica),
             max_bytes,
             whole_first_batch=True,
             arrived_ms=self.now_ms,
         )
+        if isinstance(answer.records, Region):
+            region = answer.records
+            answer.records = memoryview(region.read())
+            region.release()
+        return answer
+
+    def fetch(self, follower, *, max_bytes=EVERYTHING):
+        """One round trip."""
+        node = self.nodes[follower]
+        asked = position(node.partition)
+        return take(node.partition, asked, self.answer(follower, max_bytes=max_bytes), WALL_MS)
+
+    def catch_up(self, *followers):
+        """Until nothing changes any more: they have everything, and know what is committed."""
+        before = None
+        while before != (after := [(node.end, node.high_watermark) for node in self.nodes.values()]):
+            before = after
+            for follower in followers:
+                assert self.fetch(follower) is Verdict.GO_ON
+        assert all(self.nodes[follower].end == self.nodes[self.image.leader].end for follower in followers)

@@ -506,12 +506,27 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Slow. Forget everything from `offset` on; a batch that holds it goes as a whole."""
+        self._refuse_if_offline()
+        try:
+            self._truncate_to(offset)
+        except OSError as broken:
+            raise self._fail(broken) from broken
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Slow. Forget everything; the next record has `offset`."""
+        self._refuse_if_offline()
+        try:
+            self._truncate_fully(offset)
+        except OSError as broken:
+            raise self._fail(broken) from broken
+
+    def _truncate_to(self, offset: int) -> None:
         found = self._segments.find(offset) if offset < self.log_end_offset else None
         if found is None:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self._segments.in_order[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
+            self._truncate_fully(offset)
             return
         segment, seen = found
         end_offset = min(offset, seen.base_offset)
@@ -524,8 +539,7 @@ class Log:
         self._end_at(end_offset)
         self.leader_epochs.truncate_from_end(end_offset)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Slow. Forget everything; the next record has `offset`."""
+    def _truncate_fully(self, offset: int) -> None:
         self._lower_checkpoints(min(offset, self.log_start_offset))
         for segment in reversed(self._segments.in_order):
             self._remove(segment)

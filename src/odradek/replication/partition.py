@@ -333,6 +333,47 @@ class Partition:
         if self.log.config.flush_messages < ALL_SYNCED and self.log.recovery_point < self.log.log_end_offset:
             self._hold(self.log.recovery_point)
 
+    # Following
+
+    def append_fetched(self, batches: memoryview, wall_ms: int) -> None:
+        """Whole batches of the leader that continue this log."""
+        log, before = self.log, self.log.log_end_offset
+        try:
+            log.append_as_follower(batches, wall_ms)
+        finally:
+            if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+                self._hold(before)
+
+    def follow_watermarks(self, high_watermark: int, log_start_offset: int) -> None:
+        """The leader's. One that was just elected may know less than this follower has heard already."""
+        end = min(high_watermark, self.log.log_end_offset)
+        if end > self.high_watermark:
+            self._commit(end)
+        start = min(log_start_offset, self.high_watermark)
+        if start > self.log.log_start_offset:
+            self.log.advance_log_start(start)
+
+    def truncate_to(self, offset: int) -> None:
+        """Slow. What lies above is not part of the leader's history."""
+        if offset < self.high_watermark:
+            logger.error(
+                "%s loses what was committed: cut to %d, the high watermark is %d", self, offset, self.high_watermark
+            )
+        self.log.truncate_to(offset)
+        self._was_cut()
+
+    def restart_at(self, offset: int) -> None:
+        """Slow. Nothing is left, the next record has `offset`."""
+        self.log.truncate_fully_and_start_at(offset)
+        self._was_cut()
+
+    def _was_cut(self) -> None:
+        log = self.log
+        self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
+        if log.log_end_offset < self._held_at < ALL_SYNCED:
+            # The sync that is due was asked for something that is gone; what takes its place needs one, too.
+            self._hold(log.log_end_offset)
+
     # Changes of the ISR
 
     def fetched_by(self, broker_id: int, broker_epoch: int, offset: int, *, log_start_offset: int, now_ms: int) -> None:

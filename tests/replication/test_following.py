@@ -1,0 +1,387 @@
+"""A follower and its leader's answers: catching up, truncation by epoch, beginning anew, and what is never stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.log.config import LogConfig
+from odradek.log.segment import Segment
+from odradek.protocol.fetch_response import DivergingEpoch, FetchedPartition
+from odradek.replication.following import Verdict, position, take
+from odradek.replication.partition import Partition
+from support.data_broker import batch
+from support.replicas import WALL_MS, Replicas
+
+
+def test_followers_hold_the_leaders_bytes():
+    replicas = Replicas()
+    for value in "abc":
+        replicas[1].append(value, value * 2)
+    replicas.catch_up(2, 3)
+    assert replicas[1].high_watermark == 6
+    assert replicas[1].raw() == replicas[2].raw() == replicas[3].raw()
+    assert replicas[2].log.leader_epochs.entries() == [(0, 0)]
+
+
+def test_a_followers_watermark_is_the_leaders_as_far_as_it_has_the_records():
+    replicas = Replicas(3, isr=(1,))
+    replicas[1].append("a")
+    replicas[1].append("b")
+    one_batch = len(batch("a"))
+    replicas.fetch(2, max_bytes=one_batch)
+    assert (replicas[1].high_watermark, replicas[2].end, replicas[2].high_watermark) == (2, 1, 1)
+    replicas.fetch(2)
+    assert replicas[2].high_watermark == 2
+
+
+def test_a_new_leader_that_knows_less_does_not_take_the_watermark_back():
+    """The high watermark lags on whoever was elected: what was known to be committed stays so."""
+    replicas = Replicas()
+    replicas[1].append("a")
+    replicas.fetch(2)
+    replicas.fetch(3)
+    replicas.fetch(2)
+    replicas.fetch(3)
+    assert [replicas[node].high_watermark for node in (1, 2, 3)] == [1, 0, 1]
+    replicas.elect(2, isr=(2, 3))
+    replicas.fetch(3)
+    assert replicas[3].high_watermark == 1
+    assert replicas[2].high_watermark == 1  # it has heard from the last of its ISR
+
+
+def test_the_log_start_follows_the_leaders():
+    replicas = Replicas(2)
+    for value in "abc":
+        replicas[1].append(value)
+    replicas.catch_up(2)
+    replicas[1].log.advance_log_start(2)
+    replicas.fetch(2)
+    assert replicas[2].log.log_start_offset == 2
+
+
+def test_who_reads_from_a_follower_hears_of_its_watermark():
+    replicas = Replicas(2)
+    told = []
+
+    class Reader:
+        def may_read_more(self, partition: Partition) -> None:
+            told.append(partition.high_watermark)
+
+    replicas[2].partition.readers[Reader()] = None
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    assert told == [1]
+
+
+def test_a_corrupt_batch_is_never_stored():
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas[1].append("b")
+    answer = replicas.answer(2)
+    damaged = bytearray(answer.records)
+    damaged[-1] ^= 1
+    answer.records = memoryview(damaged)
+    partition = replicas[2].partition
+    assert take(partition, position(partition), answer, WALL_MS) is Verdict.RETRY
+    assert replicas[2].values() == ["a"]
+    replicas.catch_up(2)
+    assert replicas[2].raw() == replicas[1].raw()
+
+
+@pytest.mark.parametrize("base", [0, 2])
+def test_a_batch_that_does_not_continue_the_log_is_never_stored(base):
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    partition = replicas[2].partition
+    stray = FetchedPartition(0, 0, 1, 1, 0, memoryview(batch("x", base_offset=base, leader_epoch=0)))
+    assert take(partition, position(partition), stray, WALL_MS) is Verdict.RETRY
+    assert replicas[2].values() == ["a"]
+
+
+def test_a_compacted_log_has_holes():
+    replicas = Replicas(2, config=LogConfig(cleanup_policy=frozenset({"compact"})))
+    partition = replicas[2].partition
+    sparse = FetchedPartition(0, 0, 8, 8, 0, memoryview(batch("x", base_offset=7, leader_epoch=0)))
+    assert take(partition, position(partition), sparse, WALL_MS) is Verdict.GO_ON
+    assert replicas[2].end == 8
+
+
+def test_a_batch_of_a_later_epoch_than_the_followed_one_is_not_stored():
+    """KAFKA-18723: the leader's log was truncated and grew anew while its old reply was on its way."""
+    replicas = Replicas(2)
+    partition = replicas[2].partition
+    both = bytes(batch("a", leader_epoch=0)) + bytes(batch("b", base_offset=1, leader_epoch=1))
+    answer = FetchedPartition(0, 0, 2, 2, 0, memoryview(both))
+    assert take(partition, position(partition), answer, WALL_MS) is Verdict.GO_ON
+    assert replicas[2].values() == ["a"]
+
+
+def test_an_answer_to_another_question_is_dropped():
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    asked = position(replicas[2].partition)
+    answer = replicas.answer(2)
+    replicas.elect(1)
+    assert take(replicas[2].partition, asked, answer, WALL_MS) is Verdict.GO_ON
+    assert replicas[2].end == 0
+    again = replicas.answer(2)
+    replicas.fetch(2)
+    assert take(replicas[2].partition, position(replicas[2].partition)._replace(offset=0), again, WALL_MS)
+    assert replicas[2].values() == ["a"]
+
+
+def test_a_former_leader_forgets_what_nobody_has():
+    replicas = Replicas()
+    replicas[1].append("a")
+    replicas.catch_up(2, 3)
+    replicas[1].append("never replicated")
+    replicas.elect(2, isr=(2, 3))
+    replicas[2].append("b")
+    replicas.catch_up(1, 3)
+    assert replicas[1].raw() == replicas[2].raw() == replicas[3].raw()
+    assert replicas[1].values() == ["a", "b"]
+
+
+def test_kip_101_a_restarted_follower_keeps_what_it_fetched():
+    """It has m2 but not the watermark that covers it; the leader dies before it can ask. m2 was acknowledged."""
+    replicas = Replicas(2)
+    replicas[1].append("m1")
+    replicas.catch_up(2)
+    replicas[1].append("m2")
+    replicas.fetch(2)
+    acknowledged = []
+    replicas[1].partition.when_committed(1, acknowledged.append)
+    replicas.answer(2)  # its next fetch commits m2; the answer is lost
+    assert acknowledged == [ErrorCode.NONE]
+    replicas[2].restart()
+    replicas.register(2)
+    replicas.tell(2)
+    replicas.fetch(2)  # before the other dies, it asks as it must
+    assert replicas[2].values() == ["m1", "m2"]
+    replicas.elect(2, isr=(2,))
+    assert replicas[2].values() == ["m1", "m2"]
+    assert replicas[2].high_watermark == 2
+
+
+def test_kip_101_a_former_leader_keeps_what_its_successor_has():
+    """It never heard that m2 is committed, and has one record more than its successor: that one goes, m2 stays."""
+    replicas = Replicas(3, isr=(1, 2))
+    replicas[1].append("m1")
+    replicas.catch_up(2)
+    replicas[1].append("m2")
+    replicas.fetch(2)
+    replicas[1].append("only here")
+    replicas.elect(2, isr=(2,))
+    assert (replicas[2].high_watermark, replicas[1].high_watermark) == (2, 1)
+    assert replicas.fetch(1)
+    assert replicas[1].values() == ["m1", "m2"]
+
+
+def test_kip_101_logs_of_the_same_length_are_not_the_same_logs():
+    """Both lose power; the one with less leads first and writes another m2 at the same place."""
+    replicas = Replicas(2)
+    replicas[1].append("m1")
+    replicas.catch_up(2)
+    replicas[1].append("m2")
+    replicas.fetch(2)
+    replicas[2].restart(lost_from=1)
+    replicas.elect(2, isr=(2,), tell=[2])
+    replicas[2].append("m3")
+    assert replicas[1].end == replicas[2].end == 2
+    replicas.register(2)
+    replicas.tell(1)
+    replicas.catch_up(1)
+    assert replicas[1].raw() == replicas[2].raw()
+    assert replicas[1].values() == ["m1", "m3"]
+
+
+def test_kip_279_elections_in_a_row_with_a_little_written_each_time():
+    """The follower asks for an epoch that its leader never had."""
+    replicas = Replicas(2)
+    replicas[1].append("m1")
+    replicas.catch_up(2)
+    replicas[1].append("only here")
+    replicas.elect(2, isr=(2,), tell=[2])
+    replicas[2].append("only there")
+    replicas.elect(1, isr=(1,), tell=[1])
+    replicas[1].append("here again")
+    replicas.elect(2, isr=(2,), tell=[2])
+    replicas.tell_all()
+    replicas[2].append("there at last")
+    replicas.catch_up(1)
+    assert replicas[1].raw() == replicas[2].raw()
+    assert replicas[2].values() == ["m1", "only there", "there at last"]
+
+
+def test_truncation_asks_again_when_the_epoch_is_not_known_here():
+    replicas = Replicas(2)
+    follower = replicas[2]
+    follower.partition.append_fetched(
+        memoryview(bytes(batch("a", leader_epoch=0)) + bytes(batch("b", "c", base_offset=1, leader_epoch=4))), WALL_MS
+    )
+    replicas.change(leader_epoch=6)
+    replicas.tell_all()
+    far = FetchedPartition(0, 0, 0, 0, 0, diverging_epoch=DivergingEpoch(2, 3))
+    assert take(follower.partition, position(follower.partition), far, WALL_MS) is Verdict.GO_ON
+    assert (follower.end, position(follower.partition).last_epoch) == (1, 0)
+
+
+def test_a_truncation_that_changes_nothing_is_not_repeated_at_once():
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    partition = replicas[2].partition
+    absurd = FetchedPartition(0, 0, 0, 0, 0, diverging_epoch=DivergingEpoch(0, 5))
+    assert take(partition, position(partition), absurd, WALL_MS) is Verdict.RETRY
+    assert replicas[2].values() == ["a"]
+
+
+def test_a_watermark_that_comes_with_a_divergence_is_not_believed():
+    """KAFKA-14704: it speaks of another history."""
+    replicas = Replicas(2)
+    replicas[2].partition.append_fetched(
+        memoryview(bytes(batch("a", leader_epoch=0)) + bytes(batch("b", base_offset=1, leader_epoch=0))), WALL_MS
+    )
+    partition = replicas[2].partition
+    diverging = FetchedPartition(0, 0, 2, 2, 0, diverging_epoch=DivergingEpoch(0, 1))
+    take(partition, position(partition), diverging, WALL_MS)
+    assert (replicas[2].end, replicas[2].high_watermark) == (1, 0)
+
+
+def test_a_truncation_below_the_watermark_is_loud(caplog):
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    replicas[1].restart(lost_from=0)
+    replicas.elect(1, isr=(1,))
+    replicas[1].append("another")
+    replicas.catch_up(2)
+    assert replicas[2].values() == ["another"]
+    assert "t-0 loses what was committed: cut to 0, the high watermark is 1" in caplog.text
+
+
+def test_a_divergent_follower_is_not_progress():
+    """KAFKA-13141."""
+    replicas = Replicas(2)
+    replicas[2].partition.append_fetched(memoryview(batch("x", leader_epoch=0)), WALL_MS)
+    replicas.elect(1)
+    replicas[1].append("a")
+    answer = replicas.answer(2)
+    assert answer.diverging_epoch == DivergingEpoch(0, 0)
+    assert replicas[1].high_watermark == 0
+    replicas.catch_up(2)
+    assert replicas[2].values() == ["a"]
+
+
+def test_a_follower_behind_the_leaders_log_start_begins_anew():
+    replicas = Replicas(2, isr=(1,))
+    for value in "abc":
+        replicas[1].append(value)
+    replicas[1].log.advance_log_start(2)
+    assert replicas.fetch(2) is Verdict.GO_ON
+    assert (replicas[2].log.log_start_offset, replicas[2].end) == (2, 2)
+    replicas.catch_up(2)
+    assert replicas[2].values() == ["c"]
+    assert replicas[2].high_watermark == 3
+
+
+def test_out_of_range_counts_more_than_divergence():
+    """KAFKA-12996: an old follower whose last epoch is unknown and whose log ends before the leader's begins."""
+    replicas = Replicas(2, isr=(1,))
+    replicas[2].partition.append_fetched(memoryview(batch("x", leader_epoch=0)), WALL_MS)
+    replicas.elect(1)
+    for value in "abcd":
+        replicas[1].append(value)
+    replicas[1].log.advance_log_start(3)
+    assert replicas.answer(2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    replicas.catch_up(2)
+    assert replicas[2].values() == ["d"]
+
+
+def test_a_log_may_begin_inside_a_batch():
+    """KAFKA-6975: records were deleted up to the middle of a batch before the replica came."""
+    replicas = Replicas(2, isr=(1,))
+    replicas[1].append("a", "b", "c")
+    replicas[1].log.advance_log_start(1)
+    replicas.catch_up(2)
+    assert replicas[2].raw() == replicas[1].raw()
+    assert (replicas[2].log.log_start_offset, replicas[2].end) == (1, 3)
+
+
+def test_an_empty_log_after_the_leaders_end_begins_anew():
+    replicas = Replicas(2, isr=(1,))
+    replicas[2].partition.restart_at(10)
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    assert replicas[2].values() == ["a"]
+
+
+@pytest.mark.parametrize(("code", "verdict"), [
+    (ErrorCode.FENCED_LEADER_EPOCH, Verdict.AWAIT_IMAGE),
+    (ErrorCode.UNKNOWN_LEADER_EPOCH, Verdict.RETRY),
+    (ErrorCode.NOT_LEADER_OR_FOLLOWER, Verdict.RETRY),
+    (ErrorCode.UNKNOWN_TOPIC_ID, Verdict.RETRY),
+    (ErrorCode.KAFKA_STORAGE_ERROR, Verdict.RETRY),
+    (ErrorCode.OFFSET_OUT_OF_RANGE, Verdict.RETRY),
+])  # fmt: skip
+def test_what_an_error_means(code, verdict):
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    partition = replicas[2].partition
+    assert take(partition, position(partition), FetchedPartition(0, code), WALL_MS) is verdict
+    assert replicas[2].values() == ["a"]
+
+
+def test_a_log_that_fails_takes_nothing_any_more(monkeypatch):
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    partition = replicas[2].partition
+
+    def fails(*_):
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(Segment, "write", fails)
+    assert replicas.fetch(2) is Verdict.GIVE_UP
+    assert partition.log.offline
+
+
+def test_an_old_leader_neither_commits_nor_serves_its_followers():
+    """It has not heard of its successor; its followers have."""
+    replicas = Replicas()
+    replicas[1].append("a")
+    replicas.catch_up(2, 3)
+    replicas.elect(2, isr=(2, 3), tell=[2, 3])
+    told = []
+    replicas[1].partition.when_committed(replicas[1].append("zombie", acks=-1).last_offset, told.append)
+    for follower in (2, 3):
+        late = replicas[follower].ask()._replace(fetch_offset=2)
+        answer = replicas.answer_of(1, late, (follower, 1))
+        assert answer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (replicas[1].high_watermark, told) == (1, [])
+    replicas.tell(1)
+    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_follower_that_must_fsync_asks_for_it():
+    replicas = Replicas(2, config=LogConfig(flush_messages=1))
+    replicas[1].append("a")
+    replicas.fetch(2)
+    partition = replicas[2].partition
+    assert (replicas[2].sync_requests, partition.is_synced(0)) == ([partition], False)
+
+
+def test_a_sync_begun_before_a_truncation_does_not_cover_what_took_its_place():
+    replicas = Replicas(2, config=LogConfig(flush_messages=1))
+    replicas[1].append("a")
+    replicas.fetch(2)
+    partition = replicas[2].partition
+    work = partition.log.begin_sync()
+    partition.truncate_to(0)
+    partition.append_fetched(memoryview(batch("b", leader_epoch=0)), WALL_MS)
+    work.run()
+    partition.log.finish_sync(work)
+    partition.synced(work.offset, again=True)
+    assert not partition.is_synced(0)

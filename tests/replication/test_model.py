@@ -1,0 +1,166 @@
+"""Three replicas and a correct controller, thrown about at random: what was committed stays and is the same for all.
+
+The controller elects only from the ISR and takes proposals as compare-and-set. Replicas hear of it late or not at all,
+restart, fall behind; a restart may lose what was not committed, after which the replica is registered anew and outside
+the ISR. What a leader ever showed below its high watermark is compared with every later leader.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from odradek.base.errors import KafkaError
+from odradek.replication.following import position, take
+from support.replicas import LAG_MS_MAX, WALL_MS, Replicas
+
+STEPS = 250
+SEEDS = 60
+
+
+class Violation(Exception):
+    """What must never happen."""
+
+
+class World:
+    def __init__(self, seed):
+        self.chance = Random(seed)
+        self.replicas = Replicas(3, min_isr=self.chance.choice((1, 2)))
+        # Offset -> value, of whatever a leader has called committed.
+        self.committed = []
+        self.in_flight = []
+        self.written = 0
+
+    def run(self):
+        actions = (
+            *[self.append] * 4,
+            *[self.ask] * 10,
+            *[self.deliver] * 10,
+            *[self.decide] * 3,
+            *[self.tell_one] * 4,
+            self.pass_time,
+            self.fail_over,
+            self.restart,
+        )
+        for _ in range(STEPS):
+            self.chance.choice(actions)()
+            self.check()
+        self.settle()
+
+    # What happens
+
+    def append(self):
+        """To whoever believes to lead: an old leader too."""
+        node = self.any_node()
+        if node.partition.is_leader:
+            self.written += 1
+            with suppress(KafkaError):  # too few replicas
+                node.append(f"v{self.written}", acks=self.chance.choice((1, -1)))
+
+    def ask(self):
+        """A fetch arrives at its leader; the answer is on its way, and may be late or lost."""
+        node = self.any_node()
+        leader = self.replicas.nodes.get(node.partition.leader_id)
+        if node.partition.is_leader or leader is None:
+            return
+        asked = position(node.partition)
+        max_bytes = self.chance.choice((1, 200, 1 << 20))
+        answer = self.replicas.answer(node.broker_id, max_bytes=max_bytes)
+        self.in_flight.append((node.partition, asked, answer))
+
+    def deliver(self):
+        if self.in_flight:
+            partition, asked, answer = self.in_flight.pop(self.chance.randrange(len(self.in_flight)))
+            if self.replicas[partition.broker_id].partition is partition and self.chance.random() < 0.9:
+                take(partition, asked, answer, WALL_MS)
+
+    def decide(self):
+        proposing = [node for node in self.replicas.nodes.values() if node.proposals]
+        if proposing:
+            self.replicas.decide(self.chance.choice(proposing).broker_id, answer=self.chance.random() < 0.7)
+
+    def tell_one(self):
+        self.replicas.tell(self.any_node().broker_id)
+
+    def pass_time(self):
+        self.replicas.now_ms += self.chance.choice((1, LAG_MS_MAX // 2, 2 * LAG_MS_MAX))
+        for node in self.replicas.nodes.values():
+            node.partition.tick(self.replicas.now_ms)
+
+    def fail_over(self):
+        replicas = self.replicas
+        leader = self.chance.choice(replicas.image.isr)
+        if self.chance.random() < 0.5 and len(replicas.image.isr) > 1:
+            # The old leader is fenced, and taken for alive again at once: it may come back as a follower.
+            isr = [member for member in replicas.image.isr if member == leader or member != replicas.image.leader]
+            replicas.elect(leader, isr=isr, tell=[])
+        else:
+            replicas.elect(leader, tell=[])
+
+    def restart(self):
+        """Of a replica without which the ISR still has the minimum, since it may lose everything."""
+        replicas = self.replicas
+        node = self.any_node()
+        rest = tuple(member for member in replicas.image.isr if member != node.broker_id)
+        if len(rest) < max(1, node.partition.min_isr):
+            return
+        replicas.nodes[node.broker_id].proposals.clear()
+        node.restart(lost_from=self.chance.randint(node.log.log_start_offset, node.end))
+        replicas.register(node.broker_id)
+        if replicas.image.leader == node.broker_id:
+            replicas.elect(self.chance.choice(rest), isr=rest, tell=[])
+        else:
+            replicas.change(isr=rest)
+        replicas.tell(node.broker_id)
+
+    def any_node(self):
+        return self.chance.choice(list(self.replicas.nodes.values()))
+
+    # What must hold
+
+    def check(self):
+        image = self.replicas.image
+        for node in sorted(self.replicas.nodes.values(), key=lambda node: not node.partition.is_leader):
+            if not node.log.log_start_offset <= node.high_watermark <= node.end:
+                raise Violation(f"{node.broker_id}: watermarks out of order")
+            self.compare(node, node.values(node.high_watermark))
+        leader = self.replicas[image.leader]
+        if leader.values()[: len(self.committed)] != self.committed:
+            raise Violation(f"leader {image.leader} has lost {self.committed}: {leader.values()}")
+
+    def compare(self, node, values):
+        known = self.committed[: len(values)]
+        if values[: len(known)] != known:
+            raise Violation(f"{node.broker_id} shows {values}, committed was {self.committed}")
+        if node.partition.is_leader:
+            self.committed += values[len(known) :]
+        elif len(values) > len(self.committed):
+            raise Violation(f"{node.broker_id} shows {values} before its leader does")
+
+    def settle(self):
+        """Everything heals: all agree on everything."""
+        replicas = self.replicas
+        self.in_flight.clear()
+        leader = replicas[replicas.image.leader]
+        for _ in range(6):
+            replicas.tell_all()
+            for node in replicas.nodes.values():
+                if node is not leader:
+                    for _ in range(5):
+                        replicas.fetch(node.broker_id)
+            while leader.proposals:
+                replicas.decide(leader.broker_id)
+            self.check()
+        if len(replicas.image.isr) != 3:
+            raise Violation(f"the ISR does not refill: {replicas.image.isr}")
+        if len({node.raw() for node in replicas.nodes.values()}) != 1:
+            raise Violation("logs differ")
+        if any(node.high_watermark != leader.end for node in replicas.nodes.values()):
+            raise Violation("the high watermark stands still")
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_was_committed_stays(seed):
+    World(seed).run()
