@@ -385,3 +385,15 @@ def test_a_sync_begun_before_a_truncation_does_not_cover_what_took_its_place():
     partition.log.finish_sync(work)
     partition.synced(work.offset, again=True)
     assert not partition.is_synced(0)
+
+
+def test_what_a_follower_has_synced_is_not_committed_by_it():
+    replicas = Replicas(3, config=LogConfig(flush_messages=1))
+    replicas[1].append("a")
+    replicas.fetch(2)
+    partition = replicas[2].partition
+    work = partition.log.begin_sync()
+    work.run()
+    partition.log.finish_sync(work)
+    partition.synced(work.offset, again=False)
+    assert (partition.is_synced(0), partition.high_watermark) == (True, 0)

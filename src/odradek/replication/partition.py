@@ -191,7 +191,9 @@ class Partition:
         if self._syncing:
             # Whoever hears of it may append at once (a backlog goes on): that is not synced yet.
             self._syncing.passed(min(self._held_at, self.log.log_end_offset))
-        self._advance()
+        if self.is_leader:
+            # A follower's watermark is its leader's, however much of the rest is on disk here.
+            self._advance()
 
     def sync_failed(self) -> None:
         """The log is offline now; what was held back may be lost."""
