@@ -7,9 +7,16 @@ import pytest
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from odradek.controller.brokers import Registration, register_broker
 from odradek.controller.decision import Decision
-from odradek.controller.fencing import unfence_broker
-from odradek.metadata.features import bootstrap_records
-from odradek.metadata.image import ClusterImage, Listener
+from odradek.controller.fencing import fence_broker, unfence_broker
+from odradek.controller.topics import TopicDefaults, create_topics
+from odradek.metadata.features import ELIGIBLE_LEADERS, bootstrap_records
+from odradek.metadata.image import ClusterImage, Listener, PartitionImage
+from odradek.protocol.messages.p19_create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+)
+from odradek.protocol.metadata_records import FeatureLevelRecord
 
 CLUSTER = "cluster"
 
@@ -68,6 +75,35 @@ class Cluster:
             self.take(unfence_broker(self.image, BrokerId(broker_id), epoch))
         return epoch
 
+    def add_topic(self, name: str, *replicas: list[int], min_isr: int = 1, unclean: bool = False) -> None:
+        """One partition for each list of replicas."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[CreatableReplicaAssignment(partition_index=n, broker_ids=b) for n, b in enumerate(replicas)],
+            configs=[
+                CreatableTopicConfig(name="min.insync.replicas", value=str(min_isr)),
+                CreatableTopicConfig(name="unclean.leader.election.enable", value=str(unclean).lower()),
+            ],
+        )
+        (result,) = self.take(create_topics(self.image, [topic], defaults=TopicDefaults(), rng=self.rng))
+        assert result.error_code == 0, result.error_message
+
+    def partition(self, name: str = "t", index: int = 0) -> PartitionImage:
+        return self.image.topics[name].partitions[index]
+
+    def epoch(self, broker_id: int) -> int:
+        return self.image.brokers[broker_id].broker_epoch
+
+    def fence(self, *broker_ids: int) -> None:
+        for broker_id in broker_ids:
+            self.take(fence_broker(self.image, BrokerId(broker_id), self.epoch(broker_id), "of the test"))
+
+    def unfence(self, *broker_ids: int) -> None:
+        for broker_id in broker_ids:
+            self.take(unfence_broker(self.image, BrokerId(broker_id), self.epoch(broker_id)))
+
 
 @pytest.fixture(scope="session")
 def new_cluster() -> type[Cluster]:
@@ -84,4 +120,16 @@ def cluster() -> Cluster:
     """One broker, number 1, as Odradek is for now."""
     cluster = Cluster()
     cluster.add_broker(1)
+    return cluster
+
+
+@pytest.fixture
+def three() -> Cluster:
+    """Brokers 1, 2 and 3, with eligible leaders; topic t has one replica on each."""
+    cluster = Cluster()
+    feature = FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1)
+    cluster.take(Decision(records=(feature,), response=None))
+    for broker_id in (1, 2, 3):
+        cluster.add_broker(broker_id)
+    cluster.add_topic("t", [1, 2, 3], min_isr=2)
     return cluster

@@ -5,18 +5,29 @@ from dataclasses import replace
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import BrokerId, DirectoryId
+from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from odradek.controller.activation import activate
-from odradek.controller.brokers import Registration, register_broker, register_controller
+from odradek.controller.brokers import (
+    Registration,
+    register_broker,
+    register_controller,
+    register_other_controller,
+    registration_of,
+)
 from odradek.controller.decision import Decision
 from odradek.controller.elections import ElectionType, elect_leaders
 from odradek.controller.fencing import unfence_broker
 from odradek.controller.producer_ids import allocate_producer_ids
 from odradek.controller.topics import TopicDefaults, create_topics
+from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.features import ELIGIBLE_LEADERS, bootstrap_records
-from odradek.metadata.image import ClusterImage, FeatureRange, Listener
+from odradek.metadata.image import BROKER_RESOURCE, ClusterImage, FeatureRange, Listener
+from odradek.protocol.messages import p62_broker_registration as p62
+from odradek.protocol.messages import p70_controller_registration as p70
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
+from odradek.protocol.messages.p62_broker_registration import BrokerRegistrationRequest
+from odradek.protocol.messages.p70_controller_registration import ControllerRegistrationRequest
 from odradek.protocol.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -95,6 +106,52 @@ def test_registrations_that_are_refused(empty):
         assert error.value.code is ErrorCode.INVALID_REGISTRATION
 
 
+def test_a_second_broker_of_the_same_number_is_refused_while_the_first_is_heard(empty):
+    empty.take(register_broker(empty.image, ME))
+    stranger = replace(ME, incarnation_id=b"2" * 16, directories=(DirectoryId(b"e" * 16),))
+    with pytest.raises(KafkaError) as refused:
+        register_broker(empty.image, stranger, has_session=True)
+    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert register_broker(empty.image, stranger).records
+    assert register_broker(empty.image, ME, has_session=True).records
+
+
+def test_who_comes_with_the_directory_follows_who_had_it(empty):
+    """It need not wait for the session of its own dead process to end."""
+    empty.take(register_broker(empty.image, ME))
+    successor = replace(ME, incarnation_id=b"2" * 16)
+    epoch = empty.take(register_broker(empty.image, successor, has_session=True))
+    assert empty.image.brokers[1].broker_epoch == epoch == empty.image.offset
+
+
+def test_registrations_arrive_as_messages(empty):
+    request = BrokerRegistrationRequest(
+        broker_id=1,
+        cluster_id="cluster",
+        incarnation_id=b"1" * 16,
+        listeners=[p62.Listener(name="PLAINTEXT", host="localhost", port=9092)],
+        features=[
+            p62.Feature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)
+            for name, levels in ME.features.items()
+        ],
+        rack=None,
+        log_dirs=[b"d" * 16],
+    )
+    assert registration_of(request) == ME
+    other = ControllerRegistrationRequest(
+        controller_id=7,
+        incarnation_id=b"7" * 16,
+        listeners=[p70.Listener(name="CONTROLLER", host="seven", port=9093)],
+        features=[p70.Feature(name="metadata.version", min_supported_version=1, max_supported_version=30)],
+    )
+    empty.take(register_other_controller(empty.image, other))
+    assert empty.image.controllers[7].listeners == (Listener("CONTROLLER", "seven", 9093, 0),)
+    other.features = []
+    with pytest.raises(KafkaError) as refused:
+        register_other_controller(empty.image, other)
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
 def test_an_older_incarnation_can_no_longer_act(cluster):
     old = cluster.image.brokers[1].broker_epoch
     cluster.add_broker(1, incarnation=1)
@@ -157,6 +214,14 @@ def test_unclean_election_only_when_nobody_in_sync_is_alive(empty):
 def test_an_empty_log_gets_the_bootstrap_records_in_a_transaction():
     decision = activate(ClusterImage(cluster_id="c"), bootstrap_records())
     assert [type(r) for r in decision.records] == [BeginTransactionRecord, FeatureLevelRecord, EndTransactionRecord]
+
+
+def test_with_eligible_leaders_the_minimum_is_written_down():
+    bootstrap = (*bootstrap_records(), FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1))
+    config = BrokerConfig.parse({"min.insync.replicas": "2"})
+    decision = activate(ClusterImage(cluster_id="c"), bootstrap, config)
+    image, _ = ClusterImage(cluster_id="c").replay(decision.records, Offset(9), LeaderEpoch(1))
+    assert image.config(BROKER_RESOURCE, "") == {"min.insync.replicas": "2"}
 
 
 def test_a_transaction_left_open_is_aborted(cluster):

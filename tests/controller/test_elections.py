@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_BROKER, BrokerId
+from odradek.controller.balance import balance_interval_ms, balance_leaders
+from odradek.controller.configs import Operation, incremental_alter_configs
+from odradek.controller.decision import Decision
+from odradek.controller.elections import ElectionType, elect_leaders, elect_uncleanly_where_allowed
+from odradek.controller.fencing import begin_controlled_shutdown, lose_directories, unregister_broker
+from odradek.controller.partition_changes import Recovery
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from odradek.protocol.messages import p44_incremental_alter_configs as p44
+from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
+from odradek.protocol.metadata_records import PartitionChangeRecord
+
+CONFIG = BrokerConfig()
+T0 = [TopicPartitions(topic="t", partitions=[0])]
+
+
+def shape(cluster, name="t", index=0):
+    partition = cluster.partition(name, index)
+    return partition.leader, partition.isr, partition.elr
+
+
+def elect(cluster, election):
+    (result,) = cluster.take(elect_leaders(cluster.image, election, T0, CONFIG))
+    return ErrorCode(result.partition_result[0].error_code)
+
+
+def configure(cluster, name, value, resource_type=TOPIC_RESOURCE, resource="t"):
+    operation = Operation.DELETE if value is None else Operation.SET
+    change = p44.AlterableConfig(name=name, config_operation=operation, value=value)
+    wanted = p44.AlterConfigsResource(resource_type=resource_type, resource_name=resource, configs=[change])
+    (outcome,) = cluster.take(incremental_alter_configs(cluster.image, [wanted]))
+    return outcome.error_code
+
+
+# Eligible leaders (KIP-966)
+
+
+def test_who_leaves_a_small_isr_stays_eligible(three):
+    three.fence(3)
+    assert shape(three) == (1, (1, 2), ())  # two are enough: they acknowledge without 3
+    three.fence(2)
+    assert shape(three) == (1, (1,), (2,))
+    three.fence(1)
+    assert shape(three) == (NO_BROKER, (), (2, 1))
+    assert three.partition().last_known_elr == (1,)
+
+
+def test_an_eligible_replica_leads_cleanly_when_nobody_is_in_sync(three):
+    three.fence(3, 2, 1)
+    three.unfence(3)
+    assert shape(three)[0] == NO_BROKER  # it lacks what 1 and 2 acknowledged without it
+    three.unfence(2)
+    assert shape(three) == (2, (2,), (1,))
+    assert three.partition().recovery == Recovery.RECOVERED
+    assert three.partition().last_known_elr == ()
+
+
+def test_nobody_is_eligible_beside_an_isr_that_is_large_enough(three):
+    three.add_topic("u", [1, 2, 3], min_isr=1)
+    three.fence(2, 3)
+    assert shape(three, "u") == (1, (1,), ())
+
+
+def test_min_insync_replicas_counts_no_more_than_there_are_replicas(three):
+    three.add_topic("u", [1], min_isr=2)
+    assert shape(three, "u") == (1, (1,), ())
+    three.add_topic("v", [1, 2], min_isr=3)
+    three.fence(1)
+    assert shape(three, "v") == (2, (2,), (1,))
+
+
+def test_after_an_unclean_stop_nobody_is_eligible(three):
+    three.fence(3, 2)
+    three.add_broker(2, incarnation=1, unfence=False)
+    assert shape(three) == (1, (1,), ())
+
+
+def test_after_a_clean_stop_the_replica_stays_eligible(three):
+    three.fence(3, 2)
+    three.add_broker(2, incarnation=1, unfence=False, clean=True)
+    assert shape(three) == (1, (1,), (2,))
+
+
+def test_when_all_stopped_uncleanly_only_the_last_leader_leads_and_it_recovers(three):
+    three.fence(3, 2, 1)
+    for broker_id in (3, 2):
+        three.add_broker(broker_id, incarnation=1)
+    assert shape(three)[0] == NO_BROKER
+    three.add_broker(1, incarnation=1)
+    assert shape(three) == (1, (1,), ())
+    assert three.partition().recovery == Recovery.RECOVERING
+
+
+def test_a_last_leader_that_lost_its_disk_leads_only_when_asked(three):
+    three.fence(3, 2, 1)
+    for broker_id in (3, 2):
+        three.add_broker(broker_id, incarnation=1)
+    three.add_broker(1, incarnation=1, disk=9)
+    assert shape(three) == (NO_BROKER, (), ())
+    assert three.partition().last_known_elr == ()
+    assert three.partition().directories[0] == three.image.brokers[1].directories[0]
+    assert elect(three, ElectionType.UNCLEAN) is ErrorCode.NONE
+    assert three.partition().recovery == Recovery.RECOVERING
+
+
+def test_a_lost_disk_is_gone_from_isr_even_after_a_clean_stop(three):
+    three.add_broker(2, incarnation=1, clean=True, disk=9)
+    assert shape(three) == (1, (1, 3), ())
+    three.fence(3)
+    three.add_broker(1, incarnation=1, clean=True, disk=9)
+    assert shape(three) == (NO_BROKER, (), (3,))
+
+
+def test_min_insync_replicas_is_lowered_and_the_eligible_are_forgotten(three):
+    three.fence(3, 2)
+    before = three.partition().partition_epoch
+    assert configure(three, "min.insync.replicas", "1") == ErrorCode.NONE
+    assert shape(three) == (1, (1,), ())
+    assert three.partition().partition_epoch > before
+
+
+def test_a_leader_must_know_the_new_minimum_before_it_proposes(three):
+    before = three.partition().partition_epoch
+    assert configure(three, "min.insync.replicas", "3") == ErrorCode.NONE
+    assert three.partition().partition_epoch > before
+
+
+def test_the_minimum_of_the_cluster_concerns_topics_without_their_own(three):
+    assert configure(three, "min.insync.replicas", None) == ErrorCode.NONE
+    three.add_topic("own", [1, 2, 3], min_isr=2)
+    epochs = three.partition().partition_epoch, three.partition("own").partition_epoch
+    assert configure(three, "min.insync.replicas", "3", BROKER_RESOURCE, "") == ErrorCode.NONE
+    assert (three.partition().partition_epoch, three.partition("own").partition_epoch) == (epochs[0] + 1, epochs[1])
+
+
+def test_eligible_replicas_of_a_partition_without_leader_stay(three):
+    three.fence(3, 2, 1)
+    configure(three, "min.insync.replicas", "1")
+    assert shape(three) == (NO_BROKER, (), (2, 1))
+
+
+def test_the_minimum_is_one_number_for_the_cluster(three):
+    assert configure(three, "min.insync.replicas", "2", BROKER_RESOURCE, "1") == ErrorCode.INVALID_CONFIG
+    assert configure(three, "min.insync.replicas", "2", BROKER_RESOURCE, "") == ErrorCode.NONE
+    assert configure(three, "min.insync.replicas", None, BROKER_RESOURCE, "") == ErrorCode.INVALID_CONFIG
+
+
+def test_without_the_feature_the_isr_is_never_empty(empty):
+    for broker_id in (1, 2):
+        empty.add_broker(broker_id)
+    empty.add_topic("t", [1, 2], min_isr=2)
+    empty.fence(1, 2)
+    assert shape(empty) == (NO_BROKER, (2,), ())
+    empty.unfence(1)
+    assert shape(empty)[0] == NO_BROKER
+    empty.unfence(2)
+    assert shape(empty) == (2, (2,), ())
+
+
+# Unclean elections
+
+
+def test_topics_that_allow_it_are_led_by_anyone_alive(three):
+    three.add_topic("u", [1, 2], unclean=True)
+    three.fence(2, 1)
+    three.add_broker(1, incarnation=1, unfence=False)
+    three.unfence(2)
+    assert (three.partition("u").leader, three.partition("u").recovery) == (2, Recovery.RECOVERING)
+
+
+def test_a_topic_allowed_it_after_its_leader_was_gone(three):
+    three.fence(3, 2, 1)
+    three.unfence(3)
+    assert three.take(elect_uncleanly_where_allowed(three.image, CONFIG)) is None
+    assert shape(three)[0] == NO_BROKER
+    configure(three, "unclean.leader.election.enable", "true")
+    three.take(elect_uncleanly_where_allowed(three.image, CONFIG))
+    assert shape(three) == (3, (3,), ())
+    assert three.partition().recovery == Recovery.RECOVERING
+
+
+def test_an_operator_may_ask_for_it(three):
+    three.fence(3, 2, 1)
+    assert elect(three, ElectionType.UNCLEAN) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    three.unfence(3)
+    assert elect(three, ElectionType.UNCLEAN) is ErrorCode.NONE
+    assert shape(three) == (3, (3,), ())
+
+
+# Preferred leaders
+
+
+def test_the_first_replica_leads_again_once_it_is_in_sync(three):
+    assert elect(three, ElectionType.PREFERRED) is ErrorCode.ELECTION_NOT_NEEDED
+    three.fence(1)
+    three.unfence(1)
+    assert elect(three, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert three.take(balance_leaders(three.image, CONFIG)) is False
+    assert shape(three)[0] == 2
+
+
+def test_balance_moves_a_bounded_number_of_leaders(three):
+    three.add_topic("u", *[[1, 2]] * 4, unclean=False)
+    three.take(begin_controlled_shutdown(three.image, BrokerId(1), three.epoch(1)))
+    three.add_broker(1, incarnation=1, clean=True)
+    assert [shape(three, "u", index)[0] for index in range(4)] == [2] * 4
+    topic_id = three.image.topics["u"].topic_id
+    joined = [PartitionChangeRecord(partition_id=n, topic_id=topic_id, isr=[2, 1]) for n in range(4)]
+    three.take(Decision(records=tuple(joined), response=None))
+    assert three.take(balance_leaders(three.image, CONFIG, most=3)) is True
+    assert three.take(balance_leaders(three.image, CONFIG, most=3)) is False
+    assert [shape(three, "u", index)[0] for index in range(4)] == [1] * 4
+
+
+def test_balance_can_be_off():
+    assert balance_interval_ms(BrokerConfig()) == 300_000
+    assert balance_interval_ms(BrokerConfig.parse({"auto.leader.rebalance.enable": "false"})) is None
+
+
+# Leaving
+
+
+def test_a_broker_that_shuts_down_leads_nothing_and_is_in_no_isr(three):
+    three.take(begin_controlled_shutdown(three.image, BrokerId(1), three.epoch(1)))
+    assert shape(three) == (2, (2, 3), ())
+    assert three.image.brokers[1].in_controlled_shutdown
+    again = begin_controlled_shutdown(three.image, BrokerId(1), three.epoch(1))
+    assert again.records == ()
+
+
+def test_an_unregistered_broker_is_unknown(three):
+    three.take(unregister_broker(three.image, BrokerId(1)))
+    assert 1 not in three.image.brokers
+    assert shape(three) == (2, (2, 3), ())
+    with pytest.raises(KafkaError) as refused:
+        unregister_broker(three.image, BrokerId(1))
+    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_failed_disk_takes_only_its_own_replicas(three):
+    spare = bytes([7]) * 16
+    broker = three.image.brokers[1]
+    brokers = {**three.image.brokers, 1: replace(broker, directories=(*broker.directories, spare))}
+    three.image = replace(three.image, brokers=brokers)
+    assert lose_directories(three.image, BrokerId(1), [bytes(16)]).records == ()
+    three.take(lose_directories(three.image, BrokerId(1), [broker.directories[0]]))
+    assert shape(three) == (2, (2, 3), ())
+    assert three.image.brokers[1].directories == (spare,)
+    assert not three.image.brokers[1].fenced
+
+
+def test_a_broker_without_any_disk_is_fenced(three):
+    three.take(lose_directories(three.image, BrokerId(1), three.image.brokers[1].directories))
+    assert three.image.brokers[1].fenced
+    assert shape(three) == (2, (2, 3), ())

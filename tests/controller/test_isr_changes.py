@@ -1,0 +1,224 @@
+"""AlterPartition: each reason to refuse, in Kafka's order, and what follows when it is accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId
+from odradek.controller import safeguards
+from odradek.controller.decision import Decision
+from odradek.controller.elections import ElectionType, elect_leaders
+from odradek.controller.fencing import begin_controlled_shutdown
+from odradek.controller.isr_changes import alter_partition
+from odradek.controller.partition_changes import Recovery
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
+from odradek.protocol.messages.p56_alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
+from odradek.protocol.metadata_records import PartitionChangeRecord
+
+CONFIG = BrokerConfig()
+
+
+def proposal(cluster, isr, *, leader=None, name="t", index=0, epochs=None, broker_epoch=None, **fields):
+    """What the leader would propose now, unless said otherwise."""
+    partition = cluster.partition(name, min(index, 0))
+    leader = partition.leader if leader is None else leader
+    wanted = AlterPartitionRequestPartitionData(
+        partition_index=index,
+        leader_epoch=fields.pop("leader_epoch", partition.leader_epoch),
+        partition_epoch=fields.pop("partition_epoch", partition.partition_epoch),
+        new_isr_with_epochs=[
+            BrokerState(broker_id=b, broker_epoch=(epochs or {}).get(b, cluster.epoch(b))) for b in isr
+        ],
+        **fields,
+    )
+    topic = AlterPartitionRequestTopicData(topic_id=cluster.image.topics[name].topic_id, partitions=[wanted])
+    return AlterPartitionRequest(
+        broker_id=leader,
+        broker_epoch=cluster.epoch(leader) if broker_epoch is None else broker_epoch,
+        topics=[topic],
+    )
+
+
+def answer(cluster, request):
+    response = cluster.take(alter_partition(cluster.image, request, CONFIG))
+    (topic,) = response.topics
+    return topic.partitions[0]
+
+
+def code(cluster, request) -> ErrorCode:
+    decision = alter_partition(cluster.image, request, CONFIG)
+    answered = ErrorCode(decision.response.topics[0].partitions[0].error_code)
+    assert not decision.records or answered in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED)
+    return answered
+
+
+def test_a_smaller_isr_is_a_new_partition_epoch_and_the_same_leader_epoch(three):
+    before = three.partition()
+    answered = answer(three, proposal(three, [1, 2]))
+    after = three.partition()
+    assert (after.isr, after.leader, after.leader_epoch) == ((1, 2), 1, before.leader_epoch)
+    assert after.partition_epoch == before.partition_epoch + 1
+    assert (answered.error_code, answered.isr, answered.leader_id) == (0, [1, 2], 1)
+    assert (answered.leader_epoch, answered.partition_epoch) == (after.leader_epoch, after.partition_epoch)
+
+
+def test_an_isr_that_is_there_already_changes_nothing(three):
+    decision = alter_partition(three.image, proposal(three, [1, 2, 3]), CONFIG)
+    assert decision.records == ()
+    assert decision.response.topics[0].partitions[0].partition_epoch == three.partition().partition_epoch
+
+
+def test_a_shrink_below_the_minimum_leaves_eligible_leaders(three):
+    answer(three, proposal(three, [1]))
+    assert (three.partition().isr, three.partition().elr) == ((1,), (2, 3))
+    answer(three, proposal(three, [1, 2]))
+    assert (three.partition().isr, three.partition().elr) == ((1, 2), ())
+
+
+@pytest.mark.parametrize("epoch", ["leader_epoch", "partition_epoch"])
+def test_who_knows_more_than_this_controller_shall_ask_another(three, epoch):
+    newer = {epoch: getattr(three.partition(), epoch) + 1}
+    assert code(three, proposal(three, [1, 2], **newer)) is ErrorCode.NOT_CONTROLLER
+
+
+def deposed(three):
+    """A proposal of leader 1 that arrives when it has been followed, and leads again."""
+    late = proposal(three, [1, 2])
+    three.fence(1)
+    three.unfence(1)
+    return late
+
+
+def test_a_deposed_leader_is_fenced(three):
+    assert code(three, deposed(three)) is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_without_the_leader_epoch_a_deposed_leader_is_not_told_that_it_is(three, monkeypatch):
+    monkeypatch.setattr(safeguards, "is_current_leader_epoch", lambda proposed, current: True)
+    assert code(three, deposed(three)) is not ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_only_the_leader_proposes(three):
+    assert code(three, proposal(three, [1, 2], leader=2)) is ErrorCode.INVALID_REQUEST
+
+
+def outdated(three):
+    """The leader wants 3 back; meanwhile 2 is fenced and comes again, with less."""
+    answer(three, proposal(three, [1, 2]))
+    late = proposal(three, [1, 2, 3])
+    three.fence(2)
+    three.unfence(2)
+    return late
+
+
+def test_an_outdated_proposal_is_refused(three):
+    assert code(three, outdated(three)) is ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_without_the_partition_epoch_a_replica_comes_back_with_less(three, monkeypatch):
+    monkeypatch.setattr(safeguards, "is_current_partition_epoch", lambda proposed, current: True)
+    late = outdated(three)
+    assert three.partition().isr == (1,)
+    answer(three, late)
+    assert three.partition().isr == (1, 2, 3)
+
+
+def restarted(three):
+    """KAFKA-14139: 3 caught up, crashed with what it had not synced, and came back before the proposal arrived."""
+    answer(three, proposal(three, [1, 2]))
+    late = proposal(three, [1, 2, 3])
+    three.add_broker(3, incarnation=1)
+    return late
+
+
+def test_another_incarnation_does_not_join(three):
+    assert code(three, restarted(three)) is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_without_broker_epochs_another_incarnation_joins(three, monkeypatch):
+    monkeypatch.setattr(safeguards, "is_same_incarnation", lambda proposed, registered: True)
+    assert code(three, restarted(three)) is ErrorCode.NONE
+
+
+def test_who_is_fenced_or_shuts_down_or_is_unknown_does_not_join(three):
+    three.fence(3)
+    assert code(three, proposal(three, [1, 2, 3])) is ErrorCode.INELIGIBLE_REPLICA
+    three.unfence(3)
+    assert code(three, proposal(three, [1, 2, 3])) is ErrorCode.NONE
+    three.take(begin_controlled_shutdown(three.image, BrokerId(3), three.epoch(3)))
+    assert code(three, proposal(three, [1, 2, 3])) is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_an_older_leader_names_no_incarnations(three):
+    assert code(three, proposal(three, [1, 2], epochs={1: -1, 2: -1})) is ErrorCode.NONE
+    older = proposal(three, [])
+    older.topics[0].partitions[0].new_isr = [1, 2]
+    assert code(three, older) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("isr", [[], [2, 3], [1, 1], [1, 4]])
+def test_an_isr_has_the_leader_and_only_replicas_each_once(three, isr):
+    three.add_broker(4)
+    assert code(three, proposal(three, isr)) is ErrorCode.INVALID_REQUEST
+
+
+def test_unknown_topics_and_partitions(three):
+    unknown = proposal(three, [1, 2])
+    unknown.topics[0].topic_id = b"?" * 16
+    assert code(three, unknown) is ErrorCode.UNKNOWN_TOPIC_ID
+    assert code(three, proposal(three, [1, 2], index=1)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_older_incarnation_of_the_leader_cannot_propose(three):
+    with pytest.raises(KafkaError) as refused:
+        alter_partition(three.image, proposal(three, [1, 2], broker_epoch=three.epoch(1) - 1), CONFIG)
+    assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_leader_that_recovers_is_alone_until_it_has(three):
+    assert code(three, proposal(three, [1], leader_recovery_state=Recovery.RECOVERING)) is ErrorCode.INVALID_REQUEST
+    three.fence(3, 2, 1)
+    three.unfence(3)
+    wanted = [TopicPartitions(topic="t", partitions=[0])]
+    three.take(elect_leaders(three.image, ElectionType.UNCLEAN, wanted))
+    three.unfence(1)
+    both = proposal(three, [3, 1], leader_recovery_state=Recovery.RECOVERING)
+    assert code(three, both) is ErrorCode.INVALID_REQUEST
+    answer(three, proposal(three, [3, 1], leader_recovery_state=Recovery.RECOVERED))
+    assert (three.partition().isr, three.partition().recovery) == ((3, 1), Recovery.RECOVERED)
+
+
+def test_a_partition_named_twice_is_judged_by_its_first_change(three):
+    twice = proposal(three, [1, 2])
+    twice.topics[0].partitions.append(proposal(three, [1, 3]).topics[0].partitions[0])
+    decision = alter_partition(three.image, twice, CONFIG)
+    codes = [ErrorCode(p.error_code) for p in decision.response.topics[0].partitions]
+    assert codes == [ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION]
+    assert len(decision.records) == 1
+
+
+def test_the_isr_that_completes_a_move_may_end_the_leadership_of_its_proposer(three):
+    three.add_broker(4)
+    moving = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=three.image.topics["t"].topic_id,
+        replicas=[2, 3, 4, 1],
+        adding_replicas=[4],
+        removing_replicas=[1],
+        directories=[three.image.brokers[b].directories[0] for b in (2, 3, 4, 1)],
+    )
+    three.take(Decision(records=(moving,), response=None))
+    before = three.partition()
+    answered = answer(three, proposal(three, [1, 2, 3, 4]))
+    after = three.partition()
+    assert answered.error_code == ErrorCode.NEW_LEADER_ELECTED
+    assert (after.replicas, after.isr, after.leader) == ((2, 3, 4), (2, 3, 4), 2)
+    assert (after.adding, after.removing) == ((), ())
+    assert after.leader_epoch == before.leader_epoch + 1

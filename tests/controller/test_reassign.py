@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.controller.decision import Decision
+from odradek.controller.isr_changes import alter_partition
+from odradek.controller.reassign import alter_partition_reassignments, list_partition_reassignments
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.protocol.messages.p45_alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.protocol.messages.p46_list_partition_reassignments import ListPartitionReassignmentsTopics
+from odradek.protocol.messages.p56_alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
+from odradek.protocol.metadata_records import PartitionChangeRecord
+
+CONFIG = BrokerConfig()
+
+
+@pytest.fixture
+def five(three):
+    three.add_broker(4)
+    three.add_broker(5)
+    return three
+
+
+def move(cluster, replicas, *, index=0, name="t", may_resize=True) -> ErrorCode:
+    wanted = ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
+    request = AlterPartitionReassignmentsRequest(topics=[wanted], allow_replication_factor_change=may_resize)
+    response = cluster.take(alter_partition_reassignments(cluster.image, request, CONFIG))
+    assert response.allow_replication_factor_change == may_resize
+    return ErrorCode(response.responses[0].partitions[0].error_code)
+
+
+def in_sync(cluster, *isr) -> None:
+    partition = cluster.partition()
+    wanted = AlterPartitionRequestPartitionData(
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        new_isr_with_epochs=[BrokerState(broker_id=b, broker_epoch=cluster.epoch(b)) for b in isr],
+    )
+    topic = AlterPartitionRequestTopicData(topic_id=cluster.image.topics["t"].topic_id, partitions=[wanted])
+    request = AlterPartitionRequest(
+        broker_id=partition.leader, broker_epoch=cluster.epoch(partition.leader), topics=[topic]
+    )
+    cluster.take(alter_partition(cluster.image, request, CONFIG))
+
+
+def moving(cluster):
+    return [
+        (topic.name, p.partition_index, p.replicas, p.adding_replicas, p.removing_replicas)
+        for topic in list_partition_reassignments(cluster.image, None).topics
+        for p in topic.partitions
+    ]
+
+
+def test_replicas_are_added_first_and_removed_once_all_new_ones_are_in_sync(five):
+    assert move(five, [4, 5, 1]) is ErrorCode.NONE
+    partition = five.partition()
+    assert (partition.replicas, partition.isr, partition.leader) == ((4, 5, 1, 2, 3), (1, 2, 3), 1)
+    assert partition.directories == tuple(five.image.brokers[b].directories[0] for b in partition.replicas)
+    assert moving(five) == [("t", 0, [4, 5, 1, 2, 3], [4, 5], [2, 3])]
+    in_sync(five, 1, 2, 3, 4)
+    assert moving(five)
+    in_sync(five, 1, 2, 3, 4, 5)
+    partition = five.partition()
+    assert (partition.replicas, partition.isr, partition.leader) == ((4, 5, 1), (1, 4, 5), 1)
+    assert len(partition.directories) == 3
+    assert moving(five) == []
+
+
+def test_when_a_replica_goes_the_leader_epoch_grows(five):
+    before = five.partition().leader_epoch
+    move(five, [1, 2, 4])
+    assert five.partition().leader_epoch == before
+    in_sync(five, 1, 2, 3, 4)
+    assert (five.partition().leader, five.partition().leader_epoch) == (1, before + 1)
+
+
+def test_another_order_is_done_at_once(five):
+    assert move(five, [3, 2, 1]) is ErrorCode.NONE
+    assert (five.partition().replicas, five.partition().leader) == ((3, 2, 1), 1)
+    assert moving(five) == []
+
+
+def test_fewer_replicas_wait_until_each_of_them_is_in_sync(five):
+    five.fence(2)
+    assert move(five, [1, 2]) is ErrorCode.NONE
+    assert moving(five) == [("t", 0, [1, 2, 3], [], [3])]
+    five.unfence(2)
+    in_sync(five, 1, 3, 2)
+    assert (five.partition().replicas, five.partition().isr) == ((1, 2), (1, 2))
+
+
+def test_a_move_is_cancelled(five):
+    move(five, [4, 5, 1])
+    in_sync(five, 1, 2, 3, 4)
+    assert move(five, None) is ErrorCode.NONE
+    assert (five.partition().replicas, five.partition().isr, five.partition().leader) == ((1, 2, 3), (1, 2, 3), 1)
+    assert len(five.partition().directories) == 3
+    assert move(five, None) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_a_move_is_not_cancelled_when_only_new_replicas_are_in_sync(five):
+    move(five, [4, 5, 1])
+    alone = PartitionChangeRecord(topic_id=five.image.topics["t"].topic_id, partition_id=0, isr=[4], leader=4)
+    five.take(Decision(records=(alone,), response=None))
+    assert move(five, None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert five.partition().adding == (4, 5)
+
+
+def test_a_move_changes_its_aim_underway(five):
+    move(five, [4, 1, 2])
+    assert move(five, [1, 2, 3]) is ErrorCode.NONE
+    assert (five.partition().replicas, five.partition().adding, five.partition().removing) == ((1, 2, 3), (), ())
+    move(five, [4, 1, 2])
+    assert move(five, [4, 5, 1]) is ErrorCode.NONE
+    assert moving(five) == [("t", 0, [4, 5, 1, 2, 3], [4, 5], [2, 3])]
+
+
+@pytest.mark.parametrize("replicas", [[], [1, 1], [1, 9]])
+def test_assignments_that_cannot_be(five, replicas):
+    assert move(five, replicas) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_unknown_topics_and_partitions(five):
+    assert move(five, [1], name="?") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert move(five, [1], index=1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_number_of_replicas_stays_when_asked_to(five):
+    assert move(five, [1, 2], may_resize=False) is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert move(five, [1, 2, 4], may_resize=False) is ErrorCode.NONE
+    assert move(five, [1, 2, 5], may_resize=False) is ErrorCode.NONE
+
+
+def test_a_partition_is_moved_once_in_a_request(five):
+    twice = [ReassignablePartition(partition_index=0, replicas=[b, 2, 3]) for b in (4, 5)]
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=twice)])
+    decision = alter_partition_reassignments(five.image, request, CONFIG)
+    assert [p.error_code for p in decision.response.responses[0].partitions] == [0, ErrorCode.INVALID_REQUEST]
+    assert len(decision.records) == 1
+
+
+def test_only_what_is_asked_for_is_listed(five):
+    move(five, [4, 2, 3])
+    wanted = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0, 7]) for name in ("t", "?")]
+    assert [t.name for t in list_partition_reassignments(five.image, wanted).topics] == ["t"]
+    none = [ListPartitionReassignmentsTopics(name="t", partition_indexes=[7])]
+    assert list_partition_reassignments(five.image, none).topics == []
