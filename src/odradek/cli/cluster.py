@@ -1,13 +1,25 @@
-"""`odradek cluster`: the cluster as a whole."""
+"""`odradek cluster`: the cluster as a whole: who is in it, who leads, what is wrong, and what moves."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
 import click
+
+from odradek.cli.output import output_option, print_rows
+from odradek.cli.remote import REQUEST_TIMEOUT_S, admin_client, bootstrap_option, refusals_told
+
+if TYPE_CHECKING:
+    from odradek.cli.health import PartitionState
+
+PARTITION_FORM = "TOPIC:PARTITION"
 
 
 @click.group("cluster")
 def command() -> None:
-    """The cluster as a whole."""
+    """The cluster as a whole: who is in it, who leads, what is wrong, what moves."""
 
 
 @command.command("id")
@@ -17,3 +29,198 @@ def new_id() -> None:
     from odradek.node.machine import machine_rng
 
     click.echo(uuid_text(random_uuid(machine_rng())))
+
+
+@command.command("info")
+@bootstrap_option
+@output_option
+def info(bootstrap: str, output: str) -> None:
+    """Who is in the cluster: brokers, where they are, what they lead, and who votes."""
+    from odradek.cli import quorum
+    from odradek.cli.asking import ask
+    from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+    described = ask(bootstrap, DescribeClusterRequest(include_fenced_brokers=True), 2, DescribeClusterResponse)
+    voters = quorum.described(bootstrap)
+    partitions = _partitions(bootstrap)
+    leads, keeps = (
+        Counter(p.leader for p in partitions),
+        Counter(replica for p in partitions for replica in p.replicas),
+    )
+    if output == "table":
+        leader = "nobody" if voters.leader is None else f"node {voters.leader}"
+        click.echo(f"cluster {described.cluster_id}, metadata led by {leader}, {len(voters.voters)} voting")
+    rows = [
+        {
+            "broker": broker.broker_id,
+            "address": f"{broker.host}:{broker.port}",
+            "rack": broker.rack,
+            "state": "fenced" if broker.is_fenced else "alive",
+            "leads": leads[broker.broker_id],
+            "replicas": keeps[broker.broker_id],
+        }
+        for broker in sorted(described.brokers, key=lambda each: each.broker_id)
+    ]
+    print_rows(rows, output, nothing="no broker is registered")
+
+
+@command.command("health")
+@bootstrap_option
+def health(bootstrap: str) -> None:
+    """Say in words what is wrong, and end with status 1; or that nothing is."""
+    from odradek.cli import quorum
+    from odradek.cli.asking import ask
+    from odradek.cli.health import problems
+    from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+    described = ask(bootstrap, DescribeClusterRequest(include_fenced_brokers=True), 2, DescribeClusterResponse)
+    voters = quorum.described(bootstrap)
+    partitions = _partitions(bootstrap, with_min_in_sync=True)
+    fenced = sorted(broker.broker_id for broker in described.brokers if broker.is_fenced)
+    found = list(problems(voters, fenced, partitions))
+    for sentence in found:
+        click.echo(sentence)
+    if found:
+        raise SystemExit(1)
+    alive = len(described.brokers)
+    click.echo(
+        f"healthy: {alive} of {alive} brokers alive, {len(voters.present)} of {len(voters.voters)} voters following, "
+        f"{len(partitions)} partitions with a leader and all replicas in sync"
+    )
+
+
+@command.command("quorum")
+@bootstrap_option
+@output_option
+def show_quorum(bootstrap: str, output: str) -> None:
+    """Who leads the metadata log, who votes, and how far each has followed."""
+    from odradek.base.ids import uuid_text
+    from odradek.cli import quorum
+
+    state = quorum.of_leader(bootstrap)
+    leader = quorum.leader_of(state)
+    if output == "table":
+        click.echo(f"epoch {state.leader_epoch}, high watermark {state.high_watermark}")
+    rows = [
+        {
+            "node": replica.replica_id,
+            "role": "leader" if replica is leader else role,
+            "directory": uuid_text(replica.replica_directory_id),
+            "end": replica.log_end_offset,
+            "lag": leader.log_end_offset - replica.log_end_offset,
+            "silent_ms": quorum.silent_ms(replica, state),
+        }
+        for role, replicas in (("voter", state.current_voters), ("observer", state.observers))
+        for replica in replicas
+    ]
+    print_rows(rows, output, nothing="nobody votes")
+
+
+@command.command("reassign")
+@bootstrap_option
+@output_option
+@click.argument("moves", nargs=-1, metavar=f"[{PARTITION_FORM}=BROKER,BROKER,…]...")
+@click.option("--cancel", multiple=True, metavar=PARTITION_FORM, help="Leave this partition where it was; repeatable.")
+def reassign(bootstrap: str, output: str, moves: tuple[str, ...], cancel: tuple[str, ...]) -> None:
+    """Move partitions to other brokers; the first named is the preferred leader. Without moves: show what is moving.
+
+    `odradek cluster reassign orders:0=1,2,3 orders:1=2,3,1`
+    """
+    from odradek.cli import reassignments
+
+    wanted: dict[tuple[str, int], list[int] | None] = {_partition(text): None for text in cancel}
+    wanted |= dict(_move(text) for text in moves)
+    if not wanted:
+        print_rows(reassignments.under_way(bootstrap), output, nothing="nothing is moving")
+        return
+    refusals = reassignments.ask_for(bootstrap, wanted)
+    for (topic, index), replicas in wanted.items():
+        refusal = refusals.get((topic, index))
+        if refusal:
+            click.echo(f"odradek: {topic}:{index}: {refusal}", err=True)
+        elif replicas is None:
+            click.echo(f"{topic}:{index} stays where it was")
+        else:
+            click.echo(f"{topic}:{index} moves to {','.join(map(str, replicas))}")
+    if refusals:
+        raise SystemExit(1)
+
+
+@command.command("elect")
+@bootstrap_option
+@click.argument("partitions", nargs=-1, metavar=f"[{PARTITION_FORM}]...")
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="Where no replica in sync is left, take one that may lack acknowledged records. They are lost.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, yes: bool) -> None:
+    """Give leadership back to preferred replicas, of all partitions unless some are named."""
+    from odradek.cli import elections
+
+    named = [_partition(text) for text in partitions]
+    if unclean and not named:
+        raise click.UsageError("an unclean election loses records: name the partitions")
+    if unclean and not yes:
+        click.confirm(f"Lose records of {', '.join(partitions)} that only other replicas have?", abort=True)
+    outcomes = elections.elect(bootstrap, elections.UNCLEAN if unclean else elections.PREFERRED, named)
+    refused = False
+    for (topic, index), outcome in sorted(outcomes.items()):
+        if outcome in (elections.ELECTED, elections.NOT_NEEDED):
+            click.echo(f"{topic}:{index} {outcome}")
+        else:
+            refused = True
+            click.echo(f"odradek: {topic}:{index}: {outcome}", err=True)
+    if not outcomes:
+        click.echo("every partition is led by its preferred replica already")
+    if refused:
+        raise SystemExit(1)
+
+
+def _partition(text: str) -> tuple[str, int]:
+    matched = re.fullmatch(r"([a-zA-Z0-9._-]+):([0-9]{1,9})", text)
+    if not matched:
+        raise click.BadParameter(f"{text!r} is not {PARTITION_FORM}")
+    return matched[1], int(matched[2])
+
+
+def _move(text: str) -> tuple[tuple[str, int], list[int]]:
+    partition, _, brokers = text.partition("=")
+    if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", brokers):
+        raise click.BadParameter(f"{text!r} is not {PARTITION_FORM}=BROKER,BROKER,…")
+    return _partition(partition), [int(broker) for broker in brokers.split(",")]
+
+
+def _partitions(bootstrap: str, *, with_min_in_sync: bool = False) -> list[PartitionState]:
+    from odradek.cli.health import PartitionState
+
+    with refusals_told(bootstrap):
+        admin = admin_client(bootstrap)
+        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        suspects = [
+            name
+            for name, topic in topics.items()
+            if any(len(each.isrs) < len(each.replicas) for each in topic.partitions.values())
+        ]
+        minimum = _min_in_sync(admin, suspects) if with_min_in_sync and suspects else {}
+    return [
+        PartitionState(
+            topic=name,
+            index=index,
+            leader=None if partition.leader < 0 else partition.leader,
+            replicas=tuple(partition.replicas),
+            in_sync=tuple(partition.isrs),
+            min_in_sync=minimum.get(name),
+        )
+        for name, topic in sorted(topics.items())
+        for index, partition in sorted(topic.partitions.items())
+    ]
+
+
+def _min_in_sync(admin: Any, topics: list[str]) -> dict[str, int]:  # noqa: ANN401 confluent-kafka has no types
+    from confluent_kafka.admin import ConfigResource
+
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    answers = admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
+    return {resource.name: int(answer.result()["min.insync.replicas"].value) for resource, answer in answers.items()}

@@ -40,7 +40,7 @@ def _table(rows: Sequence[Row]) -> str:
     heads = list(rows[0])
     cells = [[_cell(row[head]) for head in heads] for row in rows]
     widths = [max(len(head), *(len(line[i]) for line in cells)) for i, head in enumerate(heads)]
-    numeric = [all(isinstance(row[head], int) for row in rows) for head in heads]
+    numeric = [all(isinstance(row[head], int | None) for row in rows) for head in heads]
 
     def aligned(line: Sequence[str]) -> str:
         padded = (

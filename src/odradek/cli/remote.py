@@ -73,7 +73,7 @@ def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
     error = refused.args[0]
     name = error.name()
     if name in _TIMEOUT_CODES:
-        _fail_unreachable(bootstrap, error.str())
+        fail_unreachable(bootstrap, error.str())
     fail(f"{error.str()} ({name})", NOT_FOUND if name in _NOT_FOUND_CODES else FAILED)
 
 
@@ -108,10 +108,10 @@ def require_somebody_there(bootstrap: str) -> None:
             refusals.append(str(refused))
         else:
             return
-    _fail_unreachable(bootstrap, refusals[0])
+    fail_unreachable(bootstrap, refusals[0])
 
 
-def _fail_unreachable(bootstrap: str, why: str) -> NoReturn:
+def fail_unreachable(bootstrap: str, why: str) -> NoReturn:
     fail(
         f"no answer from {bootstrap} ({why}).\n"
         "Is a broker running there? Start one with `odradek up`, or name another with -b HOST:PORT.",

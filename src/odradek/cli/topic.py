@@ -93,8 +93,13 @@ def describe(bootstrap: str, output: str, name: str) -> None:
         if topic is None:
             fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
 
+        # Nobody can say where a partition without a leader begins and ends.
+        led = [index for index, partition in topic.partitions.items() if partition.leader >= 0]
+
         def offsets(spec: OffsetSpec) -> dict[int, int]:
-            asked = {TopicPartition(name, index): spec for index in topic.partitions}
+            asked = {TopicPartition(name, index): spec for index in led}
+            if not asked:
+                return {}
             answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
             return {tp.partition: answer.result().offset for tp, answer in answers.items()}
 
@@ -102,11 +107,11 @@ def describe(bootstrap: str, output: str, name: str) -> None:
     rows = [
         {
             "partition": index,
-            "leader": partition.leader,
+            "leader": partition.leader if partition.leader >= 0 else None,
             "replicas": list(partition.replicas),
             "in_sync": list(partition.isrs),
-            "start": first[index],
-            "end": last[index],
+            "start": first.get(index),
+            "end": last.get(index),
         }
         for index, partition in sorted(topic.partitions.items())
     ]

@@ -1,0 +1,109 @@
+"""What is wrong with a cluster, in words: pure judgement of what brokers and the metadata quorum say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+# A voter that has not followed the metadata log for so long would not help to elect a leader.
+SILENT_MS = 10_000
+NAMED_MAX = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    topic: str
+    index: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    # None when nobody could say.
+    min_in_sync: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterState:
+    node_id: int
+    # None: it has never followed this leader.
+    silent_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumState:
+    """What the leader of the metadata log says; without a leader, who of the voters can be reached."""
+
+    leader: int | None
+    voters: tuple[VoterState, ...]
+
+    @property
+    def majority(self) -> int:
+        return len(self.voters) // 2 + 1
+
+    @property
+    def present(self) -> list[int]:
+        return [v.node_id for v in self.voters if v.silent_ms is not None and v.silent_ms <= SILENT_MS]
+
+    @property
+    def absent(self) -> list[int]:
+        return [voter.node_id for voter in self.voters if voter.node_id not in self.present]
+
+
+def problems(quorum: QuorumState, fenced_brokers: Sequence[int], partitions: Sequence[PartitionState]) -> Iterable[str]:
+    """The gravest first."""
+    yield from _of_quorum(quorum)
+    without = [p for p in partitions if p.leader is None]
+    yield from _told(without, "{} no leader: nothing is read or written ({})", _replicas_of)
+    led = [p for p in partitions if p.leader is not None]
+    refusing = [p for p in led if p.min_in_sync is not None and len(p.in_sync) < p.min_in_sync]
+    yield from _told(refusing, "{} fewer replicas in sync than min.insync.replicas: acks=all is refused ({})", _in_sync)
+    behind = [p for p in led if len(p.in_sync) < len(p.replicas) and p not in refusing]
+    yield from _told(behind, "{} replicas that are not in sync: under-replicated ({})", _in_sync)
+    for broker in fenced_brokers:
+        yield f"broker {broker} is registered but not alive, or still catching up with the metadata"
+
+
+def _of_quorum(quorum: QuorumState) -> Iterable[str]:
+    count = len(quorum.voters)
+    if quorum.leader is None:
+        if count == 0:
+            yield "no controller leads the metadata log: topics, leaders and ISRs cannot change"
+        elif len(quorum.present) < quorum.majority:
+            yield (
+                f"no metadata majority ({len(quorum.present)} of {count}): node {_names(quorum.absent)} cannot be "
+                "reached; what has a leader is served, topics, leaders and ISRs cannot change"
+            )
+        else:
+            yield f"no controller leads the metadata log, though {len(quorum.present)} of {count} can be reached"
+    elif quorum.absent:
+        more = len(quorum.present) - quorum.majority
+        left = f"{more} more may fail" if more > 0 else "no other may fail"
+        following = f"{len(quorum.present)} of {count} do, and {left}"
+        yield f"node {_names(quorum.absent)} votes but does not follow the metadata log: {following}"
+
+
+def _told(
+    partitions: Sequence[PartitionState], sentence: str, detail: Callable[[PartitionState], str]
+) -> Iterable[str]:
+    if not partitions:
+        return
+    named = [f"{partition}: {detail(partition)}" for partition in partitions[:NAMED_MAX]]
+    if len(partitions) > NAMED_MAX:
+        named.append(f"and {len(partitions) - NAMED_MAX} more")
+    subject = "1 partition has" if len(partitions) == 1 else f"{len(partitions)} partitions have"
+    yield sentence.format(subject, ", ".join(named))
+
+
+def _replicas_of(partition: PartitionState) -> str:
+    return f"replicas on {_names(partition.replicas)}"
+
+
+def _in_sync(partition: PartitionState) -> str:
+    missing = [replica for replica in partition.replicas if replica not in partition.in_sync]
+    return f"{len(partition.in_sync)} of {len(partition.replicas)}, without {_names(missing)}"
+
+
+def _names(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))

@@ -1,0 +1,74 @@
+"""What the metadata quorum says about itself."""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode
+from odradek.cli.asking import ask, is_reachable, name_of
+from odradek.cli.health import QuorumState, VoterState
+from odradek.cli.remote import fail
+from odradek.protocol.messages.p55_describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    ReplicaState,
+)
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+def described(bootstrap: str) -> QuorumState:
+    """As the leader has it; without one, by knocking at the voters' doors."""
+    response = _ask(bootstrap)
+    partition = _partition(response)
+    if partition is not None and partition.error_code == ErrorCode.NONE:
+        return QuorumState(
+            leader=partition.leader_id,
+            voters=tuple(
+                VoterState(node_id=voter.replica_id, silent_ms=silent_ms(voter, partition))
+                for voter in partition.current_voters
+            ),
+        )
+    voters = []
+    for node in response.nodes:
+        reachable = any(is_reachable(listener.host, listener.port) for listener in node.listeners)
+        voters.append(VoterState(node_id=node.node_id, silent_ms=0 if reachable else None))
+    return QuorumState(leader=None, voters=tuple(voters))
+
+
+def of_leader(bootstrap: str) -> DescribeQuorumResponsePartitionData:
+    """Ends the command when nobody leads."""
+    response = _ask(bootstrap)
+    partition = _partition(response)
+    if partition is None or partition.error_code != ErrorCode.NONE:
+        code = partition.error_code if partition is not None and partition.error_code else response.error_code
+        said = (partition and partition.error_message) or response.error_message or name_of(code)
+        fail(f"nobody leads the metadata log: {said}; `odradek cluster health` tells more")
+    return partition
+
+
+def leader_of(partition: DescribeQuorumResponsePartitionData) -> ReplicaState:
+    return next(voter for voter in partition.current_voters if voter.replica_id == partition.leader_id)
+
+
+def silent_ms(replica: ReplicaState, partition: DescribeQuorumResponsePartitionData) -> int | None:
+    """How long a replica has not followed, by the leader's clock; None when it never has."""
+    if replica.replica_id == partition.leader_id:
+        return 0
+    if replica.last_fetch_timestamp < 0:
+        return None
+    everybody = [*partition.current_voters, *partition.observers]
+    now_ms = max(each.last_fetch_timestamp for each in everybody)
+    return now_ms - replica.last_fetch_timestamp
+
+
+def _ask(bootstrap: str) -> DescribeQuorumResponse:
+    topic = DescribeQuorumRequestTopicData(
+        topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
+    )
+    return ask(bootstrap, DescribeQuorumRequest(topics=[topic]), 2, DescribeQuorumResponse)
+
+
+def _partition(response: DescribeQuorumResponse) -> DescribeQuorumResponsePartitionData | None:
+    return next((partition for topic in response.topics for partition in topic.partitions), None)

@@ -1,0 +1,85 @@
+"""What `odradek cluster health` says about states that are hard to bring about."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.cli.health import PartitionState, QuorumState, VoterState, problems
+
+GOOD = QuorumState(leader=1, voters=tuple(VoterState(node_id=n, silent_ms=n) for n in (1, 2, 3)))
+
+
+def quorum(leader, *silent_ms):
+    voters = tuple(VoterState(node_id=n, silent_ms=silent) for n, silent in enumerate(silent_ms, 1))
+    return QuorumState(leader=leader, voters=voters)
+
+
+def partition(leader=1, in_sync=(1, 2, 3), index=0, min_in_sync=None):
+    return PartitionState(
+        topic="orders", index=index, leader=leader, replicas=(1, 2, 3), in_sync=in_sync, min_in_sync=min_in_sync
+    )
+
+
+def test_where_nothing_is_wrong_nothing_is_said():
+    assert list(problems(GOOD, [], [partition(), partition(index=1)])) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (quorum(None, 0, None, None), "no metadata majority (1 of 3): node 2, 3 cannot be reached"),
+        (quorum(None, 0, 0, None), "no controller leads the metadata log, though 2 of 3 can be reached"),
+        (quorum(None), "no controller leads the metadata log: topics"),
+        (
+            quorum(1, 0, 5, 10_001),
+            "node 3 votes but does not follow the metadata log: 2 of 3 do, and no other may fail",
+        ),
+        (quorum(1, 0, 5, 5, 5, None), "node 5 votes but does not follow the metadata log: 4 of 5 do, and 1 more may"),
+    ],
+)
+def test_the_quorum(state, said):
+    (sentence,) = problems(state, [], [])
+    assert sentence.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (
+            partition(in_sync=(1, 3)),
+            "1 partition has replicas that are not in sync: under-replicated (orders-0: 2 of 3, without 2)",
+        ),
+        (
+            partition(leader=None, in_sync=(2,)),
+            "1 partition has no leader: nothing is read or written (orders-0: replicas on 1, 2, 3)",
+        ),
+        (
+            partition(in_sync=(1,), min_in_sync=2),
+            "1 partition has fewer replicas in sync than min.insync.replicas: acks=all is refused "
+            "(orders-0: 1 of 3, without 2, 3)",
+        ),
+    ],
+)
+def test_partitions(state, said):
+    assert list(problems(GOOD, [], [state])) == [said]
+
+
+def test_many_partitions_are_counted_and_some_named():
+    (sentence,) = problems(GOOD, [], [partition(in_sync=(1, 2), index=n) for n in range(25)])
+    assert sentence.startswith("25 partitions have replicas that are not in sync")
+    assert "orders-9" in sentence
+    assert "orders-10" not in sentence
+    assert sentence.endswith("and 15 more)")
+
+
+def test_the_gravest_comes_first():
+    found = problems(
+        quorum(None, 0, None, None), [2, 3], [partition(in_sync=(1, 2)), partition(leader=None), partition(index=2)]
+    )
+    assert [sentence.split(":")[0] for sentence in found] == [
+        "no metadata majority (1 of 3)",
+        "1 partition has no leader",
+        "1 partition has replicas that are not in sync",
+        "broker 2 is registered but not alive, or still catching up with the metadata",
+        "broker 3 is registered but not alive, or still catching up with the metadata",
+    ]
