@@ -8,6 +8,7 @@ from odradek.base.ids import BrokerId, DirectoryId, random_uuid, uuid_text
 from odradek.node.format import among, format_directory, joining
 from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet
 from odradek.sim.disk import SimDisk
+from odradek.sim.inode import DiskKnobs
 from odradek.sim.knobs import Knobs
 from odradek.sim.ports import SimClock
 from odradek.sim.randomness import SimRng
@@ -67,5 +68,7 @@ def format_disk(disk: SimDisk, number: int, cluster_id: str, voters: VoterSet | 
         if voters is not None and voters.has_id(node_id)
         else joining(SimRng(disk.rng), cluster_id=cluster_id)
     )
+    knobs, disk.knobs = disk.knobs, DiskKnobs()
     format_directory(disk.mount(), node_id, formatting, clock)
     disk.kill()
+    disk.knobs = knobs

@@ -33,9 +33,10 @@ class ClusterWatch:
         self._image_offset = -1
 
     def look(self) -> None:
+        for each in self._truth.members():
+            self._look_at_quorum(each)
         running = self._truth.running()
         for each in running:
-            self._look_at_quorum(each)
             for partition in each.replicas():
                 self._look_at_replica(each, partition)
         image = self._truth.image()
@@ -76,6 +77,9 @@ class ClusterWatch:
             raise Violation(f"R7 {strangers} are in the ISR of {name} and not among its replicas {partition.replicas}")
         if partition.leader != NO_BROKER and partition.leader not in partition.isr:
             raise Violation(f"R7 {partition.leader} leads {name} and is not in its ISR {partition.isr}")
+        if len(partition.isr) == 1 and partition.leader == NO_BROKER:
+            # The last who has everything is remembered, wherever it is.
+            return
         for member in partition.isr:
             registration = image.brokers.get(member)
             if registration is None or registration.fenced:

@@ -16,7 +16,7 @@ from odradek.sim.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A machine whose node has started and lives."""
+    """A machine whose node lives."""
 
     machine: Machine
     host: Host
@@ -29,6 +29,10 @@ class Running:
     @property
     def quorum(self) -> MetadataQuorum:
         return self.node._quorum
+
+    def is_member(self) -> bool:
+        """Of the quorum: it may be long before it serves anybody."""
+        return hasattr(getattr(self.node, "_quorum", None), "_core")
 
     def replicas(self) -> list[Partition]:
         broker = getattr(self.node, "_broker", None)
@@ -62,16 +66,22 @@ class Truth:
         self._machines = machines
         self._newest: ClusterImage | None = None
 
-    def running(self) -> list[Running]:
-        return [
+    def members(self) -> list[Running]:
+        """Whoever takes part in the quorum."""
+        living = [
             Running(machine, machine.host, machine.node)
             for machine in self._machines
-            if machine.host is not None and machine.node is not None and machine.started
+            if machine.host is not None and machine.node is not None
         ]
+        return [each for each in living if each.is_member()]
+
+    def running(self) -> list[Running]:
+        """Whose node has started."""
+        return [each for each in self.members() if each.machine.started]
 
     def image(self) -> ClusterImage | None:
         """The newest that any node knew to be committed: what it says holds for all."""
-        for each in self.running():
+        for each in self.members():
             image = each.quorum.feed.image
             if self._newest is None or image.offset > self._newest.offset:
                 self._newest = image
@@ -89,7 +99,7 @@ class Truth:
         led: dict[int, int] = {}
         for _, _, partition in self.partitions():
             led[partition.leader] = led.get(partition.leader, 0) + 1
-        for each in self.running():
+        for each in self.members():
             if each.quorum.is_leading:
                 led[each.number] = led.get(each.number, 0) + 1_000_000
         chosen = [machine for machine in self._machines if machine.number in led]
