@@ -14,10 +14,12 @@ from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId, LeaderEpoch
 from odradek.base.ports import Ports
-from odradek.controller.brokers import Registration
+from odradek.controller.brokers import Registration, register_broker
 from odradek.controller.decision import Decision
+from odradek.controller.fencing import unfence_broker
 from odradek.controller.topics import TopicDefaults, create_topics, delete_topics
 from odradek.metadata.batches import read_batches
+from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.image import Listener
 from odradek.node.format import open_directory
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
@@ -26,10 +28,14 @@ from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord
 from odradek.quorum.election import ElectionState, decode_election
 from odradek.quorum.timing import QuorumTiming
 from odradek.quorum.voters import Voter, VoterKey
+from odradek.security.authorizer import AllowAll
 from odradek.server.active_controller import ActiveController
+from odradek.server.api.controller_table import load_controller_apis
+from odradek.server.controller import Controller
+from odradek.server.controller_channel import ControllerChannel
 from odradek.server.metadata_quorum import Member, MetadataQuorum
 from odradek.server.producer_ids import ProducerIds
-from odradek.server.registration import join_cluster
+from odradek.server.request import ControllerContext
 
 LOG = "__cluster_metadata-0/00000000000000000000.log"
 
@@ -108,7 +114,7 @@ class Node:
         )
         ports = Ports(clock=Clock(), rng=self.rng, disk=self.disk, net=None, spawner=self.gate)
         self.quorum = MetadataQuorum(member, ports, peers=None)
-        self.controller = ActiveController(self.quorum)
+        self.controller = ActiveController(self.quorum, BrokerConfig.parse({}), Clock(), self.gate)
         self.seen = []
         self.quorum.feed.subscribe(lambda image, delta: self.seen.append((image, delta)))
         self.broker_epoch = -1
@@ -121,6 +127,29 @@ class Node:
         """The log is loaded, the bootstrap records are committed."""
         await self.quorum.start()
         await self.controller.submit(lambda _: Decision(response=None))
+
+    def producer_ids(self) -> ProducerIds:
+        apis = load_controller_apis()
+        apart = Controller(
+            node_id=BrokerId(1),
+            cluster_id=self.identity.cluster_id,
+            config=BrokerConfig.parse({}),
+            clock=Clock(),
+            rng=self.rng,
+            spawner=self.gate,
+            authorizer=AllowAll(),
+            apis=apis,
+            quorum=self.quorum,
+            controller=self.controller,
+        )
+        channel = ControllerChannel(
+            node_id=BrokerId(1),
+            quorum=self.quorum,
+            peers=None,
+            apis=apis,
+            context=lambda connection, version: ControllerContext.of(apart, connection, version),
+        )
+        return ProducerIds(channel, BrokerId(1), self.broker_epoch)
 
     async def stop(self) -> None:
         self.controller.stop_deciding()
@@ -135,7 +164,8 @@ class Node:
             listeners=(Listener("PLAINTEXT", "localhost", 9092, 0),),
             directories=(self.identity.directory_id,),
         )
-        self.broker_epoch = await join_cluster(self.controller, registration)
+        self.broker_epoch = await self.controller.submit(lambda image: register_broker(image, registration))
+        await self.controller.submit(lambda image: unfence_broker(image, BrokerId(1), self.broker_epoch))
         self.seen.clear()
         return self
 
@@ -170,11 +200,10 @@ async def test_what_a_first_start_writes():
         "BeginTransactionRecord",
         "FeatureLevelRecord",
         "EndTransactionRecord",
-        "RegisterControllerRecord",
         "RegisterBrokerRecord",
         "BrokerRegistrationChangeRecord",
     ]
-    assert node.broker_epoch == 7
+    assert node.broker_epoch == 6
     election = decode_election(node.disk.read("__cluster_metadata-0/quorum-state"))
     assert (election.leader_epoch, election.leader_id, election.voted) == (1, 1, None)
     await node.stop()
@@ -424,7 +453,7 @@ async def test_a_producer_id_is_never_given_twice_wherever_the_node_dies():
     disk: MemoryDisk | None = None
     for life in range(12):
         node = await Node(disk, seed=life).start()
-        ids = ProducerIds(node.controller, BrokerId(1), node.broker_epoch)
+        ids = node.producer_ids()
         given += [await ids.next_id() for _ in range(life % 4 + 1)]
         durable = node.log_bytes()
         node.gate.open.clear()
@@ -440,7 +469,7 @@ async def test_a_producer_id_is_never_given_twice_wherever_the_node_dies():
 @on_a_loop
 async def test_one_block_is_asked_for_at_a_time():
     node = await Node().start()
-    ids = ProducerIds(node.controller, BrokerId(1), node.broker_epoch)
+    ids = node.producer_ids()
     given = await asyncio.gather(*(ids.next_id() for _ in range(2500)))
     assert sorted(given) == list(range(2500))
     assert node.image.next_producer_id == 3000

@@ -26,9 +26,11 @@ from odradek.replication.log_config import log_config
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.security.authorizer import AllowAll
+from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.broker import Broker
+from odradek.server.controller_channel import ControllerChannel
 from odradek.server.producer_ids import ProducerIds
-from odradek.server.request import RequestContext
+from odradek.server.request import ControllerContext, RequestContext
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -132,6 +134,21 @@ class OneConnection:
     principal = "User:ANONYMOUS"
 
 
+class Leading:
+    leader_id = BrokerId(1)
+
+
+def own_channel(broker) -> ControllerChannel:
+    """To the controller beside the broker."""
+    return ControllerChannel(
+        node_id=BrokerId(1),
+        quorum=Leading(),
+        peers=None,
+        apis=load_controller_apis(),
+        context=lambda connection, version: ControllerContext(broker(), connection, version, 0, None),
+    )
+
+
 class AdminBroker:
     def __init__(self, *, settings=None, brokers: int = 1, authorizer=None) -> None:
         controller = ImmediateController(self)
@@ -149,6 +166,7 @@ class AdminBroker:
             apis=APIS,
             partitions=self.partitions,
             controller=controller,
+            channel=own_channel(lambda: self.broker),
             producer_ids=None,
             groups=NoGroups(),
             image=ClusterImage(cluster_id=CLUSTER_ID),
@@ -156,7 +174,7 @@ class AdminBroker:
         for broker_id in range(1, brokers + 1):
             self.register(broker_id)
         epoch = self.broker.image.brokers[1].broker_epoch
-        self.broker.producer_ids = ProducerIds(controller, BrokerId(1), epoch)
+        self.broker.producer_ids = ProducerIds(self.broker.channel, BrokerId(1), epoch)
 
     def register(self, broker_id: int, *, unfenced: bool = True, listener: str = "PLAINTEXT") -> None:
         registration = Registration(

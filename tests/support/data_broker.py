@@ -93,6 +93,7 @@ class DataBroker:
             apis=self.apis,
             partitions=self.partitions,
             controller=None,
+            channel=None,
             producer_ids=None,
             groups=NoGroups(),
             image=ClusterImage(cluster_id=CLUSTER_ID),

@@ -48,10 +48,15 @@ class MetadataFeed:
         self.image = image
         self._stretches: deque[_Stretch] = deque()
         self._listeners: list[Listener] = []
+        self._once: list[Callable[[], None]] = []
 
     def subscribe(self, listener: Listener) -> None:
         """Called for each commit, in order, before anybody who waits for it is told."""
         self._listeners.append(listener)
+
+    def once(self, callback: Callable[[], None]) -> None:
+        """Called after the next commit."""
+        self._once.append(callback)
 
     @property
     def end_offset(self) -> Offset:
@@ -147,6 +152,9 @@ class MetadataFeed:
         self.image = image
         for listener in self._listeners:
             listener(image, delta)
+        once, self._once = self._once, []
+        for callback in once:
+            callback()
 
 
 def _replayed(image: ClusterImage, batches: list[MetadataBatch]) -> tuple[ClusterImage, ImageDelta]:

@@ -20,7 +20,6 @@ from odradek.metadata.bootstrap import (
     BOOTSTRAP_CHECKPOINT,
     METADATA_LOG_DIRECTORY,
     VOTERS_CHECKPOINT,
-    BrokenCheckpoint,
     decode_bootstrap,
     decode_voters,
 )
@@ -124,8 +123,6 @@ def _first_voters(disk: Disk, own: Voter) -> VoterSet:
     # Kafka's voters may be named in its configuration alone. If that is this node, its name comes into the log now.
     path = f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}"
     named = decode_configured_voters(disk.read(path)) if disk.exists(path) else ()
-    if not named:
-        raise BrokenCheckpoint("nothing says who votes: format the directory again")
     nowhere = DirectoryId(ZERO_UUID)
     return VoterSet(tuple(own if own.key.voter_id == n else Voter(key=VoterKey(n, nowhere)) for n in named))
 

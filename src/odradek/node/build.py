@@ -1,24 +1,23 @@
 """A node: every room put together on a set of ports, in the order in which they can be trusted.
 
-Start: the directory says whose it is; the metadata log is replayed; the logs are opened and recovered; the port is
-bound; the broker registers, which ends every leader epoch of its life before; only then is anything served.
+Start: the directory says whose it is; the metadata log is loaded and its quorum joined; controllers are served. A
+broker waits until it knows what is committed, opens and recovers its logs, binds its port and registers, which ends
+every leader epoch of its life before; only then are clients served, and the controller lets it lead.
 """
 
 from __future__ import annotations
 
 import logging
 
-from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId, random_uuid
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
-from odradek.controller.decision import Decision
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.in_force import effective_topic_config, not_honoured
-from odradek.metadata.image import ClusterImage, Listener
-from odradek.node.config import Endpoint, NodeConfig
-from odradek.node.format import DirectoryIdentity, open_directory
+from odradek.metadata.image import Listener
+from odradek.node.config import Endpoint, NodeConfig, NodeListener
+from odradek.node.format import DirectoryIdentity, open_directory, open_formatted
 from odradek.quorum.timing import QuorumTiming
 from odradek.quorum.voters import Endpoint as VoterEndpoint
 from odradek.quorum.voters import Voter, VoterKey
@@ -26,17 +25,22 @@ from odradek.replication.log_config import log_config
 from odradek.replication.partition_table import PartitionTable
 from odradek.security.authorizer import AllowAll
 from odradek.server.active_controller import ActiveController
+from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.api.table import load_apis
 from odradek.server.broker import Broker
+from odradek.server.controller import Controller
+from odradek.server.controller_channel import ControllerChannel
 from odradek.server.coordination import GroupCoordination
 from odradek.server.dispatch import Dispatcher
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
+from odradek.server.isr_proposals import IsrProposals
+from odradek.server.lifecycle import BrokerLifecycle
 from odradek.server.listener import ClientListener, ConnectionLimits
 from odradek.server.metadata_quorum import Member, MetadataQuorum
 from odradek.server.peers import Peers
 from odradek.server.producer_ids import ProducerIds
-from odradek.server.registration import join_cluster
+from odradek.server.request import ControllerContext
 
 logger = logging.getLogger(__name__)
 
@@ -45,19 +49,17 @@ PLAINTEXT = 0
 
 class Node:
     def __init__(self, config: NodeConfig, ports: Ports) -> None:
-        if config.client_listener is None or not config.is_alone:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "nodes that make up a cluster together are not supported yet")
         self._config = config
-        self._listener = config.client_listener
         self._ports = ports
+        # Each start is another.
+        self._incarnation_id = random_uuid(ports.rng)
         self._logs = LogDirectory(ports.disk, ports.rng)
-        self._clients = ClientListener(
-            ports.net,
-            ConnectionLimits(
-                request_bytes_max=config.broker.socket_request_max_bytes,
-                idle_ms_max=config.broker.connections_max_idle_ms,
-            ),
+        bounds = ConnectionLimits(
+            request_bytes_max=config.broker.socket_request_max_bytes,
+            idle_ms_max=config.broker.connections_max_idle_ms,
         )
+        self._clients = ClientListener(ports.net, bounds)
+        self._controllers = ClientListener(ports.net, bounds)
         self._commits = GroupCommit(ports.spawner)
         self._housekeeping = Housekeeping(
             config=config.broker,
@@ -68,6 +70,9 @@ class Node:
         )
         self._quorum: MetadataQuorum
         self._controller: ActiveController
+        self._peers: Peers
+        self._lifecycle: BrokerLifecycle | None = None
+        self._proposals: IsrProposals
         self._broker: Broker
         self._broker_epoch = -1
 
@@ -76,18 +81,54 @@ class Node:
         return self._clients.port
 
     async def start(self) -> None:
-        """Returns when clients are served."""
+        """Returns when clients are served; on a node that is no broker, when controllers are."""
         identity = await self._ports.spawner.blocking(self._open_directory)
-        self._quorum = self._new_quorum(identity)
-        self._controller = ActiveController(self._quorum)
+        self._peers = self._new_peers(identity)
+        self._quorum = MetadataQuorum(self._member(identity), self._ports, self._peers)
+        self._controller = ActiveController(self._quorum, self._config.broker, self._ports.clock, self._ports.spawner)
         await self._quorum.start()
-        await self._controller.submit(_nothing_new)
+        apart = Controller(
+            node_id=identity.node_id,
+            cluster_id=identity.cluster_id,
+            config=self._config.broker,
+            clock=self._ports.clock,
+            rng=self._ports.rng,
+            spawner=self._ports.spawner,
+            authorizer=AllowAll(),
+            apis=load_controller_apis(),
+            quorum=self._quorum,
+            controller=self._controller,
+        )
+        if self._config.controller_listener is not None:
+            bind = self._config.controller_listener.bind
+            await self._controllers.bind(bind.host, bind.port)
+            self._controllers.serve(Dispatcher(apart, ControllerContext).handle)
+        if self._config.client_listener is not None:
+            await self._start_broker(self._config.client_listener, identity, apart)
+
+    async def _start_broker(self, listener: NodeListener, identity: DirectoryIdentity, controller: Controller) -> None:
+        channel = ControllerChannel(
+            node_id=identity.node_id,
+            quorum=self._quorum,
+            peers=self._peers,
+            apis=controller.apis,
+            context=lambda connection, version: ControllerContext.of(controller, connection, version),
+        )
+        await self._quorum.caught_up()
         for sentence in not_honoured(self._quorum.feed.image):
             logger.warning(sentence)
         await self._ports.spawner.blocking(self._logs.load, self._log_config_of, self._ports.clock.wall_ms())
-        await self._clients.bind(self._listener.bind.host, self._listener.bind.port)
-        self._broker_epoch = await join_cluster(self._controller, self._registration(identity))
-        self._broker = self._new_broker(identity)
+        await self._clients.bind(listener.bind.host, listener.bind.port)
+        self._lifecycle = BrokerLifecycle(
+            channel=channel,
+            registration=self._registration(listener, identity),
+            config=self._config.broker,
+            feed=self._quorum.feed,
+            clock=self._ports.clock,
+            spawner=self._ports.spawner,
+        )
+        self._broker_epoch = await self._lifecycle.register()
+        self._broker = self._new_broker(identity, channel)
         # No await between the first image and the subscription: a commit in between would be missed.
         image = self._quorum.feed.image
         self._broker.partitions.start(image)
@@ -95,42 +136,70 @@ class Node:
         self._quorum.feed.subscribe(self._broker.apply)
         self._housekeeping.start(self._broker.partitions)
         self._clients.serve(Dispatcher(self._broker).handle)
+        await self._lifecycle.serve()
 
     async def stop(self) -> None:
-        """Everything accepted is answered and on disk; the next start scans nothing."""
+        """Everything accepted is answered and on disk; others lead what this node led; the next start scans nothing."""
+        if self._lifecycle is not None:
+            await self._stop_broker(self._lifecycle)
+        self._controller.stop_deciding()
+        await self._quorum.stop()
+        await self._controllers.stop()
+        await self._peers.close()
+        if self._lifecycle is not None:
+            await self._ports.spawner.blocking(self._logs.close, self._broker_epoch)
+
+    async def _stop_broker(self, lifecycle: BrokerLifecycle) -> None:
+        if not self._config.is_alone:
+            await lifecycle.leave()
         await self._clients.stop_accepting()
         self._broker.groups.stop()
         self._broker.answer_parked_fetches()
         await self._clients.stop()
+        lifecycle.stop()
+        self._proposals.stop()
         await self._housekeeping.stop()
-        self._controller.stop_deciding()
-        await self._quorum.stop()
-        await self._ports.spawner.blocking(self._logs.close, self._broker_epoch)
 
     async def abandon(self) -> None:
         """After a failure, be it of `start`: nobody is served any more, and the disk stays as a crash leaves it."""
+        if self._lifecycle is not None:
+            self._lifecycle.stop()
         await self._clients.abandon()
+        await self._controllers.abandon()
 
     def _open_directory(self) -> DirectoryIdentity:
-        return open_directory(
-            self._ports.disk, node_id=self._config.node_id, clock=self._ports.clock, rng=self._ports.rng
+        """A node alone formats its directory by itself; for one of several somebody has to say who the others are."""
+        if self._config.is_alone:
+            return open_directory(
+                self._ports.disk, node_id=self._config.node_id, clock=self._ports.clock, rng=self._ports.rng
+            )
+        return open_formatted(self._ports.disk, node_id=self._config.node_id)
+
+    def _member(self, identity: DirectoryIdentity) -> Member:
+        listener = self._config.controller_listener
+        endpoints: tuple[VoterEndpoint, ...] = ()
+        if listener is not None:
+            endpoints = (VoterEndpoint(listener.name, listener.reached_at.host, listener.reached_at.port),)
+        broker = self._config.broker
+        return Member(
+            voter=Voter(key=VoterKey(identity.node_id, identity.directory_id), endpoints=endpoints),
+            cluster_id=identity.cluster_id,
+            timing=QuorumTiming(
+                election_timeout_ms=broker.controller_quorum_election_timeout_ms,
+                fetch_timeout_ms=broker.controller_quorum_fetch_timeout_ms,
+                election_backoff_max_ms=broker.controller_quorum_election_backoff_max_ms,
+            ),
+            bootstrap=tuple(VoterEndpoint("", each.host, each.port) for each in self._config.bootstrap_servers),
         )
 
-    def _new_quorum(self, identity: DirectoryIdentity) -> MetadataQuorum:
-        ports = self._ports
-        peers = Peers(
-            net=ports.net,
-            clock=ports.clock,
-            spawner=ports.spawner,
+    def _new_peers(self, identity: DirectoryIdentity) -> Peers:
+        return Peers(
+            net=self._ports.net,
+            clock=self._ports.clock,
+            spawner=self._ports.spawner,
             resolve=self._controller_endpoint,
             client_id=f"node-{identity.node_id}",
         )
-        member = Member(
-            voter=Voter(key=VoterKey(identity.node_id, identity.directory_id)),
-            cluster_id=identity.cluster_id,
-            timing=QuorumTiming(),
-        )
-        return MetadataQuorum(member, ports, peers)
 
     def _controller_endpoint(self, node_id: BrokerId) -> VoterEndpoint | None:
         return self._quorum.endpoint_of(node_id)
@@ -139,26 +208,32 @@ class Node:
         effective = effective_topic_config(self._quorum.feed.image, topic, self._config.broker)
         return log_config(effective, self._config.broker)
 
-    def _registration(self, identity: DirectoryIdentity) -> Registration:
+    def _registration(self, listener: NodeListener, identity: DirectoryIdentity) -> Registration:
         # When clients are told nothing else, they come to where the node listens, on the port it was given.
-        where = self._listener.advertised or Endpoint(host=self._listener.bind.host, port=self._clients.port)
+        where = listener.advertised or Endpoint(host=listener.bind.host, port=self._clients.port)
         return Registration(
             broker_id=identity.node_id,
             cluster_id=identity.cluster_id,
-            incarnation_id=random_uuid(self._ports.rng),
-            listeners=(Listener(self._listener.name, where.host, where.port, PLAINTEXT),),
+            incarnation_id=self._incarnation_id,
+            listeners=(_told(listener, where),),
             directories=(identity.directory_id,),
             rack=self._config.rack,
+            previous_broker_epoch=self._logs.previous_broker_epoch,
         )
 
-    def _new_broker(self, identity: DirectoryIdentity) -> Broker:
+    def _new_broker(self, identity: DirectoryIdentity, channel: ControllerChannel) -> Broker:
         config, ports = self._config.broker, self._ports
+        self._proposals = IsrProposals(
+            channel=channel, broker_id=identity.node_id, clock=ports.clock, spawner=ports.spawner
+        )
+        self._proposals.broker_epoch = self._broker_epoch
         partitions = PartitionTable(
             config=config,
             clock=ports.clock,
             logs=self._logs,
             request_sync=self._commits.request,
             remove_later=self._housekeeping.remove_later,
+            propose=self._proposals.propose,
         )
         return Broker(
             node_id=identity.node_id,
@@ -171,12 +246,12 @@ class Node:
             apis=load_apis(),
             partitions=partitions,
             controller=self._controller,
-            producer_ids=ProducerIds(self._controller, identity.node_id, self._broker_epoch),
+            channel=channel,
+            producer_ids=ProducerIds(channel, identity.node_id, self._broker_epoch),
             groups=GroupCoordination(config=config, clock=ports.clock, spawner=ports.spawner, partitions=partitions),
             image=self._quorum.feed.image,
         )
 
 
-def _nothing_new(_image: ClusterImage) -> Decision[None]:
-    """Answered once everything in the log is committed."""
-    return Decision(response=None)
+def _told(listener: NodeListener, where: Endpoint) -> Listener:
+    return Listener(listener.name, where.host, where.port, PLAINTEXT)

@@ -10,16 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import Offset
+from odradek.base.ids import BrokerId, Offset
 from odradek.base.limits import (
     decision_sentence_chars_max,
     metadata_records_per_decision_max,
 )
+from odradek.base.ports import Clock, Spawner
 from odradek.controller.activation import activate
+from odradek.controller.balance import balance_interval_ms, balance_leaders
 from odradek.controller.decision import Decision
+from odradek.controller.heartbeats import Heartbeats
+from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.image import ClusterImage
 from odradek.protocol.schema import Message
 from odradek.server.metadata_quorum import MetadataQuorum
@@ -30,9 +34,15 @@ _log = logging.getLogger(__name__)
 
 
 class ActiveController:
-    def __init__(self, quorum: MetadataQuorum) -> None:
+    def __init__(self, quorum: MetadataQuorum, config: BrokerConfig, clock: Clock, spawner: Spawner) -> None:
         self._quorum = quorum
+        self._config = config
+        self._clock = clock
+        self._spawner = spawner
         self._active = False
+        self.heartbeats = Heartbeats(config)
+        self._session_watch: asyncio.TimerHandle | None = None
+        self._balancing: asyncio.TimerHandle | None = None
         quorum.on_elected = self._elected
         quorum.on_deposed = self._deposed
 
@@ -48,15 +58,63 @@ class ActiveController:
 
     def stop_deciding(self) -> None:
         """What is decided is still committed and answered."""
-        self._active = False
+        self._deposed()
 
     def _elected(self) -> None:
         self._active = True
-        # Whoever fails to commit this has been deposed, and a later leader will do it.
         self._propose(activate(self._quorum.feed.ahead, self._quorum.bootstrap)).add_done_callback(_look_at)
+
+        self.heartbeats.begin(self._quorum.feed.ahead, self._clock.monotonic_ms())
+        self.watch_sessions()
+        self._balance_later()
 
     def _deposed(self) -> None:
         self._active = False
+        self.heartbeats.end()
+        for timer in (self._session_watch, self._balancing):
+            if timer is not None:
+                timer.cancel()
+        self._session_watch = self._balancing = None
+
+    # What an active controller does by itself
+
+    def suspect(self, broker_id: BrokerId) -> None:
+        """A connection with this broker broke: perhaps it has died."""
+        self.heartbeats.suspect(broker_id, self._clock.monotonic_ms())
+        self.watch_sessions()
+
+    def watch_sessions(self) -> None:
+        """Look again when the next session may have ended."""
+        if self._session_watch is not None:
+            self._session_watch.cancel()
+            self._session_watch = None
+        deadline_ms = self.heartbeats.next_deadline_ms
+        if self._active and deadline_ms is not None:
+            wait_ms = max(1, deadline_ms + 1 - self._clock.monotonic_ms())
+            self._session_watch = asyncio.get_running_loop().call_later(wait_ms / 1000, self._fence_the_silent)
+
+    def _fence_the_silent(self) -> None:
+        self._session_watch = None
+        now_ms = self._clock.monotonic_ms()
+        while self._active and self.heartbeats.stale(now_ms):
+            decision = self.heartbeats.fence_one_stale(self._quorum.feed.ahead, now_ms)
+            self._propose(decision).add_done_callback(_look_at)
+        self.watch_sessions()
+
+    def _balance_later(self) -> None:
+        interval_ms = balance_interval_ms(self._config)
+        if interval_ms is not None and self._active:
+            self._balancing = asyncio.get_running_loop().call_later(interval_ms / 1000, self._balance)
+
+    def _balance(self) -> None:
+        more = True
+        while more and self._active:
+            decision = balance_leaders(self._quorum.feed.ahead, self._config)
+            more = decision.response
+            self._propose(decision).add_done_callback(_look_at)
+        self._balance_later()
+
+    # Deciding
 
     def _propose(self, decision: Decision[R]) -> asyncio.Future[R]:
         for records in _batches(decision):
@@ -81,9 +139,10 @@ class ActiveController:
         self._quorum.propose(records, image, delta)
 
 
-def _look_at(activation: asyncio.Future[None]) -> None:
-    if not activation.cancelled():
-        activation.exception()
+def _look_at(outcome: asyncio.Future[Any]) -> None:
+    """Whoever is deposed before its decision is committed leaves it to its successor, who decides anew."""
+    if not outcome.cancelled():
+        outcome.exception()
 
 
 def _batches(decision: Decision[R]) -> list[Sequence[Message]]:

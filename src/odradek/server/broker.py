@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,10 +18,13 @@ if TYPE_CHECKING:
     from odradek.replication.partition_table import PartitionTable
     from odradek.security.authorizer import Authorizer
     from odradek.server.active_controller import ActiveController
+    from odradek.server.controller_channel import ControllerChannel
     from odradek.server.coordination import GroupCoordination
     from odradek.server.long_poll import ParkedFetch
     from odradek.server.producer_ids import ProducerIds
     from odradek.server.request import Api, FrameApi
+
+NEWS_TIMEOUT_S = 5.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -34,13 +39,16 @@ class Broker:
     # What this broker advertises and answers, by API key.
     apis: Mapping[int, Api | FrameApi]
     partitions: PartitionTable
+    # Decides while this node leads the metadata quorum; `channel` reaches whoever does.
     controller: ActiveController
+    channel: ControllerChannel
     producer_ids: ProducerIds
     groups: GroupCoordination
     # The latest committed cluster image this broker has applied.
     image: ClusterImage
 
     fetch_sessions: FetchSessions = field(init=False)
+    _waiting_for_news: list[asyncio.Event] = field(init=False, default_factory=list)
     # In order of arrival.
     parked_fetches: dict[ParkedFetch, None] = field(init=False, default_factory=dict)
 
@@ -58,3 +66,15 @@ class Broker:
         self.image = image
         self.partitions.apply(image, delta)
         self.groups.apply(image, delta)
+        waiting, self._waiting_for_news = self._waiting_for_news, []
+        for event in waiting:
+            event.set()
+
+    async def knows_topic(self, name: str) -> None:
+        """The controller has created it: until this broker has heard, or for as long as it seems worth waiting."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NEWS_TIMEOUT_S):
+                while name not in self.image.topics:
+                    heard = asyncio.Event()
+                    self._waiting_for_news.append(heard)
+                    await heard.wait()

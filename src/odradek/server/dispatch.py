@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
+from typing import cast
 
 from odradek.base.invariants import InvariantBroken
 from odradek.protocol.headers import API_VERSIONS, RequestHeader, decode_request_header, response_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
 from odradek.server.broker import Broker
+from odradek.server.controller import Controller
 from odradek.server.request import Api, Connection, FrameApi, Parts, ReplySlot, RequestContext
 
 logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    __slots__ = ("_apis", "_broker")
+    """Of the client listener, or with a `Controller` and its context of the controller listener."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    __slots__ = ("_apis", "_broker", "_context")
+
+    def __init__(self, broker: Broker | Controller, context: type[RequestContext] = RequestContext) -> None:
+        self._broker = cast("Broker", broker)
         self._apis = dict(broker.apis)
+        self._context = context
 
     def handle(self, connection: Connection, frame: memoryview, position: int, end: int) -> Parts | None:
         """The reply's parts (none: no reply), or None when it comes later or never."""
@@ -38,7 +43,7 @@ class Dispatcher:
         api = self._apis.get(key)
         if api is None or not api.versions[0] <= version <= api.versions[1]:
             return self._not_served(connection, header)
-        ctx = RequestContext(self._broker, connection, version, correlation_id, client_id)
+        ctx = self._context(self._broker, connection, version, correlation_id, client_id)
         try:
             if isinstance(api, FrameApi):
                 return api.handle(ctx, frame, body, end)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import BrokerId, LeaderEpoch, Offset
+from odradek.base.errors import ErrorCode, KafkaError, UnusableDirectory
+from odradek.base.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset
 from odradek.base.invariants import InvariantBroken, invariant
 from odradek.base.limits import metadata_batch_bytes_max
 from odradek.base.ports import Ports
@@ -75,6 +75,13 @@ class Member:
     voter: Voter
     cluster_id: str
     timing: QuorumTiming
+    # Where to ask for the leader while no voters are known.
+    bootstrap: tuple[Endpoint, ...] = ()
+
+    @property
+    def bootstrap_by_id(self) -> dict[BrokerId, Endpoint]:
+        """Under ids that no node has, as Kafka counts them."""
+        return {BrokerId(-2 - index): endpoint for index, endpoint in enumerate(self.bootstrap)}
 
 
 class MetadataQuorum:
@@ -96,9 +103,11 @@ class MetadataQuorum:
         self._syncing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
-        self._told_endpoints: dict[BrokerId, Endpoint] = {}
+        self._told_endpoints = member.bootstrap_by_id
         self._settled = asyncio.Event()
         self._failed = False
+        # The log is closed: what still happens is too late.
+        self._over = False
 
     # What others may know
 
@@ -139,6 +148,17 @@ class MetadataQuorum:
                 return voter.endpoints[0]
         return None
 
+    def told_endpoint(self, node_id: BrokerId, name: str, host: str, port: int) -> None:
+        self._told_endpoints[node_id] = Endpoint(name, host, port)
+
+    def leader_endpoints(self) -> list[tuple[BrokerId, Endpoint]]:
+        """To be told to whoever asks the wrong node."""
+        leader_id = self.leader_id
+        if leader_id == self._member.voter.key.voter_id:
+            return [(leader_id, endpoint) for endpoint in self._member.voter.endpoints]
+        endpoint = self.endpoint_of(leader_id)
+        return [] if endpoint is None else [(leader_id, endpoint)]
+
     # Living
 
     async def start(self) -> None:
@@ -147,6 +167,7 @@ class MetadataQuorum:
         self._loaded = await ports.spawner.blocking(
             load_metadata, ports.disk, self.feed, self._member.voter, ports.clock.wall_ms()
         )
+        self._require_company()
         facts = MetadataLogFacts(self._loaded.log, self._loaded.snapshot)
         self._core = Quorum(self._member.voter, facts, cluster_id=self._member.cluster_id, timing=self._member.timing)
         self._tell(
@@ -156,8 +177,21 @@ class MetadataQuorum:
                 voters_in_log=self._loaded.voters_in_log,
             )
         )
+        self._tell(LogSynced(Offset(self.log.recovery_point)))
         self._sync_soon()
         await self._quiet()
+
+    def _require_company(self) -> None:
+        """A node whose configuration names nobody must be the only voter: it could not reach any other."""
+        keys = self.voters.keys
+        if self._member.bootstrap or keys == (self._member.voter.key,):
+            return
+        if not keys:
+            raise UnusableDirectory("nothing says who votes: format the directory again")
+        raise UnusableDirectory(
+            f"the voters are {[key.voter_id for key in keys]} and this node is {self._member.voter.key.voter_id}: "
+            "name them in controller.quorum.bootstrap.servers, unless the directory is another node's"
+        )
 
     async def stop(self) -> None:
         """What was proposed is committed if it can be, others take over if they can; then the log is closed."""
@@ -170,6 +204,8 @@ class MetadataQuorum:
                 while not self._core.handed_over:
                     self._settled.clear()
                     await self._settled.wait()
+        await self._quiet()
+        self._over = True
         self.fetches.answer_all()
         if self._timer is not None:
             self._timer.cancel()
@@ -177,6 +213,12 @@ class MetadataQuorum:
             await asyncio.wait([self._syncing])
         if not self._failed:
             await self._ports.spawner.blocking(self.log.close)
+
+    async def caught_up(self) -> None:
+        """Until this node knows what is committed, and all of it is in the image."""
+        while self._core.high_watermark < 0 or self.feed.image.offset + 1 < self._core.high_watermark:
+            self._settled.clear()
+            await self._settled.wait()
 
     async def _all_committed(self) -> None:
         settled = asyncio.Event()
@@ -215,11 +257,15 @@ class MetadataQuorum:
 
     async def ask(self, request: Request) -> Answer:
         """A peer's request, answered once what the answer rests on is durable."""
+        if self._over:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "This node is stopping.")
         reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._tell(Requested(reply, request))
         return await reply
 
     def _tell(self, event: Event) -> None:
+        if self._over:
+            return
         self._inbox.append(event)
         if not self._stepping:
             self._stepping = True
@@ -299,7 +345,10 @@ class MetadataQuorum:
             self.feed.give_up(KafkaError(ErrorCode.NOT_CONTROLLER, "This controller leads no more."))
             self.on_deposed()
         self.fetches.answer_all()
-        _log.info("node %d leads the metadata log in epoch %d", effect.leader_id, effect.leader_epoch)
+        if effect.leader_id == NO_BROKER:
+            _log.info("nobody leads the metadata log in epoch %d yet", effect.leader_epoch)
+        else:
+            _log.info("node %d leads the metadata log in epoch %d", effect.leader_id, effect.leader_epoch)
 
     def _append_control(self, records: Sequence[Message]) -> None:
         last_offset = Offset(self.feed.end_offset + len(records) - 1)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 
+from odradek.base.errors import KafkaError, error_code
 from odradek.base.ids import BrokerId, ProducerId
-from odradek.controller.producer_ids import allocate_producer_ids
-from odradek.server.active_controller import ActiveController
+from odradek.protocol.messages.p67_allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from odradek.server.controller_channel import ControllerChannel
+
+REQUEST_TIMEOUT_MS = 10_000
 
 
 class ProducerIds:
-    def __init__(self, controller: ActiveController, broker_id: BrokerId, broker_epoch: int) -> None:
-        self._controller = controller
+    def __init__(self, channel: ControllerChannel, broker_id: BrokerId, broker_epoch: int) -> None:
+        self._channel = channel
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._block = iter(range(0))
@@ -24,9 +27,13 @@ class ProducerIds:
         async with self._refilling:
             following = next(self._block, None)
             if following is None:
-                block = await self._controller.submit(
-                    lambda image: allocate_producer_ids(image, self._broker_id, self._broker_epoch)
-                )
-                self._block = iter(block)
+                self._block = iter(await self._new_block())
                 following = next(self._block)
             return ProducerId(following)
+
+    async def _new_block(self) -> range:
+        request = AllocateProducerIdsRequest(broker_id=self._broker_id, broker_epoch=self._broker_epoch)
+        block = await self._channel.ask(request, AllocateProducerIdsResponse, timeout_ms=REQUEST_TIMEOUT_MS)
+        if block.error_code:
+            raise KafkaError(error_code(block.error_code))
+        return range(block.producer_id_start, block.producer_id_start + block.producer_id_len)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from odradek.base.ports import Region
 from odradek.security.authorizer import Operation, ResourceType
@@ -17,6 +17,7 @@ from odradek.security.authorizer import Operation, ResourceType
 if TYPE_CHECKING:
     from odradek.protocol.schema import Message
     from odradek.server.broker import Broker
+    from odradek.server.controller import Controller
 
 
 # A reply on its way out: the whole frame, length first. Empty: this request gets no reply.
@@ -67,7 +68,23 @@ class RequestContext:
         return self.broker.authorizer.authorize(self.connection.principal, operation, resource_type, name)
 
 
-Handler = Callable[[RequestContext, Any], "Message | Awaitable[Message]"]
+class ControllerContext(RequestContext):
+    """Of a request that came to the controller listener."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, controller: Controller, connection: Connection, version: int) -> ControllerContext:
+        """Of a request that a node makes to itself."""
+        return cls(cast("Broker", controller), connection, version, 0, None)
+
+    @property
+    def controller(self) -> Controller:
+        return cast("Controller", self.broker)
+
+
+# A RequestContext or a ControllerContext, and the decoded request.
+Handler = Callable[[Any, Any], "Message | Awaitable[Message]"]
 # Gets the frame's body without a copy and must keep no view of it. Returns the reply's parts (none: no reply),
 # or None after it has taken a slot with `connection.park`.
 FrameHandler = Callable[[RequestContext, memoryview, int, int], Parts | None]

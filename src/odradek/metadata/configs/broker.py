@@ -36,6 +36,7 @@ from odradek.metadata.configs.definition import (
 from odradek.metadata.configs.topic import TOPIC_CONFIGS
 
 _MIB = 1024 * 1024
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def _some_roles(roles: tuple[str, ...]) -> str | None:
@@ -108,6 +109,22 @@ class BrokerConfig:
         "max.incremental.fetch.session.cache.slots", 1000, "How many fetch sessions are remembered.", at_least(0)
     )
 
+    controller_quorum_election_timeout_ms: int = int32(
+        "controller.quorum.election.timeout.ms",
+        1000,
+        "How long a voter waits for votes before it stands again.",
+        at_least(1),
+    )
+    controller_quorum_fetch_timeout_ms: int = int32(
+        "controller.quorum.fetch.timeout.ms",
+        2000,
+        "After how long without its leader a voter stands for election, and a leader without a majority resigns.",
+        at_least(1),
+    )
+    controller_quorum_election_backoff_max_ms: int = int32(
+        "controller.quorum.election.backoff.max.ms", 1000, "The longest pause between two elections.", at_least(1)
+    )
+
     broker_heartbeat_interval_ms: int = int32(
         "broker.heartbeat.interval.ms", 2000, "How often a broker tells the controller that it lives.", at_least(1)
     )
@@ -152,6 +169,39 @@ class BrokerConfig:
         30_000,
         "After how long without having caught up a follower leaves the ISR.",
         at_least(1),
+    )
+    replica_fetch_max_bytes: int = int32(
+        "replica.fetch.max.bytes",
+        _MIB,
+        "The most records that a follower asks for of one partition; a larger batch comes all the same.",
+        at_least(0),
+    )
+    replica_fetch_response_max_bytes: int = int32(
+        "replica.fetch.response.max.bytes", 10 * _MIB, "The most records that a follower asks for at once.", at_least(0)
+    )
+    replica_fetch_min_bytes: int = int32(
+        "replica.fetch.min.bytes", 1, "How many bytes of records a follower waits for.", at_least(0)
+    )
+    replica_fetch_wait_max_ms: int = int32(
+        "replica.fetch.wait.max.ms", 500, "How long a follower's fetch waits for records.", at_least(0)
+    )
+    replica_fetch_backoff_ms: int = int32(
+        "replica.fetch.backoff.ms",
+        1000,
+        "The longest pause before a follower asks again for a partition in trouble; the first ones are shorter.",
+        at_least(0),
+    )
+    replica_socket_timeout_ms: int = int32(
+        "replica.socket.timeout.ms",
+        30_000,
+        "How long a follower waits for an answer before it takes the connection for lost.",
+        at_least(1),
+    )
+    replica_selector_class: str | None = text(
+        "replica.selector.class",
+        None,
+        "How a leader chooses the replica that a consumer reads from; without it, consumers read from leaders.",
+        lambda name: None if name in (None, RACK_AWARE_SELECTOR) else f"Only {RACK_AWARE_SELECTOR} is known",
     )
     producer_id_expiration_ms: int = int32(
         "producer.id.expiration.ms",

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, ZERO_UUID
 from odradek.controller.topic_names import what_is_wrong_with
-from odradek.controller.topics import create_topics
 from odradek.metadata.image import PartitionImage, TopicImage
 from odradek.protocol.messages.p03_metadata import (
     MetadataRequest,
@@ -29,7 +28,7 @@ from odradek.protocol.messages.p03_metadata import (
 )
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType, authorized_operations
-from odradek.server.api.p19_create_topics import topic_defaults
+from odradek.server.own_topics import create_by_itself
 from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import (
     any_live_broker,
@@ -137,12 +136,15 @@ def _to_create(ctx: RequestContext, request: MetadataRequest, names: Sequence[st
 
 async def _create(ctx: RequestContext, names: Sequence[str]) -> dict[str, int]:
     """Returns when they exist, or why they do not."""
-    broker = ctx.broker
-    wanted = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
-    try:
-        results = await broker.controller.submit(
-            lambda image: create_topics(image, wanted, defaults=topic_defaults(broker.config), rng=broker.rng)
+    config = ctx.broker.config
+    wanted = [
+        CreatableTopic(
+            name=name, num_partitions=config.num_partitions, replication_factor=config.default_replication_factor
         )
+        for name in names
+    ]
+    try:
+        results = await create_by_itself(ctx.broker, wanted)
     except KafkaError as refused:
         return dict.fromkeys(names, int(refused.code))
     return {result.name: result.error_code for result in results if result.error_code}

@@ -13,14 +13,12 @@ from collections.abc import Awaitable
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER
-from odradek.controller.decision import Decision
-from odradek.controller.topics import TopicDefaults, create_topics
-from odradek.metadata.image import ClusterImage
 from odradek.protocol.messages.p10_find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicResult
+from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreatableTopicConfig
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.broker import Broker
 from odradek.server.coordination import OFFSETS_TOPIC
+from odradek.server.own_topics import create_by_itself
 from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import visible_brokers
 
@@ -82,16 +80,16 @@ def _refused(key: str, error: ErrorCode, message: str) -> Coordinator:
 
 async def _create_offsets_topic(broker: Broker) -> None:
     try:
-        await broker.controller.submit(lambda image: _offsets_topic(broker, image))
+        await create_by_itself(broker, [_offsets_topic(broker)])
     except KafkaError:
         # No controller, or no broker to place it on: clients are told to ask again.
         return
 
 
-def _offsets_topic(broker: Broker, image: ClusterImage) -> Decision[list[CreatableTopicResult]]:
+def _offsets_topic(broker: Broker) -> CreatableTopic:
     config = broker.config
-    live = sum(1 for _ in visible_brokers(image))
-    wanted = CreatableTopic(
+    live = sum(1 for _ in visible_brokers(broker.image))
+    return CreatableTopic(
         name=OFFSETS_TOPIC,
         num_partitions=config.offsets_topic_num_partitions,
         # Fewer brokers than replicas wanted is what every first node starts with.
@@ -102,7 +100,6 @@ def _offsets_topic(broker: Broker, image: ClusterImage) -> Decision[list[Creatab
             CreatableTopicConfig(name="segment.bytes", value=str(config.offsets_topic_segment_bytes)),
         ],
     )
-    return create_topics(image, [wanted], defaults=TopicDefaults(), rng=broker.rng)
 
 
 API = Api(key=10, versions=(0, 6), request=FindCoordinatorRequest, handle=handle)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from odradek.base.invariants import invariant
 from odradek.server.api import (
@@ -70,9 +71,13 @@ MODULES = (
 
 
 def load_apis() -> Mapping[int, Api | FrameApi]:
+    return apis_of(MODULES)
+
+
+def apis_of(modules: Iterable[Any]) -> Mapping[int, Api | FrameApi]:
     """Each module has one `API`."""
     apis: dict[int, Api | FrameApi] = {}
-    for module in MODULES:
+    for module in modules:
         api = module.API
         invariant(module.__name__.rpartition(".")[2].startswith(f"p{api.key:02}_"), f"{module} serves key {api.key}")
         apis[api.key] = api

@@ -1,0 +1,51 @@
+"""Every API that a controller serves on its own listener, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.server.api import (
+    p01_metadata_fetch,
+    p18_api_versions,
+    p19_create_topics,
+    p20_delete_topics,
+    p33_alter_configs,
+    p37_create_partitions,
+    p43_elect_leaders,
+    p44_incremental_alter_configs,
+    p52_vote,
+    p53_begin_quorum_epoch,
+    p54_end_quorum_epoch,
+    p55_describe_quorum,
+    p56_alter_partition,
+    p62_broker_registration,
+    p63_broker_heartbeat,
+    p67_allocate_producer_ids,
+    p70_controller_registration,
+)
+from odradek.server.api.table import apis_of
+from odradek.server.request import Api, FrameApi
+
+MODULES = (
+    p01_metadata_fetch,
+    p18_api_versions,
+    p19_create_topics,
+    p20_delete_topics,
+    p33_alter_configs,
+    p37_create_partitions,
+    p43_elect_leaders,
+    p44_incremental_alter_configs,
+    p52_vote,
+    p53_begin_quorum_epoch,
+    p54_end_quorum_epoch,
+    p55_describe_quorum,
+    p56_alter_partition,
+    p62_broker_registration,
+    p63_broker_heartbeat,
+    p67_allocate_producer_ids,
+    p70_controller_registration,
+)
+
+
+def load_controller_apis() -> Mapping[int, Api | FrameApi]:
+    return apis_of(MODULES)

@@ -1,0 +1,27 @@
+"""Fetch 17-18 on a controller: followers and observers of the metadata log, and nothing else.
+
+To fetch from an offset is to say that all before it is durable there. 18 says how much the replica knows to be
+committed, so that it hears at once when there is more.
+"""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.p01_fetch import FetchRequest, FetchResponse
+from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
+from odradek.server.quorum_wire import fetch_answer_to_wire, fetch_from_wire
+from odradek.server.request import Api, ControllerContext
+
+
+async def handle(ctx: ControllerContext, request: FetchRequest) -> FetchResponse:
+    if not ctx.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    quorum = ctx.controller.quorum
+    try:
+        answer = await quorum.fetches.answer(fetch_from_wire(request), request.max_wait_ms)
+    except KafkaError as refused:
+        return FetchResponse(error_code=refused.code)
+    return fetch_answer_to_wire(answer, quorum.log.log_start_offset, quorum.leader_endpoints())
+
+
+API = Api(key=1, versions=(17, 18), request=FetchRequest, handle=handle)

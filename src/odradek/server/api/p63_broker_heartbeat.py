@@ -1,0 +1,27 @@
+"""BrokerHeartbeat 0-2: a broker is alive, how far it follows the metadata log, and whether it wants to serve or to go.
+
+1 tells of disks that are lost.
+"""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
+from odradek.server.request import Api, ControllerContext
+
+
+async def handle(ctx: ControllerContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+    if not ctx.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return BrokerHeartbeatResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    controller = ctx.controller.controller
+    now_ms = ctx.controller.clock.monotonic_ms()
+    try:
+        response = await controller.submit(lambda image: controller.heartbeats.answer(image, request, now_ms))
+    except KafkaError as refused:
+        return BrokerHeartbeatResponse(error_code=refused.code)
+    controller.watch_sessions()
+    return response
+
+
+API = Api(key=63, versions=(0, 2), request=BrokerHeartbeatRequest, handle=handle)

@@ -1,0 +1,227 @@
+"""A broker's membership of its cluster (KIP-631): registered, heard from regularly, unfenced once it has caught up.
+
+Each start is a new incarnation with a broker epoch of its own. Whoever loses its place to another incarnation stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+from odradek.base.errors import ErrorCode, KafkaError, error_code
+from odradek.base.ports import Clock, Spawner
+from odradek.controller.brokers import Registration
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.feed import MetadataFeed
+from odradek.metadata.image import Listener as ImageListener
+from odradek.protocol.messages import p70_controller_registration
+from odradek.protocol.messages.p62_broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.protocol.messages.p70_controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from odradek.server.controller_channel import ControllerChannel
+
+logger = logging.getLogger(__name__)
+
+RETRY_PAUSE_S = 0.05
+RETRY_PAUSE_MAX_S = 1.0
+CONTROLLER_TIMEOUT_MS = 5_000
+# Asking again would change nothing: the directory or the configuration is wrong.
+HOPELESS = (
+    ErrorCode.INCONSISTENT_CLUSTER_ID,
+    ErrorCode.INVALID_REGISTRATION,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
+# How long a broker waits for its leaderships to move before it goes without (KIP-631's controlled shutdown).
+LEAVE_TIMEOUT_S = 30.0
+# Longer than an election takes: the last of several nodes to stop has nobody left to ask.
+NOBODY_THERE_MS = 5_000
+
+
+async def register_controller(
+    channel: ControllerChannel, itself: Registration, listeners: Sequence[ImageListener]
+) -> None:
+    """Other nodes learn where this controller is reached and what it supports. Tried until it is done."""
+    request = ControllerRegistrationRequest(
+        controller_id=itself.broker_id,
+        incarnation_id=itself.incarnation_id,
+        listeners=[
+            p70_controller_registration.Listener(
+                name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
+            )
+            for each in listeners
+        ],
+        features=[
+            p70_controller_registration.Feature(
+                name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level
+            )
+            for name, levels in itself.features.items()
+        ],
+    )
+    pause_s = RETRY_PAUSE_S
+    while True:
+        with suppress(KafkaError):
+            answer = await channel.ask(request, ControllerRegistrationResponse, timeout_ms=CONTROLLER_TIMEOUT_MS)
+            if not answer.error_code:
+                return
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, RETRY_PAUSE_MAX_S)
+
+
+class BrokerReplaced(Exception):
+    """Another process has registered under this broker's id."""
+
+
+class BrokerLifecycle:
+    def __init__(
+        self,
+        *,
+        channel: ControllerChannel,
+        registration: Registration,
+        config: BrokerConfig,
+        feed: MetadataFeed,
+        clock: Clock,
+        spawner: Spawner,
+    ) -> None:
+        self._channel = channel
+        self._registration = registration
+        self._config = config
+        self._feed = feed
+        self._clock = clock
+        self._spawner = spawner
+        self.broker_epoch = -1
+        self._ready = False
+        self._leaving = False
+        self._unfenced = asyncio.Event()
+        self._may_end = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._heartbeats: asyncio.Task[None] | None = None
+        self._heard_ms = clock.monotonic_ms()
+
+    async def register(self) -> int:
+        """The broker epoch. Waits for an active controller for as long as it takes."""
+        pause_s = RETRY_PAUSE_S
+        while True:
+            refusal = await self._try_to_register()
+            if refusal is ErrorCode.NONE:
+                break
+            if refusal in HOPELESS:
+                broker_id = self._registration.broker_id
+                raise KafkaError(refusal, f"the controller does not take broker {broker_id}: {refusal.name}")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_PAUSE_MAX_S)
+        self._heartbeats = self._spawner.spawn("broker heartbeats", self._beat())
+        await self._registered_here()
+        return self.broker_epoch
+
+    async def serve(self) -> None:
+        """Everything is in place here: returns once the controller has unfenced this broker."""
+        self._ready = True
+        self._at_once.set()
+        await self._unfenced.wait()
+
+    async def leave(self) -> None:
+        """Until others lead what this broker led; not for ever, nor when no controller is there to arrange it."""
+        self._leaving = True
+        self._heard_ms = self._clock.monotonic_ms()
+        self._at_once.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self._may_end.wait()
+        self.stop()
+
+    def stop(self) -> None:
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+
+    async def _try_to_register(self) -> ErrorCode:
+        wanted = self._registration
+        request = BrokerRegistrationRequest(
+            broker_id=wanted.broker_id,
+            cluster_id=wanted.cluster_id,
+            incarnation_id=wanted.incarnation_id,
+            listeners=[
+                Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+                for each in wanted.listeners
+            ],
+            features=[
+                Feature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)
+                for name, levels in wanted.features.items()
+            ],
+            rack=wanted.rack,
+            log_dirs=list(wanted.directories),
+            previous_broker_epoch=wanted.previous_broker_epoch,
+        )
+        try:
+            answer = await self._channel.ask(
+                request, BrokerRegistrationResponse, timeout_ms=self._config.broker_session_timeout_ms
+            )
+        except KafkaError as lost:
+            return lost.code
+        self.broker_epoch = answer.broker_epoch
+        return error_code(answer.error_code)
+
+    async def _registered_here(self) -> None:
+        """Until this node's own image has its registration: it has seen all that was decided before."""
+        seen = asyncio.Event()
+        while self._feed.image.offset < self.broker_epoch:
+            seen.clear()
+            self._feed.once(seen.set)
+            await seen.wait()
+
+    async def _beat(self) -> None:
+        interval_s = self._config.broker_heartbeat_interval_ms / 1000
+        while True:
+            self._at_once.clear()
+            heard = await self._heartbeat()
+            pause_s = interval_s if heard else min(interval_s, 10 * RETRY_PAUSE_S)
+            if self._leaving or (self._ready and not self._unfenced.is_set()):
+                pause_s = min(pause_s, RETRY_PAUSE_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._at_once.wait()
+
+    async def _heartbeat(self) -> bool:
+        request = BrokerHeartbeatRequest(
+            broker_id=self._registration.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._feed.image.offset,
+            want_fence=not self._ready,
+            want_shut_down=self._leaving,
+        )
+        try:
+            answer = await self._channel.ask(
+                request, BrokerHeartbeatResponse, timeout_ms=self._config.broker_session_timeout_ms // 2
+            )
+        except KafkaError as lost:
+            self._unheard(lost)
+            return False
+        self._heard_ms = self._clock.monotonic_ms()
+        code = error_code(answer.error_code)
+        if code is ErrorCode.STALE_BROKER_EPOCH:
+            raise BrokerReplaced(f"another process has registered as broker {self._registration.broker_id}")
+        if code is not ErrorCode.NONE:
+            return False
+        if not answer.is_fenced:
+            self._unfenced.set()
+        if answer.should_shut_down:
+            self._may_end.set()
+        return True
+
+    def _unheard(self, lost: KafkaError) -> None:
+        silent_ms = self._clock.monotonic_ms() - self._heard_ms
+        if self._leaving and silent_ms > NOBODY_THERE_MS:
+            logger.warning("no controller answers: leaving without handing over")
+            self._may_end.set()
+        else:
+            logger.debug("no heartbeat reached the controller: %s", lost)

@@ -1,0 +1,26 @@
+"""Topics that a broker creates by itself: on first use, or because it keeps its own state in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.protocol.messages.p19_create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.server.broker import Broker
+
+TIMEOUT_MS = 30_000
+
+
+async def create_by_itself(broker: Broker, wanted: Sequence[CreatableTopic]) -> list[CreatableTopicResult]:
+    """Returns when this broker knows them, too: what follows may be asked of it at once."""
+    request = CreateTopicsRequest(topics=list(wanted), timeout_ms=TIMEOUT_MS)
+    response = await broker.channel.ask(request, CreateTopicsResponse, timeout_ms=TIMEOUT_MS)
+    for result in response.topics:
+        if result.error_code:
+            continue
+        await broker.knows_topic(result.name)
+    return response.topics
