@@ -1,0 +1,127 @@
+"""The page about clusters: its files are valid, its commands are run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from docs.pages import DOCS, blocks
+from odradek.base.ids import uuid_text
+from odradek.cli.main import main
+from odradek.metadata.bootstrap import VOTERS_CHECKPOINT, decode_voters
+from odradek.node.config import NodeConfig
+from odradek.node.format import decode_identity
+
+PAGE = DOCS / "cluster.md"
+IDS = {"CLUSTER": "kPv1zNbDQ6y", "ONE": "JEXY6aqzQY-32P5TStzaFg", "TWO": "MvDxzVmcRsaTz33bUuRU6A"}
+IDS["THREE"] = "07R5amHmR32VDA6jHkGbTA"
+
+
+def block(kind: str, containing: str) -> str:
+    (found,) = [each.text for each in blocks(PAGE, kind) if containing in each.text]
+    return found
+
+
+def bash(script: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-euc", script],
+        cwd=cwd,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_file_of_a_machine_is_a_configuration() -> None:
+    config = NodeConfig.from_properties(block("properties", "node.id"))
+    assert [str(listener.reached_at) for listener in config.listeners] == ["one.example:9092", "one.example:9093"]
+
+
+@pytest.mark.parametrize(("node_id", "host"), [(1, "one"), (2, "two"), (3, "three")])
+def test_the_line_that_formats(tmp_path: Path, node_id: int, host: str) -> None:
+    text = block("properties", "node.id").replace("/var/lib/odradek", str(tmp_path / "data"))
+    text = text.replace("node.id=1", f"node.id={node_id}")
+    text = re.sub(r"advertised.listeners=.*", lambda line: line[0].replace("one.example", f"{host}.example"), text)
+    (tmp_path / "node.properties").write_text(text)
+    commands = [line for line in block("sh", "node format").splitlines() if "node start" not in line]
+    done = bash("\n".join(commands), tmp_path, **IDS)
+    assert done.returncode == 0, done.stderr
+    identity = decode_identity((tmp_path / "data" / "meta.properties").read_bytes())
+    assert identity.node_id == node_id
+    assert uuid_text(identity.directory_id) == IDS[host.upper()]
+
+
+def test_services_start_nodes_with_options_that_exist(tmp_path: Path) -> None:
+    lines = re.findall(r"ExecStart=\S+odradek (.*)", block("ini", "ExecStart"))
+    lines += re.findall(r"command: (node start.*)", block("yaml", "services:"))
+    lines += [re.sub(r"[,\]\[]", "", line) for line in re.findall(r"args: (.*)", block("yaml", "StatefulSet"))]
+    assert len(lines) == 5
+    for line in lines:
+        done = CliRunner().invoke(main, line.split())
+        assert done.exit_code == 2
+        assert "does not exist" in done.output, line
+
+
+class Pod:
+    """What the ConfigMap holds, where a pod would find it."""
+
+    def __init__(self, directory: Path, form: str) -> None:
+        self._directory = directory
+        page = block("yaml", "prepare.sh")
+        entries = dict(re.findall(r"^  ([\w.]+): (?!\|)(.*)$", page, flags=re.MULTILINE))
+        entries |= {
+            name: re.sub(r"^    ", "", text, flags=re.MULTILINE)
+            for name, text in re.findall(r"^  ([\w.]+): \|\n((?:    .*\n)+)", page, flags=re.MULTILINE)
+        }
+        entries["form"] = form
+        entries["cluster"] = IDS["CLUSTER"]
+        for name in ("ONE", "TWO", "THREE"):
+            entries["controllers"] = entries["controllers"].replace("REPLACE", IDS[name], 1)
+        for place in ("etc", "run"):
+            (directory / place).mkdir()
+        for name in ("form", "cluster", "controllers", "node.properties", "prepare.sh"):
+            (directory / "etc" / name).write_text(self._here(entries[name]))
+
+    def _here(self, text: str) -> str:
+        for theirs, ours in (("/etc/odradek", "etc"), ("/run/odradek", "run"), ("/var/lib/odradek", "lib")):
+            text = text.replace(theirs, str(self._directory / ours))
+        return text
+
+    def prepare(self, hostname: str) -> None:
+        done = bash(f"sh {self._directory}/etc/prepare.sh", self._directory, HOSTNAME=hostname)
+        assert done.returncode == 0, done.stderr
+
+    @property
+    def data(self) -> Path:
+        return self._directory / "lib" / "data"
+
+    @property
+    def config(self) -> NodeConfig:
+        return NodeConfig.from_properties((self._directory / "run" / "node.properties").read_text())
+
+
+def test_a_pod_prepares_itself(tmp_path: Path) -> None:
+    pod = Pod(tmp_path, "yes")
+    pod.prepare("odradek-1")
+    assert pod.config.node_id == 2
+    assert str(pod.config.client_listener.reached_at) == "odradek-1.odradek:9092"
+    voters = decode_voters((pod.data / VOTERS_CHECKPOINT).read_bytes())
+    assert [voter.endpoints[0].host for voter in voters.voters] == [f"odradek-{n}.odradek" for n in range(3)]
+    before = os.stat(pod.data / "meta.properties").st_mtime_ns
+    pod.prepare("odradek-1")
+    assert os.stat(pod.data / "meta.properties").st_mtime_ns == before
+
+
+def test_a_pod_that_lost_its_volume_is_not_made_a_voter_again(tmp_path: Path) -> None:
+    pod = Pod(tmp_path, "no")
+    pod.prepare("odradek-1")
+    assert pod.config.node_id == 2
+    assert not pod.data.exists()
