@@ -34,6 +34,12 @@ def test_topics_are_created_once_listed_and_deleted(cluster: Cluster) -> None:
     cluster.delete_topics([])
 
 
+def test_the_config_of_a_topic(cluster: Cluster) -> None:
+    cluster.create_topic("t", 1, {"retention.ms": "5000"})
+    config = cluster.topic_config("t")
+    assert (config["retention.ms"], config["cleanup.policy"]) == ("5000", "delete")
+
+
 def test_internal_topics_are_listed_when_asked_for(cluster: Cluster) -> None:
     commit(cluster, "any", {("any-topic", 0): 0})
     assert "__consumer_offsets" not in cluster.topics()

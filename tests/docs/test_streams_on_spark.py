@@ -90,7 +90,7 @@ def test_a_view_from_python_and_over_http(spark, odradek, tmp_path: Path, monkey
         for block in blocks(page, "python on spark"):
             exec(block.text, seen)  # what the page says
         assert seen["row"] == {"customer": "ann", "orders": 2, "spent": 30.0}
-        assert seen["everybody"] == {"ann": seen["row"]}
+        assert seen["everybody"] == [seen["row"]]
         [commands] = blocks(page, "sh")
         [answer] = blocks(page, "text")
         assert terminal.run(commands).endswith(answer.text.strip())

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 REQUEST_TIMEOUT_S = 30.0
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -64,6 +64,13 @@ class Cluster:
             asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
             found = str(asked[topic].result().topic_id)
         return None if answer.ignored else found
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        """Empty if we may not ask."""
+        asked, found = ConfigResource(ConfigResource.Type.TOPIC, topic), {}
+        with self._told(f"asking for the config of {topic!r}", unless=KafkaError.TOPIC_AUTHORIZATION_FAILED):
+            found = self._admin.describe_configs([asked], request_timeout=self._timeout_s)[asked].result()
+        return {name: entry.value for name, entry in found.items()}
 
     def create_topic(
         self, name: str, partitions: int = -1, config: Mapping[str, str] = NOTHING, *, if_missing: bool = True

@@ -398,12 +398,21 @@ class Materialize(Sink):
     topic: str
     key: tuple[str, ...]
     partitions: int | None
+    keep: timedelta | None
 
     kind: ClassVar[str] = "materialize"
 
     @property
     def summary(self) -> str:
-        return f"{self.view} by {_listed(self.key)}, changelog {self.topic}"
+        kept = f", kept for {spoken(self.keep)}" if self.keep else ""
+        return f"{self.view} by {_listed(self.key)}, changelog {self.topic}{kept}"
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Of its topic."""
+        if self.keep is None:
+            return {"cleanup.policy": "compact"}
+        return {"cleanup.policy": "compact,delete", "retention.ms": str(self.keep // timedelta(milliseconds=1))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

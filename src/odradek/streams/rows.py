@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from odradek.streams.checks import check_emit, check_key
+from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import ColumnLike, Expression, aliased, col
 from odradek.streams.graph import (
@@ -114,13 +115,15 @@ class Rows:
         *,
         key: Names | None = None,
         emit: Emit | None = None,
+        keep: Duration | None = None,
         partitions: int | None = None,
         name: str | None = None,
     ) -> None:
         """Keep the newest row per key where it can be asked for: `running.view(name)`, `GET /views/{name}/{key}`.
 
         It lives in the compacted topic `<app>-<view>-changelog`. Of an aggregate, "updates" unless `emit` says "final".
-        A row with nothing in its key column is left out.
+        A row with nothing in its key column is left out. `keep`: rows that were not written for so long are forgotten,
+        by the topic and by its views; without it they stay, those of windows that are long over too.
         """
         self._app.graph.add(
             Materialize,
@@ -130,6 +133,7 @@ class Rows:
             topic=self._app.changelog(view),
             key=check_key(view, names(key) if key is not None else self._keys),
             partitions=partitions,
+            keep=None if keep is None else duration(keep),
             emit=check_emit(self._node, emit, default="updates"),
         )
 

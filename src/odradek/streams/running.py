@@ -39,7 +39,6 @@ START_POLL_S = 0.02
 START_ATTEMPTS = 3
 REPORT_EVERY_S = 10.0
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-COMPACTED = {"cleanup.policy": "compact"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +239,7 @@ def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
                 case TopicSink(create=True):
                     cluster.create_topic(sink.topic, sink.partitions or -1, sink.config)
                 case Materialize():
-                    cluster.create_topic(sink.topic, sink.partitions or -1, COMPACTED)
+                    cluster.create_topic(sink.topic, sink.partitions or -1, sink.config)
                 case DeadLetters():
                     cluster.create_topic(sink.topic)
     known = set(cluster.topics())

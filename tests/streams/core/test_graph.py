@@ -77,6 +77,18 @@ def test_two_queries_never_share_a_name_and_so_a_checkpoint():
     assert 'name="price"' in refused.value.origin.code
 
 
+def test_a_view_says_how_long_its_topic_keeps_rows():
+    app = App("t")
+    clicks = app.stream("clicks", schema="user string")
+    hourly = clicks.group_by("user").window(tumbling("1 hour")).count()
+    hourly.materialize("all")
+    hourly.materialize("lately", keep="2 days")
+    everything, lately = app.graph.sinks
+    assert everything.config == {"cleanup.policy": "compact"}
+    assert lately.config == {"cleanup.policy": "compact,delete", "retention.ms": "172800000"}
+    assert lately.summary.endswith("changelog t-lately-changelog, kept for 2 days")
+
+
 def test_the_longest_wait_of_the_steps_with_state_is_the_watermark_of_the_query():
     queries = {query.name: query for query in trucking().queries()}
     assert queries["alerts"].grace == timedelta(seconds=30)  # the join waits for what its sources say about lateness

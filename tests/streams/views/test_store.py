@@ -33,6 +33,15 @@ def test_the_newest_value_wins_and_none_deletes(store):
     assert store.count() == 1
 
 
+def test_what_is_too_old_goes_and_what_is_written_again_stays(store):
+    store.apply({b"old": b"1", b"gone": b"1", b"new": b"1"}, {0: 3}, {b"old": 10, b"gone": 10, b"new": 10})
+    store.apply({b"new": b"2", b"gone": None, b"ageless": b"1"}, {0: 6}, {b"new": 20, b"gone": 20})
+    assert store.forget_before(20) == 1
+    assert dict(store.scan()) == {b"new": b"2", b"ageless": b"1"}
+    assert store.forget_before(20) == 0
+    assert store.positions() == {0: 6}
+
+
 def test_keys_are_bytes_of_any_kind_and_values_may_be_large_or_empty(store):
     rows = {b"": b"empty key", b"\x00": b"", b"\xff\xff": b"x" * 3_000_000, "drivers/Ö".encode(): b"\x00\xff"}
     store.apply(rows, {0: 4})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from confluent_kafka import Producer
@@ -97,6 +98,51 @@ def test_a_topic_that_comes_later_is_waited_for_and_not_created(odradek, cluster
         cluster.create_topic("later", 1, COMPACTED)
         write(odradek, "later", {"a": "1"})
         view.wait_caught_up()
+        assert view.get("a") == b"1"
+
+
+def test_rows_of_materialised_tables_by_key_of_one_or_more_columns(odradek, cluster, tmp_path):
+    cluster.create_topic("t", 1, COMPACTED)
+    write(odradek, "t", {"ann": '{"n":1}', '{"who":"Zoë","day":3}': '{"n":2}'})
+    with view_of(odradek, "t", tmp_path) as view:
+        view.wait_caught_up()
+        assert view.row("ann") == {"n": 1}
+        assert view.row({"who": "Zoë", "day": 3}) == {"n": 2}
+        assert view.row("bob") is None
+        assert list(view.rows()) == [{"n": 1}, {"n": 2}]
+
+
+def test_what_its_topic_does_not_keep_a_view_does_not_keep_either(odradek, cluster, tmp_path):
+    cluster.create_topic("t", 1, {"cleanup.policy": "compact,delete", "retention.ms": "3600000"})
+    producer = Producer({"bootstrap.servers": odradek.bootstrap_servers})
+    now_ms = time.time_ns() // 1_000_000
+    producer.produce("t", key="old", value="1", timestamp=now_ms - 7_200_000)
+    producer.produce("t", key="new", value="1", timestamp=now_ms)
+    producer.flush()
+    with view_of(odradek, "t", tmp_path) as view:
+        view.wait_caught_up()
+        assert rows_of(view) == {"new": "1"}
+        view._store.apply({b"new": b"1"}, {}, {b"new": now_ms - 7_200_000})
+        until(lambda: not rows_of(view))
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("kept_ms", "survives"), [(0, False), (86_400_000, True)])
+def test_who_was_away_for_longer_than_deletions_are_kept_begins_again(odradek, cluster, tmp_path, kept_ms, survives):
+    cluster.create_topic("t", 1, COMPACTED | {"delete.retention.ms": str(kept_ms)})
+    write(odradek, "t", {"a": "1"})
+    with view_of(odradek, "t", tmp_path) as view:
+        view.wait_caught_up()
+        view._store.apply({b"deleted meanwhile": b"1"}, {})
+    with view_of(odradek, "t", tmp_path) as view:
+        view.wait_caught_up()
+        assert (view.get("deleted meanwhile") is not None) == survives
         assert view.get("a") == b"1"
 
 

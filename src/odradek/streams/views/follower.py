@@ -2,6 +2,8 @@
 
 No consumer group: each follower reads all partitions, from the positions in its store. A topic that was deleted and
 created again, or that lost records the store has not seen, makes it begin again: rows of the old one must not survive.
+So does an absence for longer than compaction keeps deletions: nobody would hear of some. What the topic keeps for a
+limited time, the store does not keep longer.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -22,7 +25,8 @@ from odradek.streams.views.store import Store
 ViewState = Literal["waiting for its topic", "loading", "following"]
 
 POLL_S = 0.2
-CHECK_S = 2.0  # how soon a topic that was replaced, or has grown, is noticed
+CHECK_S = 2.0  # how soon a topic that was replaced, or has grown, is noticed, and rows that are too old go
+SEEN_S = 60.0  # how often a store that does not change notes that it is up to date
 RETRY_S = 0.5
 # While loading, large commits: each one rewrites every page that it touches.
 COMMIT_ROWS_MAX = 100_000
@@ -64,6 +68,7 @@ class Follower:
         self._on_progress = on_progress
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"odradek-view-{topic}", daemon=True)
+        self._kept = Kept()
         self.state: ViewState = "waiting for its topic"
         self.problem: str | None = None
 
@@ -95,12 +100,13 @@ class Follower:
         self.problem = str(problem)
 
     def _follow(self, topic_id: str) -> None:
+        self._kept = Kept.of(self._cluster.topic_config(self._topic))
         positions = self._positions(topic_id)
         self._become("loading")
         consumer = Consumer(self._config)
         try:
             consumer.assign([TopicPartition(self._topic, index, offset) for index, offset in positions.items()])
-            self._read(consumer, topic_id, _Pending(positions))
+            self._read(consumer, topic_id, _Pending(positions, aged=self._kept.rows_ms is not None))
         finally:
             consumer.close()
 
@@ -112,7 +118,7 @@ class Follower:
         if why:
             if stored:
                 _log.warning("view of %s is built again: %s", self._topic, why)
-            self._store.begin_again(self._topic, topic_id)
+            self._store.begin_again(self._topic, topic_id, _now_ms())
             self._on_progress()
             stored = {}
         return {partition: stored.get(partition, start) for partition, start in starts.items()}
@@ -122,6 +128,8 @@ class Follower:
     ) -> str | None:
         if self._store.source() != (self._topic, topic_id):
             return "the topic is another than the one that the store was filled from"
+        if self._kept.deletions_ms is not None and _now_ms() - self._store.seen_ms() > self._kept.deletions_ms:
+            return "it was not followed for longer than the topic keeps deletions (delete.retention.ms)"
         for partition, offset in stored.items():
             if partition not in ends:
                 return f"partition {partition} is gone"
@@ -135,21 +143,34 @@ class Follower:
 
     def _read(self, consumer: Consumer, topic_id: str, pending: _Pending) -> None:
         next_check = time.monotonic() + CHECK_S
+        next_seen = 0.0
         while not self._stopping.is_set():
             # poll waits for one record, consume takes those that are there already
             first = consumer.poll(POLL_S if pending.is_empty else 0)
             messages = [first, *consumer.consume(CONSUME_MAX, 0)] if first is not None else []
             pending.add(messages)
             if pending.is_due(self.state, idle=not messages):
-                self._store.apply(pending.changes, pending.positions)
+                self._store.apply(pending.changes, pending.positions, pending.ages)
                 pending.commit()
+                if pending.at_end and self.state == "loading":
+                    self._forget()
                 self._become("following" if pending.at_end else self.state)
                 self._on_progress()
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + CHECK_S
                 self._check(topic_id, pending.positions)
+                self._forget()
+                if self.state == "following" and time.monotonic() >= next_seen:
+                    next_seen = time.monotonic() + SEEN_S
+                    self._store.saw_the_end(_now_ms())
         if not pending.is_empty:
-            self._store.apply(pending.changes, pending.positions)
+            self._store.apply(pending.changes, pending.positions, pending.ages)
+        if self.state == "following":
+            self._store.saw_the_end(_now_ms())
+
+    def _forget(self) -> None:
+        if self._kept.rows_ms is not None and self._store.forget_before(_now_ms() - self._kept.rows_ms):
+            self._on_progress()
 
     def _check(self, topic_id: str, positions: Mapping[int, int]) -> None:
         if self._cluster.topic_id(self._topic) != topic_id:
@@ -164,16 +185,39 @@ class Follower:
             self._on_progress()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How long a topic keeps what; None: as long as it exists."""
+
+    rows_ms: int | None = None
+    deletions_ms: int | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> Self:
+        policy = config.get("cleanup.policy", "").split(",")
+        retention_ms = int(config["retention.ms"]) if "delete" in policy else -1
+        return cls(
+            rows_ms=retention_ms if retention_ms >= 0 else None,
+            deletions_ms=int(config["delete.retention.ms"]) if "compact" in policy else None,
+        )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class _Pending:
     """Changes read and not yet stored: only the newest of each key."""
 
-    def __init__(self, positions: Mapping[int, int]) -> None:
+    def __init__(self, positions: Mapping[int, int], *, aged: bool) -> None:
         self.positions = dict(positions)
+        self._aged = aged
         self._at_end: set[int] = set()
         self._clear()
 
     def _clear(self) -> None:
         self.changes: dict[bytes, bytes | None] = {}
+        self.ages: dict[bytes, int] = {}
         self._bytes = 0
         self._moved = False
         self._since = time.monotonic()
@@ -195,6 +239,8 @@ class _Pending:
                 key, value = message.key(), message.value()
                 if key is not None:  # a record without a key is no row of a table
                     self.changes[key] = value
+                    if self._aged:
+                        self.ages[key] = message.timestamp()[1]
                     self._bytes += len(key) + len(value or b"")
                 self.positions[message.partition()] = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 librdkafka's public name for it

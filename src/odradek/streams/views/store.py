@@ -12,20 +12,24 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from odradek.base.limits import MIB
 from odradek.streams.errors import StreamsError
 
-LAYOUT = 1  # of the tables below; a file of another layout is built again
+LAYOUT = 2  # of the tables below; a file of another layout is built again
 PAGE_ROWS = 1000
 PAGE_BYTES = 4 * MIB
 BUSY_TIMEOUT_S = 10.0
+NO_AGES: Mapping[bytes, int] = MappingProxyType({})
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS positions (partition INTEGER PRIMARY KEY, next INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS source (topic TEXT NOT NULL, topic_id TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS source (topic TEXT NOT NULL, topic_id TEXT NOT NULL, seen_ms INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS ages (key BLOB PRIMARY KEY, written_ms INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS oldest ON ages (written_ms);
 """
 # NORMAL: a power cut may take the last commits, but always rows and positions together: they are read again.
 _SETTINGS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=8000;"
@@ -95,24 +99,50 @@ class Store:
             row = self._reader.execute("SELECT topic, topic_id FROM source").fetchone()
         return None if row is None else (row[0], row[1])
 
+    def seen_ms(self) -> int:
+        """When the rows were last known to be all that the topic has; before that, when they began to be read."""
+        with self._reading:
+            row = self._reader.execute("SELECT seen_ms FROM source").fetchone()
+        return 0 if row is None else row[0]
+
     # --- writing, by the follower alone
 
-    def apply(self, changes: Mapping[bytes, bytes | None], positions: Mapping[int, int]) -> None:
-        """The newest value of each key, None for a deleted one, and how far the changelog has been read with them."""
+    def apply(
+        self, changes: Mapping[bytes, bytes | None], positions: Mapping[int, int], ages: Mapping[bytes, int] = NO_AGES
+    ) -> None:
+        """The newest value of each key, None for a deleted one, and how far the changelog has been read with them.
+
+        `ages`: when each was written, in milliseconds, if `forget_before` is to know.
+        """
         # In the order of the keys neighbours share pages: each page is written once per commit.
         rows = sorted((key, value) for key, value in changes.items() if value is not None)
         gone = sorted((key,) for key, value in changes.items() if value is None)
+        written = [(key, ages[key]) for key, _ in rows if key in ages]
         with self._writer:
             self._writer.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", rows)
             self._writer.executemany("DELETE FROM rows WHERE key = ?", gone)
+            self._writer.executemany("DELETE FROM ages WHERE key = ?", gone)
+            self._writer.executemany("INSERT OR REPLACE INTO ages VALUES (?, ?)", written)
             self._writer.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", positions.items())
 
-    def begin_again(self, topic: str, topic_id: str) -> None:
-        """Empties the store for a topic that is another than the one it was filled from."""
+    def forget_before(self, written_ms: int) -> int:
+        """How many rows were older than that, and are gone."""
         with self._writer:
-            for table in ("rows", "positions", "source"):
+            old = "SELECT key FROM ages WHERE written_ms < ?"
+            gone = self._writer.execute(f"DELETE FROM rows WHERE key IN ({old})", (written_ms,)).rowcount  # noqa: S608
+            self._writer.execute("DELETE FROM ages WHERE written_ms < ?", (written_ms,))
+        return gone
+
+    def saw_the_end(self, now_ms: int) -> None:
+        with self._writer:
+            self._writer.execute("UPDATE source SET seen_ms = ?", (now_ms,))
+
+    def begin_again(self, topic: str, topic_id: str, now_ms: int = 0) -> None:
+        """Empties the store: it is filled from the beginning of the topic."""
+        with self._writer:
+            for table in ("rows", "positions", "source", "ages"):
                 self._writer.execute(f"DELETE FROM {table}")  # noqa: S608
-            self._writer.execute("INSERT INTO source VALUES (?, ?)", (topic, topic_id))
+            self._writer.execute("INSERT INTO source VALUES (?, ?, ?)", (topic, topic_id, now_ms))
 
     def close(self) -> None:
         with self._reading:

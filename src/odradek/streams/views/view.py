@@ -2,7 +2,7 @@
 
     with View("127.0.0.1:9092", "trucking-alerts-changelog", Path("alerts.db")) as view:
         view.wait_caught_up()
-        view.get("driver-11")
+        view.row("driver-11")
 
 A reader sees, of each partition, exactly the changes before its position, never half of a commit: who knows the offset
 of a write can `wait_for` it and read it. Keys that differ in partition are not ordered among each other.
@@ -11,6 +11,7 @@ A topic whose number of partitions grew puts keys elsewhere; delete and fill it 
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,13 +19,14 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 from odradek.client.admin import Cluster, UnknownTopic
 from odradek.streams.views.follower import Follower, ViewState
 from odradek.streams.views.store import Store
 
 REQUEST_TIMEOUT_S = 5.0
+Key = bytes | str | Mapping[str, Any]
 NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 
@@ -87,13 +89,23 @@ class View:
 
     # --- reading
 
-    def get(self, key: bytes | str) -> bytes | None:
+    def row(self, key: Key) -> dict[str, Any] | None:
+        """The row of a key, from the JSON that `materialize` writes; `get` for topics that have something else."""
+        value = self.get(key)
+        return None if value is None else json.loads(value)
+
+    def rows(self, prefix: bytes | str = b"") -> Iterator[dict[str, Any]]:
+        """In the order of their keys' bytes."""
+        return (json.loads(value) for _, value in self.scan(prefix))
+
+    def get(self, key: Key) -> bytes | None:
+        """The value of a key as it is in the topic. The key is its text or bytes, or of several columns their dict."""
         return self._running()[0].get(_bytes(key))
 
     def scan(
-        self, prefix: bytes | str = b"", *, after: bytes | str | None = None, limit: int | None = None
+        self, prefix: bytes | str = b"", *, after: Key | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows in the order of their keys' bytes; `after` goes on behind a key that was seen."""
+        """Keys and values in the order of the keys' bytes; `after` goes on behind a key that was seen."""
         start = None if after is None else _bytes(after)
         return islice(self._running()[0].scan(_bytes(prefix), start), limit)
 
@@ -173,5 +185,7 @@ class View:
         return self._store, self._follower
 
 
-def _bytes(key: bytes | str) -> bytes:
+def _bytes(key: Key) -> bytes:
+    if isinstance(key, Mapping):
+        return json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode()  # as Spark writes it
     return key.encode() if isinstance(key, str) else key
