@@ -38,7 +38,7 @@ CLIENT_APIS = [(cls, version) for cls, version in APIS if cls.KEY not in BETWEEN
 KIO_RECORDS = [
     (cls, version)
     for cls, version in every_version()
-    if cls.__module__.endswith((".control_records", ".consumer_protocol"))
+    if cls.__module__.endswith((".control_records", ".consumer_protocol", ".forwarded_principal"))
 ]
 
 

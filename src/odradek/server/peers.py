@@ -112,11 +112,17 @@ class Peers:
             timer.cancel()
             line.forget(question)
 
+    def hang_up(self, node_id: BrokerId, purpose: str, why: str) -> None:
+        """Fail whoever waits for this node: the asker knows better than the connection that it is of no use."""
+        line = self._lines.get((node_id, purpose))
+        if line is not None:
+            line.hang_up(why)
+
     async def close(self) -> None:
         """Fails everybody who waits; from now on nobody is asked."""
         self._closed = True
         for line in self._lines.values():
-            line.close()
+            line.hang_up("this node is stopping")
         while self._connections:
             self._all_gone.clear()
             await self._all_gone.wait()
@@ -182,11 +188,11 @@ class _Line:
         if connection is not None and connection is self._connection and connection.heard_nothing_since(question):
             connection.end(f"it was silent for {timeout_ms} ms")
 
-    def close(self) -> None:
+    def hang_up(self, why: str) -> None:
         self._stop_connecting()
         if self._connection is not None:
-            self._drop(self._connection, "this node is stopping")
-        self._fail_waiting("this node is stopping")
+            self._drop(self._connection, why)
+        self._fail_waiting(why)
 
     def _move(self, address: tuple[str, int]) -> None:
         """The peer is somewhere else now: what was learnt about the old place is void."""

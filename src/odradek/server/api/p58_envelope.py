@@ -1,0 +1,95 @@
+"""Envelope 0: a broker hands on a client's request, with the client's name and address; the controller answers inside.
+
+Errors of the envelope itself are for the broker: NOT_CONTROLLER, also when it is the answer inside that says so, sends
+it to whoever leads now; UNSUPPORTED_VERSION means that the request inside cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from odradek.base.errors import ErrorCode
+from odradek.base.invariants import InvariantBroken
+from odradek.protocol.envelope import decode_address, decode_principal
+from odradek.protocol.headers import decode_request_header, response_frame
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.protocol.schema import Message, Struct
+from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
+from odradek.server.forwarding import FORWARDABLE
+from odradek.server.request import Api, ReplySlot, RequestContext
+
+DESCRIBE_QUORUM = 55
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardedClient:
+    """The connection as the request inside sees it: the client's, which is somewhere else."""
+
+    principal: str
+    client_host: str
+
+    def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:  # noqa: ARG002
+        raise InvariantBroken("a forwarded request has no place in a reply order")
+
+    def end(self, why: str) -> NoReturn:
+        raise InvariantBroken(f"the connection of a forwarded request is not ours to end: {why}")
+
+
+async def handle(ctx: RequestContext, envelope: EnvelopeRequest) -> EnvelopeResponse:
+    if not ctx.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    try:
+        principal = decode_principal(envelope.request_principal)
+    except MalformedMessage:
+        return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+    try:
+        client_host = decode_address(envelope.client_host_address)
+    except MalformedMessage:
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return await _answer(ctx, envelope.request_data, ForwardedClient(principal=principal, client_host=client_host))
+
+
+async def _answer(ctx: RequestContext, data: bytes, client: ForwardedClient) -> EnvelopeResponse:
+    try:
+        header = decode_request_header(data, 0, len(data))
+    except MalformedMessage:
+        return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    api = ctx.broker.apis.get(header.api_key)
+    if header.api_key not in FORWARDABLE or not isinstance(api, Api):
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    version = header.api_version
+    if not api.versions[0] <= version <= api.versions[1]:
+        return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        request = api.request.decode(data, version, header.body_position)
+    except MalformedMessage:
+        return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    inner = type(ctx)(ctx.broker, client, version, header.correlation_id, header.client_id)
+    answer = api.handle(inner, request)
+    response = await answer if isinstance(answer, Awaitable) else answer
+    not_active = ErrorCode.NOT_LEADER_OR_FOLLOWER if api.key == DESCRIBE_QUORUM else ErrorCode.NOT_CONTROLLER
+    if says(response, not_active):
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    frame = response_frame(api.key, version, header.correlation_id, response.encode(version))
+    return EnvelopeResponse(response_data=frame[4:])
+
+
+def says(message: Message | Struct, code: ErrorCode) -> bool:
+    """Whether the message has this error anywhere."""
+    for row in message.FIELDS:
+        value = getattr(message, row.name)
+        if row.name == "error_code":
+            if value == code:
+                return True
+        elif isinstance(value, Struct):
+            if says(value, code):
+                return True
+        elif isinstance(value, list) and any(says(each, code) for each in value if isinstance(each, Struct)):
+            return True
+    return False
+
+
+API = Api(key=58, versions=(0, 0), request=EnvelopeRequest, handle=handle)

@@ -1,0 +1,147 @@
+"""Administrative requests reach any broker; the active controller answers them.
+
+A broker sends such a request on in an Envelope that says whose it is, and hands back what the controller answers.
+While nobody leads, or whoever did is gone, it tries again until the time is up, as Kafka does: a request whose answer
+was lost may be done twice. An API wrapped by `forwarded` is what it was while the controller is in this process, and
+also when nobody could be reached: its own handler then says that this controller is not active, which clients know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import NO_BROKER, BrokerId
+from odradek.base.ports import Clock
+from odradek.protocol.envelope import encode_address, encode_principal
+from odradek.protocol.headers import has_tagged_response_header, request_frame
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.protocol.schema import Message
+from odradek.protocol.wire import skip_tagged
+from odradek.server.peers import Peers, PeerUnavailable, response_class
+from odradek.server.request import Api, FrameApi, Handler, RequestContext
+
+logger = logging.getLogger(__name__)
+
+# What clients may ask of the controller through a broker.
+FORWARDABLE = (19, 20, 33, 37, 43, 44, 45, 46, 55, 64, 80, 81)
+
+# Not the one of heartbeats: a decision that waits for its commit must not hold them up.
+PURPOSE = "forwarding"
+ENVELOPE_VERSION = 0
+PAUSE_MS_MIN = 20
+PAUSE_MS_MAX = 500
+# Admin clients wait this long for a reply.
+TIMEOUT_MS = 30_000
+
+
+class Leadership(Protocol):
+    """Who leads the metadata quorum, as far as this node knows."""
+
+    @property
+    def leader_id(self) -> BrokerId: ...
+
+
+class Refused(Exception):
+    """The controller took the envelope and could do nothing with what was in it."""
+
+
+class Forwarding:
+    def __init__(
+        self, *, node_id: BrokerId, quorum: Leadership, peers: Peers, clock: Clock, timeout_ms: int = TIMEOUT_MS
+    ) -> None:
+        self._node_id = node_id
+        self._quorum = quorum
+        self._peers = peers
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+
+    @property
+    def is_here(self) -> bool:
+        return self._quorum.leader_id == self._node_id
+
+    def leader_was(self, node_id: BrokerId) -> None:
+        """Somebody else leads now: nobody shall wait for the old one, which may be dead without having said so."""
+        self._peers.hang_up(node_id, PURPOSE, "it leads no more")
+
+    async def forward(self, frame: bytes, *, principal: str, client_host: str) -> bytes | None:
+        """The reply to the request in `frame`, both from their headers on, without lengths.
+
+        None: the controller is in this process, or was not found in time. Raises `Refused`.
+        """
+        envelope = EnvelopeRequest(
+            request_data=frame,
+            request_principal=encode_principal(principal),
+            client_host_address=encode_address(client_host),
+        )
+        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
+        pause_ms = PAUSE_MS_MIN
+        while not self.is_here:
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            if left_ms <= 0:
+                return None
+            reply = await self._try(envelope, left_ms)
+            if reply is not None:
+                return reply
+            await asyncio.sleep(pause_ms / 1000)
+            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+        return None
+
+    async def _try(self, envelope: EnvelopeRequest, timeout_ms: int) -> bytes | None:
+        leader = self._quorum.leader_id
+        if leader == NO_BROKER:
+            return None
+        try:
+            answer: EnvelopeResponse = await self._peers.ask(
+                leader, envelope, ENVELOPE_VERSION, timeout_ms=timeout_ms, purpose=PURPOSE
+            )
+        except PeerUnavailable as lost:
+            logger.info("forwarding a request: %s", lost)
+            return None
+        if answer.error_code == ErrorCode.NOT_CONTROLLER:
+            return None
+        if answer.error_code != ErrorCode.NONE or answer.response_data is None:
+            raise Refused(f"controller {leader} answered an envelope with error {answer.error_code}")
+        return answer.response_data
+
+
+def forwarded(api: Api, forwarding: Forwarding, here: Handler | None = None) -> Api:
+    """The API as a broker serves it. `here` handles it while the controller is in this process."""
+    handle_here = here or api.handle
+
+    async def elsewhere(ctx: RequestContext, request: Message) -> Message:
+        frame = request_frame(api.key, ctx.version, ctx.correlation_id, ctx.client_id, request.encode(ctx.version))
+        reply = await forwarding.forward(frame[4:], principal=ctx.principal, client_host=ctx.client_host)
+        if reply is not None:
+            return read_reply(type(request), ctx.version, reply)
+        answer = handle_here(ctx, request)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    @functools.wraps(api.handle)
+    def handle(ctx: RequestContext, request: Any) -> Message | Awaitable[Message]:  # noqa: ANN401 - as `Handler`
+        return handle_here(ctx, request) if forwarding.is_here else elsewhere(ctx, request)
+
+    return Api(key=api.key, versions=api.versions, request=api.request, handle=handle)
+
+
+def with_forwarding(apis: Mapping[int, Api | FrameApi], forwarding: Forwarding) -> dict[int, Api | FrameApi]:
+    """What a broker serves, with what is the controller's to answer handed on."""
+    return {
+        key: forwarded(api, forwarding) if key in FORWARDABLE and isinstance(api, Api) else api
+        for key, api in apis.items()
+    }
+
+
+def read_reply(request: type[Message], version: int, reply: bytes) -> Message:
+    position = 4
+    if has_tagged_response_header(request.KEY, version):
+        try:
+            position = skip_tagged(reply, 5, reply[4])
+        except IndexError as broken:
+            raise MalformedMessage("a forwarded reply ends inside its header") from broken
+    return response_class(request).decode(reply, version, position)

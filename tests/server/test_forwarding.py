@@ -1,0 +1,359 @@
+"""A client, a broker and a controller, each on its own socket: who answers, in whose name, and when nobody does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from odradek.adapters.clock import SystemClock
+from odradek.adapters.net import TcpNet
+from odradek.adapters.spawner import AsyncioSpawner
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import NO_BROKER
+from odradek.protocol.envelope import decode_address, decode_principal, encode_address, encode_principal
+from odradek.protocol.headers import request_frame
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.messages.p03_metadata import MetadataRequest
+from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.p19_create_topics import CreatableTopicResult as Result
+from odradek.protocol.messages.p55_describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+)
+from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.security.authorizer import AllowAll
+from odradek.server.api import p58_envelope
+from odradek.server.dispatch import Dispatcher
+from odradek.server.forwarding import Forwarding, forwarded
+from odradek.server.listener import ClientListener, ConnectionLimits
+from odradek.server.peers import Peers
+from odradek.server.request import Api
+
+LONG_MS = 8_000
+HERE, THERE = 1, 2
+
+
+class Place:
+    host = "127.0.0.1"
+    port = 0
+
+
+class Side:
+    """A listener with two APIs of which the test is the handler."""
+
+    def __init__(self, spawner, authorizer=None) -> None:
+        self.seen = []
+        self.answers = []
+        self.topics = Api(key=19, versions=(2, 7), request=CreateTopicsRequest, handle=self._create)
+        self.quorum = Api(key=55, versions=(0, 1), request=DescribeQuorumRequest, handle=self._describe)
+        self.broker = SimpleNamespace(
+            apis={
+                19: self.topics,
+                55: self.quorum,
+                58: p58_envelope.API,
+                3: Api(key=3, versions=(0, 13), request=MetadataRequest, handle=self._describe),
+            },
+            authorizer=authorizer or AllowAll(),
+            spawner=spawner,
+        )
+        self.listener = ClientListener(TcpNet(), ConnectionLimits())
+
+    async def start(self) -> None:
+        await self.listener.bind("127.0.0.1", 0)
+        self.listener.serve(Dispatcher(self.broker).handle)
+
+    async def _create(self, ctx, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        self.seen.append((ctx, request))
+        code = self.answers.pop(0) if self.answers else ErrorCode.NONE
+        if isinstance(code, asyncio.Event):
+            await code.wait()
+            code = ErrorCode.NONE
+        return CreateTopicsResponse(topics=[Result(name=topic.name, error_code=code) for topic in request.topics])
+
+    def _describe(self, ctx, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        self.seen.append((ctx, request))
+        row = DescribeQuorumResponsePartitionData(error_code=self.answers.pop(0) if self.answers else 0, leader_id=5)
+        return DescribeQuorumResponse(topics=[DescribeQuorumResponseTopicData(partitions=[row])])
+
+
+class Scene:
+    def __init__(self, spawner, controller: Side, broker: Side, peers: Peers, client: Peers) -> None:
+        self.controller = controller
+        self.broker = broker
+        self.peers = peers
+        self.leader_id = THERE
+        self._client = client
+
+    def create(self, *names: str, version: int = 7):
+        request = CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in names])
+        return asyncio.ensure_future(self._client.ask(HERE, request, version, timeout_ms=LONG_MS))
+
+    def describe(self):
+        return asyncio.ensure_future(self._client.ask(HERE, DescribeQuorumRequest(), 1, timeout_ms=LONG_MS))
+
+    def envelope(self, **fields):
+        return self._client.ask(THERE, EnvelopeRequest(**fields), 0, timeout_ms=LONG_MS)
+
+
+def endpoint(side: Side) -> Place:
+    place = Place()
+    place.port = side.listener.port
+    return place
+
+
+@contextlib.asynccontextmanager
+async def scene(*, timeout_ms: int = LONG_MS, authorizer=None):
+    failures: list[object] = []
+    spawner = AsyncioSpawner(lambda name, broken: failures.append((name, broken)))
+    controller, broker = Side(spawner, authorizer), Side(spawner)
+    await controller.start()
+    clock = SystemClock()
+    sides = {HERE: broker, THERE: controller}
+    places = {THERE: endpoint(controller)}
+    peers = Peers(net=TcpNet(), clock=clock, spawner=spawner, resolve=places.get, client_id="broker-1")
+    client = Peers(
+        net=TcpNet(), clock=clock, spawner=spawner, resolve=lambda node: endpoint(sides[node]), client_id="tool"
+    )
+    held = Scene(spawner, controller, broker, peers, client)
+    held.forwarding = Forwarding(node_id=HERE, quorum=held, peers=peers, clock=clock, timeout_ms=timeout_ms)
+    for api in (broker.topics, broker.quorum):
+        broker.broker.apis[api.key] = forwarded(api, held.forwarding)
+    await broker.start()
+    try:
+        yield held
+    finally:
+        await client.close()
+        await peers.close()
+        await broker.listener.stop()
+        await controller.listener.stop()
+        await spawner.close()
+        assert failures == []
+
+
+def codes(response: CreateTopicsResponse) -> list[tuple[str, int]]:
+    return [(row.name, row.error_code) for row in response.topics]
+
+
+@pytest.mark.parametrize("version", [2, 4, 5, 7])
+def test_the_controller_answers_in_the_clients_name(run, version):
+    async def scenario():
+        async with scene() as held:
+            assert codes(await held.create("a", "b", version=version)) == [("a", 0), ("b", 0)]
+            ((ctx, request),) = held.controller.seen
+            assert [topic.name for topic in request.topics] == ["a", "b"]
+            assert (ctx.principal, ctx.client_host) == ("User:ANONYMOUS", "127.0.0.1")
+            assert (ctx.client_id, ctx.version) == ("tool", version)
+            assert held.broker.seen == []
+
+    run(scenario())
+
+
+def test_a_controller_in_this_process_is_called(run):
+    async def scenario():
+        async with scene() as held:
+            held.leader_id = HERE
+            assert codes(await held.create("a")) == [("a", 0)]
+            assert (len(held.broker.seen), held.controller.seen) == (1, [])
+            at_once = held.broker.broker.apis[55].handle(None, DescribeQuorumRequest())
+            assert isinstance(at_once, DescribeQuorumResponse)
+
+    run(scenario())
+
+
+def test_who_is_not_the_controller_any_more_is_asked_until_somebody_is(run):
+    async def scenario():
+        async with scene() as held:
+            held.controller.answers = [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER, ErrorCode.NONE]
+            assert codes(await held.create("a")) == [("a", 0)]
+            assert len(held.controller.seen) == 3
+            held.controller.answers = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+            assert (await held.describe()).topics[0].partitions[0].leader_id == 5
+            assert len(held.controller.seen) == 5
+
+    run(scenario())
+
+
+def test_an_ordinary_error_is_the_clients(run):
+    async def scenario():
+        async with scene() as held:
+            held.controller.answers = [ErrorCode.TOPIC_ALREADY_EXISTS]
+            assert codes(await held.create("a")) == [("a", ErrorCode.TOPIC_ALREADY_EXISTS)]
+            assert len(held.controller.seen) == 1
+
+    run(scenario())
+
+
+def test_while_nobody_leads_it_waits_for_an_election(run):
+    async def scenario():
+        async with scene() as held:
+            held.leader_id = NO_BROKER
+            asked = held.create("a")
+            await asyncio.sleep(0.05)
+            assert not asked.done()
+            held.leader_id = THERE
+            assert codes(await asked) == [("a", 0)]
+            assert held.broker.seen == []
+
+    run(scenario())
+
+
+def test_elected_meanwhile_it_answers_itself(run):
+    async def scenario():
+        async with scene() as held:
+            held.leader_id = NO_BROKER
+            asked = held.create("a")
+            await asyncio.sleep(0.05)
+            held.leader_id = HERE
+            assert codes(await asked) == [("a", 0)]
+            assert len(held.broker.seen) == 1
+
+    run(scenario())
+
+
+def test_when_nobody_is_found_the_brokers_own_handler_says_so(run):
+    async def scenario():
+        async with scene(timeout_ms=100) as held:
+            held.leader_id = NO_BROKER
+            held.broker.answers = [ErrorCode.NOT_CONTROLLER]
+            assert codes(await held.create("a")) == [("a", ErrorCode.NOT_CONTROLLER)]
+
+    run(scenario())
+
+
+def test_a_lost_controller_is_asked_again(run):
+    async def scenario():
+        async with scene() as held:
+            held.controller.answers = [asyncio.Event()]
+            asked = held.create("a")
+            while not held.controller.seen:  # noqa: ASYNC110 (the handler has no event)
+                await asyncio.sleep(0)
+            for connection in list(held.controller.listener._connections):
+                connection.abort()
+            assert codes(await asked) == [("a", 0)]
+            assert len(held.controller.seen) == 2
+
+    run(scenario())
+
+
+def test_nobody_waits_for_a_leader_that_leads_no_more(run):
+    async def scenario():
+        async with scene() as held:
+            stuck = asyncio.Event()
+            held.controller.answers = [stuck]
+            asked = held.create("a")
+            while not held.controller.seen:  # noqa: ASYNC110 (the handler has no event)
+                await asyncio.sleep(0)
+            held.leader_id = HERE
+            held.forwarding.leader_was(THERE)
+            assert codes(await asked) == [("a", 0)]
+            assert len(held.broker.seen) == 1
+            stuck.set()
+
+    run(scenario())
+
+
+def inner(body: bytes | None = None, *, key: int = 19, version: int = 7) -> bytes:
+    if body is None:
+        body = CreateTopicsRequest(topics=[CreatableTopic(name="a")]).encode(7)
+    return request_frame(key, version, 77, "tool", body)[4:]
+
+
+GOOD = {
+    "request_data": inner(),
+    "request_principal": encode_principal("User:alice"),
+    "client_host_address": encode_address("::1"),
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        pytest.param({}, ErrorCode.NONE, id="nothing"),
+        pytest.param({"request_principal": None}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, id="no principal"),
+        pytest.param(
+            {"request_principal": b"\0\1" + encode_principal("User:a")[2:]},
+            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE,
+            id="a newer principal",
+        ),
+        pytest.param(
+            {"request_principal": encode_principal("User:a")[:-2]},
+            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE,
+            id="half a principal",
+        ),
+        pytest.param({"client_host_address": b"12345"}, ErrorCode.INVALID_REQUEST, id="an address of 5 bytes"),
+        pytest.param({"request_data": b""}, ErrorCode.UNSUPPORTED_VERSION, id="no request"),
+        pytest.param({"request_data": inner()[:-3]}, ErrorCode.UNSUPPORTED_VERSION, id="half a request"),
+        pytest.param({"request_data": inner() + b"\0"}, ErrorCode.UNSUPPORTED_VERSION, id="more than a request"),
+        pytest.param({"request_data": inner(version=9)}, ErrorCode.UNSUPPORTED_VERSION, id="a version to come"),
+        pytest.param(
+            {"request_data": inner(DescribeQuorumRequest().encode(2), key=55, version=2)},
+            ErrorCode.UNSUPPORTED_VERSION,
+            id="a version that is not served",
+        ),
+        pytest.param(
+            {"request_data": inner(MetadataRequest().encode(12), key=3, version=12)},
+            ErrorCode.INVALID_REQUEST,
+            id="what is not forwarded",
+        ),
+        pytest.param(
+            {"request_data": inner(EnvelopeRequest(**GOOD).encode(0), key=58, version=0)},
+            ErrorCode.INVALID_REQUEST,
+            id="an envelope",
+        ),
+        pytest.param({"request_data": inner(b"", key=64, version=0)}, ErrorCode.INVALID_REQUEST, id="not served"),
+    ],
+)
+def test_errors_of_the_envelope_itself(run, wrong, code):
+    async def scenario():
+        async with scene() as held:
+            answer: EnvelopeResponse = await held.envelope(**GOOD | wrong)
+            assert answer.error_code == code
+            assert (answer.response_data is None) == (code != ErrorCode.NONE)
+            assert len(held.controller.seen) == (code == ErrorCode.NONE)
+            if code == ErrorCode.NONE:
+                ((ctx, _),) = held.controller.seen
+                assert (ctx.principal, ctx.client_host) == ("User:alice", "::1")
+
+    run(scenario())
+
+
+class Nobody:
+    def authorize(self, principal, operation, resource_type, name) -> bool:
+        return False
+
+
+def test_only_a_broker_may_send_envelopes(run):
+    async def scenario():
+        async with scene(authorizer=Nobody()) as held:
+            answer = await held.envelope(**GOOD)
+            assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            assert held.controller.seen == []
+
+    run(scenario())
+
+
+def test_an_envelope_that_is_refused_costs_the_client_its_connection(run, caplog):
+    async def scenario():
+        async with scene(authorizer=Nobody()) as held:
+            asked = held.create("a")
+            with pytest.raises(Exception, match="closed the connection"):
+                await asked
+
+    run(scenario())
+    assert "error 31" in caplog.text
+
+
+def test_principals_and_addresses_in_kafkas_bytes():
+    assert encode_principal("User:alice") == b"\0\0\5User\6alice\0\0"
+    assert decode_principal(encode_principal("User:CN=a:b,O=é")) == "User:CN=a:b,O=é"
+    assert encode_address("10.0.0.1") == b"\x0a\0\0\1"
+    assert len(encode_address("fe80::1%eth0")) == 16
+    assert encode_address("this node") == bytes(4)
+    assert decode_address(encode_address("fe80::1")) == "fe80::1"
+    with pytest.raises(MalformedMessage):
+        decode_address(b"")
