@@ -90,7 +90,9 @@ def key() -> Key:
     return Key()
 
 
-def processor(key: Key, *, keys: tuple[str, ...] = ("driver",), dead_letters: bool = True) -> Processor:
+def processor(
+    key: Key, *, keys: tuple[str, ...] = ("driver",), dead_letters: bool = True, ttl_ms: int | None = None
+) -> Processor:
     plan = Plan(
         keys=keys,
         function=risky,
@@ -99,7 +101,7 @@ def processor(key: Key, *, keys: tuple[str, ...] = ("driver",), dead_letters: bo
         timer_parameters=parameters(late),
         schema=ROWS,
         out=OUT,
-        ttl_ms=None,
+        ttl_ms=ttl_ms,
         clock="event",
         dead_letters=dead_letters,
     )
@@ -151,3 +153,11 @@ def test_without_a_place_for_dead_letters_what_fails_is_raised(key: Key) -> None
         list(made.handleInputRows((7,), iter([row(200.0, 2000)]), CLOCK))
     with pytest.raises(ValueError, match="7 at 00:00:06"):
         list(made.handleExpiredTimer((7,), CLOCK, SimpleNamespace(getExpiryTimeInMs=lambda: 6000)))
+
+
+def test_a_row_that_fails_brings_back_no_state_that_had_outlived_its_time(key: Key) -> None:
+    made = processor(key, ttl_ms=5000)
+    list(made.handleInputRows((7,), iter([row(1.0, 1000)]), CLOCK))
+    failed, good = made.handleInputRows((7,), iter([row(200.0, 9000), row(2.0, 9001)]), CLOCK)
+    assert failed["_error"]["message"] == "state total: 'fast' is no double"
+    assert good["what"] == "2.0 [2.0] {'all': ['2.0']}"

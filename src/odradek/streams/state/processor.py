@@ -209,6 +209,7 @@ class Processor(StatefulProcessor):
     def _clear(self) -> None:
         for state in self._states.values():
             state.clear()
+            state.settle(state.news())
 
     def _save(self, timer_values: TimerValues) -> None:
         for state in self._states.values():
