@@ -8,6 +8,7 @@ from collections import Counter
 from confluent_kafka import Consumer, TopicPartition
 
 from odradek.client.admin import Cluster
+from odradek.demo.ports import free_port
 from odradek.demo.trucking import topics
 from odradek.demo.trucking.fleet import Fleet, Record
 from odradek.demo.trucking.follower import Follower, LagWatch
@@ -55,12 +56,23 @@ def test_while_the_broker_is_away_the_trucks_wait_and_nothing_is_lost_or_doubled
     broker.start()
     until(lambda: not simulator.waiting)
     simulator.stop()
+    until(lambda: not simulator.on_their_way())
     expected = Counter((record.topic, record.value) for record in sent)
     until(lambda: seen.total() >= expected.total())
     follower.stop()
     broker.stop()
     assert simulator.failures == []
     assert seen == expected
+
+
+def test_trucks_stand_at_once_also_when_the_broker_is_away():
+    """Whoever watches over the broker must not wait for it here, or nobody starts it again."""
+    simulator = Simulator(f"127.0.0.1:{free_port(0)}", Fleet(seed=1, start_ms=int(time.time() * 1000)), lambda _: None)
+    simulator.start()
+    until(lambda: simulator.waiting)
+    simulator.stop()
+    assert simulator.on_their_way() > 0
+    assert simulator.failures == []
 
 
 def test_the_lag_is_what_the_slowest_group_has_still_to_read_also_after_a_restart_of_the_broker(tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from odradek.demo.ports import free_port
 from odradek.demo.traffic import show
 
 
@@ -18,5 +19,5 @@ def test_a_broker_that_dies_at_the_end_is_told(monkeypatch):
             brokers.append(self)
 
     monkeypatch.setattr(show.subprocess, "Popen", Watched)
-    with pytest.raises(show.DemoFailed, match="stop cleanly"), show._broker(show._free(0)):
+    with pytest.raises(show.DemoFailed, match="stop cleanly"), show._broker(free_port(0)):
         brokers[0].kill()

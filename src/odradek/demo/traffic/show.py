@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.demo.ports import free_port, listens
 from odradek.demo.traffic.screen import Line, Screen
 from odradek.demo.traffic.visits import PARTITIONS, QUIET, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
 
@@ -40,16 +40,11 @@ def show(duration_s: float | None, port: int) -> None:
         _Scene(bootstrap).play(stopping, duration_s)
 
 
-def _free(port: int) -> int:
-    """The asked port, or any free one when something listens there already."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
-            print(f"port {port} is taken; using {probe.getsockname()[1]}")
-        return int(probe.getsockname()[1])
+def _free(wanted: int) -> int:
+    port = free_port(wanted)
+    if port != wanted:
+        print(f"port {wanted} is taken; using {port}")
+    return port
 
 
 @contextmanager
@@ -86,9 +81,8 @@ def _wait_until_listening(process: subprocess.Popen[bytes], port: int, out: Path
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise DemoFailed(f"the broker did not start:\n{out.read_text()}")
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if listens(port):
+            return
         time.sleep(0.02)
     raise DemoFailed(f"the broker did not listen within {START_TIMEOUT_S:.0f} s")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 from confluent_kafka import Message
 
 from odradek.client.admin import Cluster
+from odradek.demo.ports import free_port, listens
 from odradek.demo.trucking import topics
 from odradek.demo.trucking.checking import Results, problems
 from odradek.demo.trucking.fleet import Fleet, Record
@@ -80,17 +80,6 @@ def show(wishes: Wishes) -> None:
         raise DemoFailed(f"the broker did not stop cleanly:\n{last_words}")
 
 
-def free_port(port: int) -> int:
-    """The asked port, or any free one when something listens there already."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class _Scene:
     def __init__(self, wishes: Wishes, data: Path, stopping: threading.Event) -> None:
         self._wishes = wishes
@@ -109,7 +98,7 @@ class _Scene:
             "broker",
             [*odradek, "up", "--data", str(data / "broker"), "--port", str(port)],
             data / "broker.out",
-            lambda: _listens(port),
+            lambda: listens(port),
             lambda: bootstrap,
             BROKER_START_S,
         )
@@ -250,6 +239,8 @@ class _Scene:
         while True:
             with self._results_lock:
                 found = problems(truth, self._results, restarted=restarted) + self._simulator.failures
+            if left := self._simulator.on_their_way():
+                found.append(f"{left} records were not acknowledged")
             if not found and not sum(self._lag.lag.values()):
                 break
             if time.monotonic() > deadline:
@@ -273,11 +264,6 @@ def _last_words(part: Part) -> str:
 def _application_file() -> str:
     """Found without importing it: Spark is for the process that runs it."""
     return importlib.util.find_spec("odradek.demo.trucking.app").origin  # type: ignore[union-attr, return-value]
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _forget(_record: Record) -> None:
