@@ -67,7 +67,10 @@ class TruncateTo:
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshot:
-    """Load this snapshot from the leader, in parts. Void once the leader or the epoch changes."""
+    """Load this snapshot from the leader, in parts.
+
+    It may be wanted no longer when it is there: only if `Quorum.is_loading` says so may it take the place of the log.
+    """
 
     leader_id: BrokerId
     leader_epoch: LeaderEpoch

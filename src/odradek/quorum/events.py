@@ -87,7 +87,7 @@ class SnapshotProgress:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLoaded:
-    """The snapshot is durable, and the log now begins at its end."""
+    """The snapshot is durable and stands for all of the log, which now begins and ends where the snapshot ends."""
 
     snapshot: SnapshotId
 

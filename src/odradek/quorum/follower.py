@@ -27,7 +27,7 @@ class Follower(RoleState):
         self._update_due_ms = self._fetch_deadline_ms
         self._fetcher = Fetcher(replica.now.ms)
         # Nothing is fetched while a snapshot is on its way.
-        self._loading: SnapshotId | None = None
+        self.loading: SnapshotId | None = None
         # The leader has answered in this epoch, and nothing said since that it is gone.
         self._leader_is_there = False
         self._leader_failed = False
@@ -36,7 +36,7 @@ class Follower(RoleState):
     def deadline_ms(self) -> int | None:
         fetch_timeout = self._fetch_deadline_ms if self.replica.may_stand else None
         update = self._update_due_ms if self._is_misdescribed() else None
-        return earliest(fetch_timeout, update, None if self._loading else self._fetcher.deadline_ms(self.replica))
+        return earliest(fetch_timeout, update, None if self.loading else self._fetcher.deadline_ms(self.replica))
 
     def begin(self) -> None:
         self._fetch()
@@ -74,7 +74,7 @@ class Follower(RoleState):
         if answer.diverging is not None:
             self._truncate(answer.diverging)
         elif answer.snapshot is not None:
-            self._loading = answer.snapshot
+            self.loading = answer.snapshot
             self.replica.effects.append(FetchSnapshot(self._leader_id, self.replica.leader_epoch, answer.snapshot))
         else:
             self._take(request, answer)
@@ -93,15 +93,13 @@ class Follower(RoleState):
         """The most caught-up stands first."""
         self._leader_has_gone(self._turn_ms(successors))
 
-    def snapshot_progress(self, snapshot: SnapshotId) -> None:
-        if snapshot == self._loading:
-            self._leader_is_heard()
+    def snapshot_progress(self) -> None:
+        self._leader_is_heard()
 
-    def snapshot_over(self, snapshot: SnapshotId) -> None:
+    def snapshot_over(self, wait_ms: int) -> None:
         """Loaded, or not to be had. The leader will say how to go on."""
-        if snapshot == self._loading:
-            self._loading = None
-            self._fetcher.again_at(self.replica.now.ms)
+        self.loading = None
+        self._fetcher.again_at(self.replica.now.ms + wait_ms)
 
     def _leader_is_heard(self) -> None:
         self._fetch_deadline_ms = self.replica.now.ms + self.replica.timing.fetch_timeout_ms
@@ -112,7 +110,7 @@ class Follower(RoleState):
         self._fetch_deadline_ms = min(self._fetch_deadline_ms, self.replica.now.ms + wait_ms)
 
     def _fetch(self) -> None:
-        if self._loading is None:
+        if self.loading is None:
             # Others may know a leader after this one.
             other = self.replica.any_peer(but=self._leader_id) if self._leader_failed else None
             self._fetcher.poll(self.replica, self._leader_id if other is None else other)

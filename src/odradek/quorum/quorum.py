@@ -24,7 +24,7 @@ from odradek.quorum.events import (
 )
 from odradek.quorum.follower import Follower
 from odradek.quorum.leader import Leader
-from odradek.quorum.log_facts import LogFacts
+from odradek.quorum.log_facts import LogFacts, SnapshotId
 from odradek.quorum.messages import Answer, Fetch
 from odradek.quorum.progress import ReplicaProgress
 from odradek.quorum.replica import Replica
@@ -112,6 +112,11 @@ class Quorum:
         """To a fetch that was held back: what is true now. Changes nothing."""
         return fetch_answer(self._replica, fetch)
 
+    def is_loading(self, snapshot: SnapshotId) -> bool:
+        """Asked right before a snapshot that has arrived takes the place of the log."""
+        state = self._replica.state
+        return isinstance(state, Follower) and state.loading == snapshot
+
     def progress(self) -> list[ReplicaProgress]:
         """What the leader knows of all replicas, itself first. Empty on others."""
         state = self._replica.state
@@ -180,13 +185,14 @@ class Quorum:
 
     def _snapshot(self, event: SnapshotProgress | SnapshotLoaded | SnapshotFailed) -> None:
         replica = self._replica
-        if isinstance(event, SnapshotLoaded):
-            replica.synced_end = max(replica.synced_end, event.snapshot.end_offset)
+        if not isinstance(replica.state, Follower) or replica.state.loading != event.snapshot:
+            invariant(not isinstance(event, SnapshotLoaded), "a snapshot was loaded that nobody waits for")
+        elif isinstance(event, SnapshotProgress):
+            replica.state.snapshot_progress()
+        elif isinstance(event, SnapshotFailed):
+            replica.state.snapshot_over(wait_ms=replica.timing.retry_backoff_ms)
+        else:
+            replica.synced_end = event.snapshot.end_offset
             # Whoever made it knew that it was committed.
             replica.advance_high_watermark(event.snapshot.end_offset)
-        if not isinstance(replica.state, Follower):
-            return
-        if isinstance(event, SnapshotProgress):
-            replica.state.snapshot_progress(event.snapshot)
-        else:
-            replica.state.snapshot_over(event.snapshot)
+            replica.state.snapshot_over(wait_ms=0)
