@@ -150,9 +150,9 @@ def test_what_moves_is_listed() -> None:
 @pytest.mark.parametrize(
     ("reply", "code", "said"),
     [
-        (b"", 4, "perhaps it does not know this request"),
+        (b"", 1, "it may not know this request"),
         (b"\0\0\0\6\0\0\0\1\0\7", 1, "answers something else than asked"),
-        (b"\7\0\0\0", 4, "announces a reply"),
+        (b"\7\0\0\0", 1, "announces a reply"),
     ],
 )
 def test_nonsense_is_told(reply: bytes, code: int, said: str) -> None:

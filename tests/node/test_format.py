@@ -78,6 +78,7 @@ def test_what_a_formatted_directory_holds():
     assert voter.endpoints == endpoints
     assert decode_bootstrap(disk.read(BOOTSTRAP_CHECKPOINT)) == (
         FeatureLevelRecord(name="metadata.version", feature_level=25),
+        FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
     )
 
 

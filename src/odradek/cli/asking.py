@@ -19,6 +19,10 @@ CORRELATION_ID = 1
 REPLY_BYTES_MAX = 64 * 1024 * 1024
 
 
+class _HungUp(Exception):
+    """Somebody is there, and does not speak our language."""
+
+
 def ask(bootstrap: str, request: Message, version: int, response: type[R]) -> R:
     """The answer of the first broker that gives one; any of them answers for the cluster."""
     reply = _first_reply(
@@ -51,6 +55,8 @@ def _first_reply(bootstrap: str, frame: bytes) -> memoryview:
     for address in bootstrap.split(","):
         try:
             return _exchange(address.strip(), frame)
+        except _HungUp as rude:
+            fail(f"{address} {rude}")
         except (OSError, ValueError) as unreachable:
             silent.append(str(unreachable))
     return fail_unreachable(bootstrap, silent[0])
@@ -63,7 +69,7 @@ def _exchange(address: str, frame: bytes) -> memoryview:
         connection.sendall(frame)
         length = int.from_bytes(_exactly(connection, 4), "big")
         if length > REPLY_BYTES_MAX:
-            raise ConnectionError(f"{address} announces a reply of {length} bytes")
+            raise _HungUp(f"announces a reply of {length} bytes")
         return memoryview(_exactly(connection, length))
 
 
@@ -72,6 +78,6 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     while len(received) < count:
         part = connection.recv(min(count - len(received), 1 << 16))
         if not part:
-            raise ConnectionError("it closed the connection: perhaps it does not know this request")
+            raise _HungUp("closed the connection instead of an answer: it may not know this request")
         received += part
     return bytes(received)

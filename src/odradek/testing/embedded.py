@@ -21,6 +21,14 @@ QUICK: Mapping[str, str] = {
     "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "1",
 }
+# A node that is killed is missed within seconds, and a busy machine is not taken for a dead one.
+QUICK_TOGETHER: Mapping[str, str] = {
+    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "3000",
+    "controller.quorum.election.timeout.ms": "300",
+    "controller.quorum.election.backoff.max.ms": "300",
+    "controller.quorum.fetch.timeout.ms": "1000",
+}
 COPIES_MAX = 3
 HOST = "127.0.0.1"
 
@@ -163,7 +171,7 @@ class Embedded:
             self._temporary = TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
             directory = Path(self._temporary.name)
         copies = str(min(self._count, COPIES_MAX))
-        settings = {"default.replication.factor": copies, **self._settings}
+        settings = {**QUICK_TOGETHER, "default.replication.factor": copies, **self._settings}
         places = local_nodes(self._count, directory, HOST, self._port, settings, choose_port=self._reserve)
         self._places = {place.node_id: place for place in places}
         self._cut = {place.node_id: set() for place in places}
