@@ -208,7 +208,8 @@ def test_a_partition_led_elsewhere(run):
             broker.create_topic("t")
             broker.change_partition("t", 0, leader=2, isr=[2], replicas=[1, 2])
             client = await broker.connect()
-            assert (await client.fetch("t", {0: 0}))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            answer = await client.fetch("t", {0: 0}, version=10)
+            assert answer[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     run(scenario())
 
@@ -345,10 +346,10 @@ def test_a_parked_fetch_hears_that_leadership_moved(run):
         async with DataBroker() as broker:
             broker.create_topic("t")
             client = await broker.connect()
-            client.send(client.fetch_request("t", {0: 0}, max_wait_ms=FOREVER_MS), 12)
+            client.send(client.fetch_request("t", {0: 0}, version=10, max_wait_ms=FOREVER_MS), 10)
             await parked(broker)
             broker.change_partition("t", 0, leader=2, isr=[2], replicas=[1, 2])
-            _, answer = await client.receive(FetchResponse, 12)
+            _, answer = await client.receive(FetchResponse, 10)
             assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     run(scenario())

@@ -74,6 +74,11 @@ class LiveBrokers:
         broker = self.registered.get(broker_id)
         return broker is not None and 0 <= broker_epoch < broker.broker_epoch
 
+    def rack(self, broker_id: int) -> str | None:
+        """Of one that is alive."""
+        broker = self.registered.get(broker_id)
+        return None if broker is None or broker.fenced else broker.rack
+
     def broker_epoch(self, broker_id: int) -> int:
         broker = self.registered.get(broker_id)
         return -1 if broker is None else broker.broker_epoch

@@ -105,6 +105,22 @@ class Leading:
         self._await_followers(now_ms)
         return None
 
+    def nearest(self, rack: str, offset: int) -> BrokerId | None:
+        """Whom a consumer in that rack had better read from (KIP-392): in sync, there, and most caught up."""
+        partition = self._partition
+        if self._brokers.rack(partition.broker_id) == rack:
+            return None
+        there = [
+            follower
+            for follower in self._followers.values()
+            if follower.broker_id in partition.isr
+            and follower.log_start_offset <= offset <= follower.log_end_offset
+            and self._brokers.rack(follower.broker_id) == rack
+        ]
+        if not there:
+            return None
+        return max(there, key=lambda follower: (follower.log_end_offset, follower.caught_up_ms)).broker_id
+
     # The controller's answers
 
     def committed(self, now_ms: int) -> None:

@@ -85,6 +85,8 @@ class FetchPlan:
         news = (
             read.records is not None
             or read.error_code
+            or read.diverging_epoch is not None
+            or read.preferred_read_replica >= 0
             or read.high_watermark != entry.high_watermark
             or read.log_start_offset != entry.log_start_offset
         )

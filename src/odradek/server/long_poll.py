@@ -1,7 +1,8 @@
 """One Fetch, from what it may read to its reply; parked while there is too little, woken by appends.
 
-Nothing polls: a partition tells its parked fetches when its high watermark moves, its leadership ends or it is deleted.
-They look once per turn of the loop, so that one reply carries what several appends of that turn brought.
+Nothing polls: a partition tells its parked fetches when its high watermark moves (its log end, for followers), its
+leadership ends or it is deleted. They look once per turn of the loop, so that one reply carries what several appends of
+that turn brought.
 """
 
 from __future__ import annotations
@@ -10,19 +11,27 @@ import asyncio
 from struct import Struct
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.base.ports import Region
 from odradek.protocol.fetch import FetchRequest, TopicKey
 from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
+from odradek.protocol.leader_hints import CurrentLeader, NodeEndpoint
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
+from odradek.replication.serving import Replica, read_for_follower
+from odradek.replication.waiting import Reader
 from odradek.security.authorizer import Operation
 from odradek.server.fetch_sessions import FetchPlan, Wanted
 from odradek.server.request import Parts, RequestContext
-from odradek.server.topic_lookup import find_topic, missing_partition
+from odradek.server.topic_lookup import find_topic, find_topic_for_replica, missing_partition
+from odradek.server.visible_cluster import visible_brokers
 
 READ = Operation.READ
 READ_COMMITTED = 1
 FIRST_WITH_ZSTD = 10
+FIRST_FROM_FOLLOWERS = 11
+FIRST_WITH_LEADERS = 16
+NOT_HERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 CODEC_BITS, ZSTD = 0x07, 4
 _batch_start = Struct(">qi9xh")  # base offset, length, (leader epoch, magic, checksum), attributes
 _BATCH_OVERHEAD = 12
@@ -31,12 +40,13 @@ _BATCH_OVERHEAD = 12
 class Found:
     """What reading all partitions of a fetch gave."""
 
-    __slots__ = ("bytes", "failed", "reads")
+    __slots__ = ("bytes", "reads", "urgent")
 
     def __init__(self) -> None:
         self.reads: list[tuple[Wanted, Partition | None, FetchedPartition]] = []
         self.bytes = 0
-        self.failed = False
+        # An error, or something else that is not to wait for more bytes.
+        self.urgent = False
 
     def release(self) -> None:
         for _, _, read in self.reads:
@@ -44,7 +54,7 @@ class Found:
 
 
 class Fetch:
-    __slots__ = ("_committed_only", "_max_bytes", "_plan", "ctx", "min_bytes")
+    __slots__ = ("_committed_only", "_max_bytes", "_plan", "_rack", "_tells_watermarks", "ctx", "min_bytes", "replica")
 
     def __init__(self, ctx: RequestContext, request: FetchRequest, plan: FetchPlan) -> None:
         self.ctx = ctx
@@ -52,8 +62,16 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed_only = request.isolation_level == READ_COMMITTED
+        # Who fetches to follow; None: a consumer.
+        self.replica = Replica(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
+        selects = ctx.broker.config.replica_selector_class is not None
+        # Of a consumer that may be sent to a replica near it.
+        self._rack = request.rack_id if selects and self.replica is None else ""
+        # Where followers are read from, they hear of a commit at once.
+        self._tells_watermarks = selects and self.replica is not None
 
-    def read(self) -> Found:
+    def read(self, *, arrived_ms: int | None = None) -> Found:
+        """`arrived_ms`: only at the first look at a follower's fetch, which says how far it has got."""
         found = Found()
         room = self._max_bytes
         topic: TopicKey | None = None
@@ -61,24 +79,35 @@ class Fetch:
         for wanted in self._plan.wanted:
             if wanted.topic != topic:
                 topic = wanted.topic
-                hosted = find_topic(self.ctx, topic, READ)
-            partition, read = self._read_one(hosted, wanted, room, whole_first_batch=found.bytes == 0)
+                hosted = self._topic(topic)
+            partition, read = self._read_one(
+                hosted, wanted, room, whole_first_batch=found.bytes == 0, arrived_ms=arrived_ms
+            )
             if isinstance(read.records, Region):
                 found.bytes += read.records.length
                 room = max(0, room - read.records.length)
-            elif read.error_code:
-                found.failed = True
+            elif read.error_code or read.diverging_epoch is not None or read.preferred_read_replica >= 0:
+                found.urgent = True
+            if self._tells_watermarks and read.high_watermark != wanted.high_watermark:
+                found.urgent = True
             found.reads.append((wanted, partition, read))
         return found
 
     def enough(self, found: Found) -> bool:
-        return found.failed or found.bytes >= self.min_bytes
+        return found.urgent or found.bytes >= self.min_bytes
 
     def readable_bytes(self, wanted: Wanted) -> int | None:
         """How much one partition alone could give; None when it has an error to report."""
-        hosted = find_topic(self.ctx, wanted.topic, READ)
+        hosted = self._topic(wanted.topic)
         _, read = self._read_one(hosted, wanted, self._max_bytes, whole_first_batch=True)
-        return None if read.error_code else _release(read)
+        return None if read.error_code or read.diverging_epoch is not None else _release(read)
+
+    def wait_at(self, partition: Partition, reader: Reader) -> None:
+        """Be told when there may be more."""
+        if self.replica is not None:
+            partition.tail_readers[reader] = None
+        if self.replica is None or self._tells_watermarks:
+            partition.readers[reader] = None
 
     def reply(self, found: Found) -> Parts:
         topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
@@ -88,12 +117,45 @@ class Fetch:
             if not topics or topics[-1][0] != wanted.topic:
                 topics.append((wanted.topic, []))
             topics[-1][1].append(read)
+        endpoints: list[NodeEndpoint] = []
+        if found.urgent and self.ctx.version >= FIRST_WITH_LEADERS:
+            endpoints = self._name_leaders(found)
         return encode_fetch_response(
-            self.ctx.version, self.ctx.correlation_id, topics, session_id=self._plan.session_id
+            self.ctx.version,
+            self.ctx.correlation_id,
+            topics,
+            session_id=self._plan.session_id,
+            node_endpoints=endpoints,
         )
 
+    def _name_leaders(self, found: Found) -> list[NodeEndpoint]:
+        """Who leads instead, with each partition that is not led here as the client believes, and where they are."""
+        leaders: dict[int, None] = {}
+        for _, partition, read in found.reads:
+            if partition is not None and read.error_code in NOT_HERE and partition.leader_id != NO_BROKER:
+                read.current_leader = CurrentLeader(partition.leader_id, partition.leader_epoch)
+                leaders[partition.leader_id] = None
+        if not leaders:
+            return []
+        return [
+            NodeEndpoint(broker.broker_id, broker.host, broker.port, broker.rack)
+            for broker in visible_brokers(self.ctx.broker.image)
+            if broker.broker_id in leaders
+        ]
+
+    def _topic(self, topic: TopicKey) -> HostedTopic | KafkaError:
+        if self.replica is not None:
+            return find_topic_for_replica(self.ctx, topic)
+        return find_topic(self.ctx, topic, READ)
+
     def _read_one(
-        self, hosted: HostedTopic | KafkaError, wanted: Wanted, room: int, *, whole_first_batch: bool
+        self,
+        hosted: HostedTopic | KafkaError,
+        wanted: Wanted,
+        room: int,
+        *,
+        whole_first_batch: bool,
+        arrived_ms: int | None = None,
     ) -> tuple[Partition | None, FetchedPartition]:
         index, leader_epoch, offset, _, _, max_bytes = wanted.fetch
         if isinstance(hosted, KafkaError):
@@ -101,9 +163,27 @@ class Fetch:
         partition = hosted.partitions.get(index)
         if partition is None:
             return None, FetchedPartition(index, missing_partition(self.ctx, hosted, index))
+        if self.replica is not None:
+            return partition, read_for_follower(
+                partition,
+                wanted.fetch,
+                self.replica,
+                min(max_bytes, room),
+                whole_first_batch=whole_first_batch,
+                arrived_ms=arrived_ms,
+            )
+        if self._rack and partition.leading is not None:
+            nearest = partition.leading.nearest(self._rack, offset)
+            if nearest is not None and not partition.epoch_error(leader_epoch):
+                return partition, _elsewhere(partition, nearest)
         end_offset = partition.last_stable_offset if self._committed_only else partition.high_watermark
         read = partition.read(
-            offset, min(max_bytes, room), leader_epoch, end_offset, whole_first_batch=whole_first_batch
+            offset,
+            min(max_bytes, room),
+            leader_epoch,
+            end_offset,
+            whole_first_batch=whole_first_batch,
+            from_follower=self.ctx.version >= FIRST_FROM_FOLLOWERS,
         )
         if self._committed_only and not read.error_code:
             read.aborted_transactions = ()
@@ -113,6 +193,17 @@ class Fetch:
                 _release(read)
                 return partition, FetchedPartition(index, refusal)
         return partition, read
+
+
+def _elsewhere(partition: Partition, replica: BrokerId) -> FetchedPartition:
+    return FetchedPartition(
+        partition.index,
+        ErrorCode.NONE,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        preferred_read_replica=replica,
+    )
 
 
 def _release(read: FetchedPartition) -> int:
@@ -143,7 +234,7 @@ class ParkedFetch:
         self._slot = fetch.ctx.connection.park(stop_reading=True, on_lost=self._stop_waiting)
         self._deadline = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self.answer)
         for partition in self._wanted:
-            partition.readers[self] = None
+            fetch.wait_at(partition, self)
         fetch.ctx.broker.parked_fetches[self] = None
 
     def may_read_more(self, partition: Partition) -> None:
@@ -185,7 +276,8 @@ class ParkedFetch:
     def _stop_waiting(self) -> None:
         self._deadline.cancel()
         for partition in self._wanted:
-            del partition.readers[self]
+            partition.readers.pop(self, None)
+            partition.tail_readers.pop(self, None)
         self._wanted = {}
         del self._fetch.ctx.broker.parked_fetches[self]
 

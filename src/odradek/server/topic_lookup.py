@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.replication.partition_table import HostedTopic
-from odradek.security.authorizer import Operation, ResourceType
+from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.request import RequestContext
 
 TOPIC = ResourceType.TOPIC
@@ -19,6 +19,21 @@ def find_topic(ctx: RequestContext, topic: str | bytes, operation: Operation) ->
     if not ctx.authorize(operation, TOPIC, hosted.name):
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return hosted
+
+
+def find_topic_for_replica(ctx: RequestContext, topic: str | bytes) -> HostedTopic | KafkaError:
+    """For a broker, which needs CLUSTER_ACTION alone."""
+    if not ctx.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    table, image = ctx.broker.partitions, ctx.broker.image
+    by_name = isinstance(topic, str)
+    hosted = table.topics.get(topic) if isinstance(topic, str) else table.topics_by_id.get(topic)
+    if hosted is not None:
+        return hosted
+    known = image.topics.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
+    if known is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID)
+    return HostedTopic(known.name, known.topic_id)
 
 
 def missing_partition(ctx: RequestContext, hosted: HostedTopic, index: int) -> ErrorCode:

@@ -1,0 +1,172 @@
+"""One fetcher for each leader that this broker follows: asks, hands the answer on, and asks again at once.
+
+What to ask for and what an answer means is `replication.fetching`; here is only the waiting. A follower whose topic
+asks for fsync (`flush.messages`) waits for it before the next question, since to ask for an offset is to say that
+everything before it is safe here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import NO_BROKER, BrokerId
+from odradek.base.ports import Clock, Spawner
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.replica_fetch import FETCH, VERSION, FetchReply, decode_fetch_response, encode_fetch_request
+from odradek.replication.fetching import Fetching, Question
+from odradek.replication.partition import Partition
+from odradek.server.peers import Peers, PeerUnavailable
+
+logger = logging.getLogger(__name__)
+
+PURPOSE = "replica fetch"
+PAUSE_MS_MIN = 20
+
+
+class Fetchers:
+    """All of a broker's. `follow` is what `PartitionTable` tells of changes."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        cluster_id: str,
+        broker_epoch: Callable[[], int],
+        peers: Peers,
+        clock: Clock,
+        spawner: Spawner,
+    ) -> None:
+        """`broker_epoch`: that of this incarnation, by which leaders know it from the ones before."""
+        self.config = config
+        self.cluster_id = cluster_id
+        self.broker_epoch = broker_epoch
+        self.peers = peers
+        self.clock = clock
+        self.spawner = spawner
+        self._fetchers: dict[BrokerId, Fetcher] = {}
+        self._stopping = False
+
+    def follow(self, partition: Partition) -> None:
+        """Its leader or leader epoch is another one, or it is no longer here."""
+        leader = NO_BROKER if partition.is_leader else partition.leader_id
+        for leader_id, fetcher in self._fetchers.items():
+            if leader_id != leader:
+                fetcher.leave(partition)
+        if leader == NO_BROKER or self._stopping:
+            return
+        if leader not in self._fetchers:
+            self._fetchers[leader] = Fetcher(self, leader)
+        self._fetchers[leader].follow(partition)
+
+    async def stop(self) -> None:
+        """Nothing is appended any more when this returns."""
+        self._stopping = True
+        for fetcher in self._fetchers.values():
+            await fetcher.stop()
+
+
+class Fetcher:
+    """Of one leader: a task while there is something to follow."""
+
+    def __init__(self, owner: Fetchers, leader_id: BrokerId) -> None:
+        self._owner = owner
+        self._leader_id = leader_id
+        config = owner.config
+        self._fetching = Fetching(
+            partition_max_bytes=config.replica_fetch_max_bytes,
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            rest_ms_max=config.replica_fetch_backoff_ms,
+        )
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._pause_ms = 0
+
+    def follow(self, partition: Partition) -> None:
+        self._fetching.follow(partition)
+        self._news.set()
+        if self._task is None:
+            self._task = self._owner.spawner.spawn(f"fetch from {self._leader_id}", self._run())
+
+    def leave(self, partition: Partition) -> None:
+        self._fetching.leave(partition)
+        self._news.set()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._fetching:
+                self._news.clear()
+                question = self._fetching.question(self._owner.clock.monotonic_ms())
+                if question is None:
+                    await self._idle(self._fetching.idle_ms(self._owner.clock.monotonic_ms()))
+                else:
+                    await self._ask(question)
+        finally:
+            self._task = None
+
+    async def _ask(self, question: Question) -> None:
+        try:
+            reply = await self._answer(question)
+        except (PeerUnavailable, MalformedMessage) as failure:
+            self._fetching.failed()
+            if not self._pause_ms:
+                logger.warning("nothing can be fetched from %d: %s", self._leader_id, failure)
+            self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS_MIN), self._owner.config.replica_fetch_backoff_ms)
+            await self._idle(self._pause_ms)
+            return
+        if self._pause_ms:
+            logger.info("fetching from %d again", self._leader_id)
+            self._pause_ms = 0
+        clock = self._owner.clock
+        for partition in self._fetching.answered(reply, clock.monotonic_ms(), clock.wall_ms()):
+            await _synced(partition)
+
+    async def _answer(self, question: Question) -> FetchReply:
+        owner, config = self._owner, self._owner.config
+        body = encode_fetch_request(
+            replica_id=config.node_id,
+            replica_epoch=owner.broker_epoch(),
+            topics=question.topics,
+            forgotten=question.forgotten,
+            session_id=question.session_id,
+            session_epoch=question.session_epoch,
+            max_wait_ms=question.max_wait_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            cluster_id=owner.cluster_id,
+        )
+        answer = await owner.peers.ask_for_bytes(
+            self._leader_id, body, FETCH, VERSION, timeout_ms=config.replica_socket_timeout_ms, purpose=PURPOSE
+        )
+        return decode_fetch_response(answer)
+
+    async def _idle(self, wait_ms: int | None) -> None:
+        """Until there is something new to follow, or for a while."""
+        try:
+            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+
+async def _synced(partition: Partition) -> None:
+    """Or failed to be: then its log is offline, and it will not be asked for again."""
+    done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+    def called(code: ErrorCode) -> None:
+        if not done.done():
+            done.set_result(code)
+
+    partition.when_synced(partition.log.log_end_offset - 1, called)
+    try:
+        await done
+    finally:
+        partition.forget(called)
