@@ -69,21 +69,24 @@ def check_assignment(image: ClusterImage, replicas: Sequence[int], replication_f
 
 
 class _Turns:
-    """Brokers taking turns, from a random start."""
+    """Brokers taking turns, from a random start: each partition begins with the one after the last one's first."""
 
-    __slots__ = ("brokers", "turn")
+    __slots__ = ("brokers", "first", "taken")
 
     def __init__(self, brokers: list[BrokerId], rng: Rng) -> None:
         self.brokers = brokers
-        self.turn = rng.below(len(brokers)) if brokers else 0
+        self.first = rng.below(len(brokers)) if brokers else 0
+        self.taken = 0
 
-    def next_unused(self, used: list[BrokerId]) -> BrokerId | None:
-        for step in range(len(self.brokers)):
-            broker_id = self.brokers[(self.turn + step) % len(self.brokers)]
-            if broker_id not in used:
-                self.turn += step + 1
-                return broker_id
-        return None
+    def begin(self) -> None:
+        self.first += 1
+        self.taken = 0
+
+    def next_unused(self) -> BrokerId | None:
+        if self.taken == len(self.brokers):
+            return None
+        self.taken += 1
+        return self.brokers[(self.first + self.taken - 1) % len(self.brokers)]
 
 
 class _Rack(NamedTuple):
@@ -107,12 +110,15 @@ def _racks(brokers: Mapping[int, BrokerRegistration], rng: Rng) -> list[_Rack]:
 def _stripe(racks: list[_Rack], start: int, replication_factor: int) -> list[BrokerId]:
     chosen: list[BrokerId] = []
     turn = start
+    for rack in racks:
+        rack.active.begin()
+        rack.fenced.begin()
     while len(chosen) < replication_factor:
         rack = racks[turn % len(racks)]
         turn += 1
-        broker_id = rack.active.next_unused(chosen)
+        broker_id = rack.active.next_unused()
         if broker_id is None and chosen:
-            broker_id = rack.fenced.next_unused(chosen)
+            broker_id = rack.fenced.next_unused()
         if broker_id is not None:
             chosen.append(broker_id)
     return chosen

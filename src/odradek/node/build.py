@@ -8,6 +8,7 @@ every leader epoch of its life before; only then are clients served, and the con
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from odradek.base.ids import BrokerId, random_uuid
 from odradek.base.ports import Ports
@@ -32,6 +33,8 @@ from odradek.server.controller import Controller
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.coordination import GroupCoordination
 from odradek.server.dispatch import Dispatcher
+from odradek.server.fetchers import Fetchers
+from odradek.server.forwarding import Forwarding, with_forwarding
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.isr_proposals import IsrProposals
@@ -70,7 +73,10 @@ class Node:
         )
         self._quorum: MetadataQuorum
         self._controller: ActiveController
+        # To controllers, and to other brokers.
         self._peers: Peers
+        self._brokers: Peers
+        self._fetchers: Fetchers
         self._lifecycle: BrokerLifecycle | None = None
         self._proposals: IsrProposals
         self._broker: Broker
@@ -83,7 +89,8 @@ class Node:
     async def start(self) -> None:
         """Returns when clients are served; on a node that is no broker, when controllers are."""
         identity = await self._ports.spawner.blocking(self._open_directory)
-        self._peers = self._new_peers(identity)
+        self._peers = self._new_peers(identity, self._controller_endpoint)
+        self._brokers = self._new_peers(identity, self._broker_endpoint)
         self._quorum = MetadataQuorum(self._member(identity), self._ports, self._peers)
         self._controller = ActiveController(self._quorum, self._config.broker, self._ports.clock, self._ports.spawner)
         await self._quorum.start()
@@ -102,6 +109,7 @@ class Node:
         if self._config.controller_listener is not None:
             bind = self._config.controller_listener.bind
             await self._controllers.bind(bind.host, bind.port)
+            self._controllers.on_lost = apart.lost
             self._controllers.serve(Dispatcher(apart, ControllerContext).handle)
         if self._config.client_listener is not None:
             await self._start_broker(self._config.client_listener, identity, apart)
@@ -127,6 +135,7 @@ class Node:
             clock=self._ports.clock,
             spawner=self._ports.spawner,
         )
+        self._peers.on_lost = self._controller_lost
         self._broker_epoch = await self._lifecycle.register()
         self._broker = self._new_broker(identity, channel)
         # No await between the first image and the subscription: a commit in between would be missed.
@@ -137,6 +146,10 @@ class Node:
         self._housekeeping.start(self._broker.partitions)
         self._clients.serve(Dispatcher(self._broker).handle)
         await self._lifecycle.serve()
+
+    def _controller_lost(self, node_id: BrokerId) -> None:
+        if self._lifecycle is not None and node_id == self._quorum.leader_id:
+            self._lifecycle.hurry()
 
     async def stop(self) -> None:
         """Everything accepted is answered and on disk; others lead what this node led; the next start scans nothing."""
@@ -158,7 +171,9 @@ class Node:
         await self._clients.stop()
         lifecycle.stop()
         self._proposals.stop()
+        await self._fetchers.stop()
         await self._housekeeping.stop()
+        await self._brokers.close()
 
     async def abandon(self) -> None:
         """After a failure, be it of `start`: nobody is served any more, and the disk stays as a crash leaves it."""
@@ -192,17 +207,26 @@ class Node:
             bootstrap=tuple(VoterEndpoint("", each.host, each.port) for each in self._config.bootstrap_servers),
         )
 
-    def _new_peers(self, identity: DirectoryIdentity) -> Peers:
+    def _new_peers(
+        self, identity: DirectoryIdentity, resolve: Callable[[BrokerId], VoterEndpoint | Listener | None]
+    ) -> Peers:
         return Peers(
             net=self._ports.net,
             clock=self._ports.clock,
             spawner=self._ports.spawner,
-            resolve=self._controller_endpoint,
+            resolve=resolve,
             client_id=f"node-{identity.node_id}",
         )
 
     def _controller_endpoint(self, node_id: BrokerId) -> VoterEndpoint | None:
         return self._quorum.endpoint_of(node_id)
+
+    def _broker_endpoint(self, node_id: BrokerId) -> Listener | None:
+        broker, own = self._quorum.feed.image.brokers.get(node_id), self._config.client_listener
+        if broker is None or own is None:
+            return None
+        # Brokers come to each other where clients do.
+        return next((listener for listener in broker.listeners if listener.name == own.name), None)
 
     def _log_config_of(self, topic: str) -> LogConfig:
         effective = effective_topic_config(self._quorum.feed.image, topic, self._config.broker)
@@ -227,6 +251,14 @@ class Node:
             channel=channel, broker_id=identity.node_id, clock=ports.clock, spawner=ports.spawner
         )
         self._proposals.broker_epoch = self._broker_epoch
+        self._fetchers = Fetchers(
+            config=config,
+            cluster_id=identity.cluster_id,
+            broker_epoch=lambda: self._broker_epoch,
+            peers=self._brokers,
+            clock=ports.clock,
+            spawner=ports.spawner,
+        )
         partitions = PartitionTable(
             config=config,
             clock=ports.clock,
@@ -234,7 +266,9 @@ class Node:
             request_sync=self._commits.request,
             remove_later=self._housekeeping.remove_later,
             propose=self._proposals.propose,
+            follow=self._fetchers.follow,
         )
+        forwarding = Forwarding(node_id=identity.node_id, quorum=self._quorum, peers=self._peers, clock=ports.clock)
         return Broker(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
@@ -243,7 +277,7 @@ class Node:
             rng=ports.rng,
             spawner=ports.spawner,
             authorizer=AllowAll(),
-            apis=load_apis(),
+            apis=with_forwarding(load_apis(), forwarding),
             partitions=partitions,
             controller=self._controller,
             channel=channel,

@@ -32,6 +32,9 @@ R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
 
+# A broker that lost its connection to the controller, and lives, is heard again well before.
+SUSPICION_MS = 1_000
+
 
 class ActiveController:
     def __init__(self, quorum: MetadataQuorum, config: BrokerConfig, clock: Clock, spawner: Spawner) -> None:
@@ -40,7 +43,7 @@ class ActiveController:
         self._clock = clock
         self._spawner = spawner
         self._active = False
-        self.heartbeats = Heartbeats(config)
+        self.heartbeats = Heartbeats(config, suspicion_ms=min(SUSPICION_MS, config.broker_session_timeout_ms))
         self._session_watch: asyncio.TimerHandle | None = None
         self._balancing: asyncio.TimerHandle | None = None
         quorum.on_elected = self._elected
@@ -62,7 +65,9 @@ class ActiveController:
 
     def _elected(self) -> None:
         self._active = True
-        self._propose(activate(self._quorum.feed.ahead, self._quorum.bootstrap)).add_done_callback(_look_at)
+        self._propose(activate(self._quorum.feed.ahead, self._quorum.bootstrap, self._config)).add_done_callback(
+            _look_at
+        )
 
         self.heartbeats.begin(self._quorum.feed.ahead, self._clock.monotonic_ms())
         self.watch_sessions()

@@ -6,7 +6,7 @@ It has the names of `Broker` that handlers of administrative requests use: they 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from odradek.base.ids import BrokerId
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.security.authorizer import Authorizer
     from odradek.server.active_controller import ActiveController
     from odradek.server.metadata_quorum import MetadataQuorum
-    from odradek.server.request import Api, FrameApi
+    from odradek.server.request import Api, Connection, FrameApi
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -34,6 +34,16 @@ class Controller:
     apis: Mapping[int, Api | FrameApi]
     quorum: MetadataQuorum
     controller: ActiveController
+    # Over which connections brokers are heard: when one breaks, its broker may have died.
+    _heard_over: dict[Connection, BrokerId] = field(init=False, default_factory=dict)
+
+    def heard(self, connection: Connection, broker_id: BrokerId) -> None:
+        self._heard_over[connection] = broker_id
+
+    def lost(self, connection: Connection) -> None:
+        broker_id = self._heard_over.pop(connection, None)
+        if broker_id is not None:
+            self.controller.suspect(broker_id)
 
     @property
     def image(self) -> ClusterImage:

@@ -53,6 +53,7 @@ class Housekeeping:
             ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, self.write_checkpoints),
             ("high watermarks", config.replica_high_watermark_checkpoint_interval_ms, self.write_high_watermarks),
             ("producer expiry", PRODUCER_CHECK_MS, self.forget_producers),
+            ("replica lag", config.replica_lag_time_max_ms // 2, self.drop_laggards),
         ):
             self._chores.append(self._spawner.spawn(name, self._repeat(name, interval_ms, chore)))
         self._chores.append(self._spawner.spawn("background flush", self._flush_repeatedly()))
@@ -99,6 +100,10 @@ class Housekeeping:
     async def forget_producers(self) -> None:
         async for partition in self._each():
             partition.log.expire_producers(self._clock.wall_ms())
+
+    async def drop_laggards(self) -> None:
+        """Followers that do not keep up leave the ISR."""
+        self._partitions.tick(self._clock.monotonic_ms())
 
     async def flush(self) -> int:
         """Ask for the fsyncs that are due; returns after how many milliseconds to look again."""

@@ -140,6 +140,10 @@ class BrokerLifecycle:
                 await self._may_end.wait()
         self.stop()
 
+    def hurry(self) -> None:
+        """The connection to the controller broke: it shall hear at once that this broker lives."""
+        self._at_once.set()
+
     def stop(self) -> None:
         if self._heartbeats is not None:
             self._heartbeats.cancel()

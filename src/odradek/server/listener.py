@@ -51,6 +51,7 @@ class ClientListener:
         self._closed = False
         self._sweep: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event = asyncio.Event()
+        self.on_lost: Callable[[ClientConnection], None] = _nobody_minds
 
     @property
     def port(self) -> int:
@@ -118,6 +119,7 @@ class ClientListener:
         del self._connections[connection]
         if not self._connections:
             self._all_gone.set()
+        self.on_lost(connection)
 
     def _schedule_sweep(self) -> None:
         if self._idle_ms_max >= 0:
@@ -134,3 +136,7 @@ class ClientListener:
 
 def _not_serving(_connection: ClientConnection, _frame: memoryview, _position: int, _end: int) -> Parts | None:
     raise InvariantBroken("a frame was read before the listener served")
+
+
+def _nobody_minds(_connection: ClientConnection) -> None:
+    pass

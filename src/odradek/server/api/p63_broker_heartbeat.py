@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId
 from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.request import Api, ControllerContext
@@ -21,6 +22,7 @@ async def handle(ctx: ControllerContext, request: BrokerHeartbeatRequest) -> Bro
     except KafkaError as refused:
         return BrokerHeartbeatResponse(error_code=refused.code)
     controller.watch_sessions()
+    ctx.controller.heard(ctx.connection, BrokerId(request.broker_id))
     return response
 
 
