@@ -229,6 +229,6 @@ def test_growing_a_topic_twice_in_one_request(cluster):
 
 def test_as_many_partitions_as_brokers_have_a_leader_each_although_all_are_replicas_of_all(empty):
     for broker_id in range(1, 4):
-        empty.register(broker_id)
+        empty.add_broker(broker_id)
     create(empty, wanted("t", 3, 3))
     assert sorted(partition.leader for partition in empty.image.topics["t"].partitions) == [1, 2, 3]
