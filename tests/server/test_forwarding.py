@@ -29,7 +29,7 @@ from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResp
 from odradek.security.authorizer import AllowAll
 from odradek.server.api import p58_envelope
 from odradek.server.dispatch import Dispatcher
-from odradek.server.forwarding import Forwarding, forwarded
+from odradek.server.forwarding import Forwarding, with_forwarding
 from odradek.server.listener import ClientListener, ConnectionLimits
 from odradek.server.peers import Peers
 from odradek.server.request import Api
@@ -121,8 +121,7 @@ async def scene(*, timeout_ms: int = LONG_MS, authorizer=None):
     )
     held = Scene(spawner, controller, broker, peers, client)
     held.forwarding = Forwarding(node_id=HERE, quorum=held, peers=peers, clock=clock, timeout_ms=timeout_ms)
-    for api in (broker.topics, broker.quorum):
-        broker.broker.apis[api.key] = forwarded(api, held.forwarding)
+    broker.broker.apis = with_forwarding(broker.broker.apis, held.forwarding)
     await broker.start()
     try:
         yield held
@@ -184,6 +183,15 @@ def test_an_ordinary_error_is_the_clients(run):
             held.controller.answers = [ErrorCode.TOPIC_ALREADY_EXISTS]
             assert codes(await held.create("a")) == [("a", ErrorCode.TOPIC_ALREADY_EXISTS)]
             assert len(held.controller.seen) == 1
+
+    run(scenario())
+
+
+def test_what_is_not_the_controllers_stays_the_brokers(run):
+    async def scenario():
+        async with scene() as held:
+            assert held.broker.broker.apis[3].handle == held.broker._describe
+            assert held.broker.broker.apis[19].handle != held.broker._create
 
     run(scenario())
 
