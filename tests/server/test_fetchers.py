@@ -7,12 +7,7 @@ import asyncio
 from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.p00_produce import ProduceResponse
 from support.data_broker import batch
-from support.replica_brokers import ReplicaBrokers
-
-
-async def until(condition, *args):
-    while not condition(*args):  # noqa: ASYNC110
-        await asyncio.sleep(0.002)
+from support.replica_brokers import ReplicaBrokers, until
 
 
 def ends(cluster, topic="t", index=0):

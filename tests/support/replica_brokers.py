@@ -53,6 +53,11 @@ APIS = {
 }
 
 
+async def until(condition) -> None:
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
+
+
 class ReplicaBroker:
     def __init__(self, cluster: ReplicaBrokers, broker_id: int, disk: MemoryDisk, settings: dict[str, str]) -> None:
         self.cluster = cluster

@@ -1,0 +1,248 @@
+"""Fetch as followers and their consumers send it: to the log's end, divergence, who may, and from where to read."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.p01_fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from odradek.protocol.messages.p23_offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from odradek.security.authorizer import Operation
+from support.data_broker import batch
+from support.replica_brokers import ReplicaBrokers, until
+
+FOREVER_MS = 60_000
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def request(cluster, *, replica=2, replica_epoch=1, offset=0, epoch=0, last_epoch=-1, topic="t", **fields):
+    wanted = FetchPartition(
+        partition=0,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
+        log_start_offset=0,
+        partition_max_bytes=10**6,
+    )
+    topic_id = cluster.image.topics[topic].topic_id
+    return FetchRequest(
+        replica_state=ReplicaState(replica_id=replica, replica_epoch=replica_epoch),
+        topics=[FetchTopic(topic_id=topic_id, partitions=[wanted])],
+        **{"max_wait_ms": 0, "min_bytes": 1, **fields},
+    )
+
+
+async def fetch(client, asked, version=17):
+    answer = await client.ask(asked, FetchResponse, version)
+    (topic,) = answer.responses
+    (part,) = topic.partitions
+    return part
+
+
+class Quiet(ReplicaBrokers):
+    """Nobody follows by itself: the test fetches."""
+
+    async def __aenter__(self):
+        await super().__aenter__()
+        for broker in self.brokers.values():
+            await broker.fetchers.stop()
+        return self
+
+
+def test_a_follower_reads_to_the_end_and_thereby_commits(run):
+    async def scenario():
+        async with Quiet(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            producer, follower = await cluster[1].connect(), await cluster[1].connect()
+            await producer.produce("t", batch("a"))
+            part = await fetch(follower, request(cluster))
+            assert (part.error_code, part.high_watermark, len(part.records)) == (0, 0, len(batch("a")))
+            part = await fetch(follower, request(cluster, offset=1, last_epoch=0))
+            assert (part.error_code, part.high_watermark, part.records) == (0, 1, b"")
+
+    run(scenario())
+
+
+def test_a_parked_follower_is_woken_by_an_append_that_is_not_committed(run):
+    async def scenario():
+        async with Quiet(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            producer, follower = await cluster[1].connect(), await cluster[1].connect()
+            follower.send(request(cluster, max_wait_ms=FOREVER_MS), 17)
+            await until(lambda: cluster[1].broker.parked_fetches)
+            await producer.produce("t", batch("a"))
+            _, answer = await follower.receive(FetchResponse, 17)
+            assert answer.responses[0].partitions[0].records
+            assert cluster[1].partition().high_watermark == 0
+            assert not cluster[1].partition().tail_readers
+
+    run(scenario())
+
+
+def test_the_follower_s_arrival_answers_the_producer(run):
+    async def scenario():
+        async with Quiet(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            producer, follower = await cluster[1].connect(), await cluster[1].connect()
+            waiting = asyncio.create_task(producer.produce("t", batch("a"), acks=-1))
+            await until(lambda: cluster[1].partition().log.log_end_offset == 1)
+            follower.send(request(cluster, offset=1, last_epoch=0, max_wait_ms=FOREVER_MS), 17)
+            (produced,) = await waiting
+            assert produced.error_code == 0
+            assert cluster[1].broker.parked_fetches
+
+    run(scenario())
+
+
+def test_where_the_histories_part_is_said_at_once(run):
+    async def scenario():
+        async with Quiet(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            producer, follower = await cluster[1].connect(), await cluster[1].connect()
+            await producer.produce("t", batch("a"))
+            cluster.change(leader=1)
+            part = await fetch(follower, request(cluster, epoch=1, offset=5, last_epoch=0, max_wait_ms=FOREVER_MS))
+            assert (part.diverging_epoch.epoch, part.diverging_epoch.end_offset, part.records) == (0, 1, b"")
+            part = await fetch(follower, request(cluster, epoch=1, offset=1, last_epoch=0))
+            assert (part.diverging_epoch.epoch, part.diverging_epoch.end_offset) == (-1, -1)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("fields", "code"), [
+    ({"replica": 9}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ({"replica": 9, "epoch": -1}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ({"replica_epoch": 0}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ({"epoch": 3}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ({"offset": 9}, ErrorCode.OFFSET_OUT_OF_RANGE),
+])  # fmt: skip
+def test_what_a_follower_is_refused_with(run, fields, code):
+    async def scenario():
+        async with Quiet(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            part = await fetch(await cluster[1].connect(), request(cluster, max_wait_ms=FOREVER_MS, **fields))
+            assert part.error_code == code
+            assert part.log_start_offset == (0 if code == ErrorCode.OFFSET_OUT_OF_RANGE else -1)
+
+    run(scenario())
+
+
+def test_only_brokers_may_fetch_as_replicas(run):
+    class NoBrokers:
+        def authorize(self, _principal, operation, _type, _name):
+            return operation is not Operation.CLUSTER_ACTION
+
+    async def scenario():
+        async with Quiet(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            cluster[1].broker.authorizer = NoBrokers()
+            part = await fetch(await cluster[1].connect(), request(cluster))
+            assert part.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    run(scenario())
+
+
+def test_who_asks_the_wrong_broker_hears_who_leads(run):
+    async def scenario():
+        async with Quiet(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            client = await cluster[2].connect()
+            answer = await client.ask(request(cluster, replica=1), FetchResponse, 17)
+            leader = answer.responses[0].partitions[0].current_leader
+            assert (leader.leader_id, leader.leader_epoch) == (1, 0)
+            assert [(node.node_id, node.port) for node in answer.node_endpoints] == [(1, cluster[1].port)]
+
+    run(scenario())
+
+
+def test_a_consumer_reads_from_a_follower_what_it_knows_to_be_committed(run):
+    async def scenario():
+        async with ReplicaBrokers(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            producer, consumer = await cluster[1].connect(), await cluster[2].connect()
+            consumer.send(consumer.fetch_request("t", {0: 0}, version=12, max_wait_ms=FOREVER_MS), 12)
+            await producer.produce("t", batch("a"), acks=-1)
+            _, answer = await consumer.receive(FetchResponse, 12)
+            part = answer.responses[0].partitions[0]
+            assert (part.error_code, part.high_watermark, len(part.records)) == (0, 1, len(batch("a")))
+            await cluster[2].fetchers.stop()
+            await producer.produce("t", batch("b"))
+            assert (await consumer.fetch("t", {0: 2}))[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+            assert (await consumer.fetch("t", {0: 1}))[0].records == b""
+            assert (await consumer.fetch("t", {0: 0}, version=10))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(scenario())
+
+
+def test_a_consumer_is_sent_to_the_replica_in_its_rack(run):
+    async def scenario():
+        racks = {1: "east", 2: "west", 3: "west"}
+        async with ReplicaBrokers(3, racks=racks, replica_selector_class=RACK_AWARE) as cluster:
+            cluster.create_topic("t", isr=(1, 3))
+            producer = await cluster[1].connect()
+            await producer.produce("t", batch("a"), acks=-1)
+            for rack, preferred in (("west", 3), ("east", -1), ("north", -1), ("", -1)):
+                part = (await producer.fetch("t", {0: 0}, rack_id=rack, max_wait_ms=FOREVER_MS))[0]
+                assert (part.preferred_read_replica, bool(part.records)) == (preferred, preferred == -1)
+            # Not where it is not yet: the follower will not have what the leader has not sent.
+            part = (await producer.fetch("t", {0: 1}, rack_id="west"))[0]
+            assert (part.error_code, part.preferred_read_replica) == (0, 3)
+            cluster.register(3, fenced=True)
+            part = (await producer.fetch("t", {0: 0}, rack_id="west"))[0]
+            assert (part.preferred_read_replica, bool(part.records)) == (-1, True)
+
+    run(scenario())
+
+
+def test_without_a_selector_consumers_read_from_the_leader(run):
+    async def scenario():
+        async with ReplicaBrokers(2, racks={1: "east", 2: "west"}) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            producer = await cluster[1].connect()
+            await producer.produce("t", batch("a"), acks=-1)
+            part = (await producer.fetch("t", {0: 0}, rack_id="west"))[0]
+            assert (part.preferred_read_replica, bool(part.records)) == (-1, True)
+
+    run(scenario())
+
+
+def test_where_followers_are_read_from_they_hear_of_a_commit_at_once(run):
+    async def scenario():
+        async with ReplicaBrokers(2, replica_selector_class=RACK_AWARE, replica_fetch_wait_max_ms="60000") as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            producer = await cluster[1].connect()
+            await producer.produce("t", batch("a"), acks=-1)
+            await until(lambda: cluster[2].partition().high_watermark == 1)
+
+    run(scenario())
+
+
+def test_epochs_end_where_the_next_ones_begin(run):
+    async def scenario():
+        async with ReplicaBrokers(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            for leader, epoch in ((1, 0), (2, 1), (1, 2), (1, 3), (2, 4)):
+                if epoch:
+                    cluster.change(leader=leader)
+                client = await cluster[leader].connect()
+                if epoch != 3:
+                    (produced,) = await client.produce("t", batch("a", "b"), acks=-1)
+                    assert produced.error_code == 0
+            # Epoch 3 wrote nothing; 5 is not known.
+            for epoch, end in ((0, (0, 2)), (1, (1, 4)), (2, (2, 6)), (3, (2, 6)), (4, (4, 8)), (5, (-1, -1))):
+                wanted = OffsetForLeaderPartition(partition=0, current_leader_epoch=4, leader_epoch=epoch)
+                asked = OffsetForLeaderEpochRequest(
+                    replica_id=1, topics=[OffsetForLeaderTopic(topic="t", partitions=[wanted])]
+                )
+                answer = await client.ask(asked, OffsetForLeaderEpochResponse, 4)
+                part = answer.topics[0].partitions[0]
+                assert (part.error_code, part.leader_epoch, part.end_offset) == (0, *end)
+
+    run(scenario())
