@@ -7,7 +7,7 @@ import pytest
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from odradek.protocol.fetch_response import FetchedPartition
+from odradek.protocol.fetch_response import DivergingEpoch, FetchedPartition
 from odradek.server.fetch_sessions import EVICTABLE_AFTER_MS, FetchSessions
 
 
@@ -105,6 +105,17 @@ def test_an_error_is_named_always_and_its_end_once(sessions):
     ):
         answers.append(named(sessions.plan(request(session_id, epoch), by_topic_id=False), lambda _: result))  # noqa: B023
     assert answers == [[0], [0], [0], [0], [0], []]
+
+
+def test_what_came_with_a_divergence_is_told_again(sessions):
+    session_id = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
+    diverging = read()
+    diverging.diverging_epoch = DivergingEpoch(0, 3)
+    answers = [
+        named(sessions.plan(request(session_id, epoch), by_topic_id=False), lambda _: result)  # noqa: B023
+        for epoch, result in enumerate([diverging, read(), read()], start=1)
+    ]
+    assert answers == [[0], [0], []]
 
 
 def test_partitions_are_added_changed_and_forgotten(sessions):

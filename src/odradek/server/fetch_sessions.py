@@ -90,8 +90,9 @@ class FetchPlan:
             or read.high_watermark != entry.high_watermark
             or read.log_start_offset != entry.log_start_offset
         )
-        # After an error both are -1, so that the partition is named again once the error is gone.
-        entry.high_watermark = read.high_watermark
+        # After an error both are -1, so that the partition is named again once the error is gone. And a follower that
+        # has to cut its log does not believe what came with it.
+        entry.high_watermark = read.high_watermark if read.diverging_epoch is None else -1
         entry.log_start_offset = read.log_start_offset
         if read.records is not None:
             self._session.served(entry)
