@@ -61,7 +61,7 @@ class Machine:
         self.crashes = 0
         self._loaded = False
         self.started = False
-        self._stopping = False
+        self.stopping = False
 
     def _new_clock(self) -> SimClock:
         rng = self._streams.stream(f"clock {self.number}")
@@ -142,9 +142,9 @@ class Machine:
     async def stop_cleanly(self, *, then_lose_power: bool) -> None:
         """After a clean stop everything is safe, whatever the topic's settings."""
         host, node = self.host, self.node
-        if host is None or node is None or not self.started or self._stopping:
+        if host is None or node is None or not self.started or self.stopping:
             return
-        self._stopping = True
+        self.stopping = True
         with self._loop.on(host):
             stopping = self._loop.create_task(node.stop(), name="stop")
         ends_at = self._loop.time() + STOPPING_S
@@ -199,5 +199,5 @@ class Machine:
         self._loop.cut(host)
         self._dead = host
         self.host = self.node = None
-        self.started = self._loaded = self._stopping = False
+        self.started = self._loaded = self.stopping = False
         return host

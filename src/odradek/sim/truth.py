@@ -71,7 +71,7 @@ class Truth:
         living = [
             Running(machine, machine.host, machine.node)
             for machine in self._machines
-            if machine.host is not None and machine.node is not None
+            if machine.host is not None and machine.node is not None and not machine.stopping
         ]
         return [each for each in living if each.is_member()]
 

@@ -138,7 +138,8 @@ class World:
         if self.knobs.nodes == 1:
             watch: NodeWatch | ClusterWatch = NodeWatch(self.truth)
         else:
-            watch = ClusterWatch(self.truth, tuple(topic.name for topic in self.knobs.topics if topic.safe))
+            offsets = ("__consumer_offsets",) if self.knobs.groups_safe else ()
+            watch = ClusterWatch(self.truth, (*offsets, *(topic.name for topic in self.knobs.topics if topic.safe)))
         while True:
             watch.look()
             await asyncio.sleep(WATCH_S)

@@ -60,6 +60,8 @@ class Producer(Worker):
         self._values_made = 0
         self._producer_id = -1
         self._sequences: dict[Place, int] = {}
+        # Where the present producer id has written.
+        self._acknowledged: dict[Place, None] = {}
         # Sent and not yet acknowledged, or to be sent again; in sequence order per partition.
         self._open: deque[_Batch] = deque()
 
@@ -78,7 +80,7 @@ class Producer(Worker):
         while not self.finished() or flying:
             if not to_send and len(flying) < IN_FLIGHT_MAX and self._may_begin():
                 to_send.append(self._make_batch())
-            if to_send and len(flying) < IN_FLIGHT_MAX:
+            if to_send and len(flying) < IN_FLIGHT_MAX and self._may_follow(to_send[0], [each[0] for each in flying]):
                 batch = to_send.popleft()
                 leader = await session.leader(batch.place)
                 flying.append((batch, leader, leader.send(self._request(batch), _PRODUCE_VERSION, ProduceResponse)))
@@ -89,6 +91,10 @@ class Producer(Worker):
             async with asyncio.timeout(self.errand.request_timeout_s):
                 response = await answer
             self._settle(leader, batch, response.responses[0].partition_responses[0])
+
+    def _may_follow(self, batch: _Batch, flying: list[_Batch]) -> bool:
+        """A partition that has never heard of a producer believes any first sequence: that must not be a later one."""
+        return batch.place in self._acknowledged or all(each.place != batch.place for each in flying)
 
     def _may_begin(self) -> bool:
         return self._made < self.plan.batches and not self.errand.closing.is_set()
@@ -105,6 +111,7 @@ class Producer(Worker):
         self.history.given_producer_id(answer.producer_id, self.name)
         self._producer_id = answer.producer_id
         self._sequences.clear()
+        self._acknowledged.clear()
 
     def _make_batch(self) -> _Batch:
         place = self.rng.choice(self.plan.places)
@@ -139,6 +146,7 @@ class Producer(Worker):
         code = ErrorCode(answer.error_code)
         self.errand.note(f"{batch} at {answer.base_offset}: {code.name}")
         if code is ErrorCode.NONE:
+            self._acknowledged[batch.place] = None
             if self.plan.acks == ACKS_ALL or self.errand.nodes == 1:
                 self.history.acknowledged(leader.incarnation, batch.place, answer.base_offset, batch.values)
             self._open.remove(batch)
