@@ -76,6 +76,24 @@ def test_an_election_turns_the_fetches_round(run):
     run(scenario())
 
 
+def test_an_election_does_not_wait_for_a_long_poll(run):
+    """The new leader is already followed for another partition, of which nothing is written for a minute."""
+
+    async def scenario():
+        async with ReplicaBrokers(2, replica_fetch_wait_max_ms="60000") as cluster:
+            cluster.create_topic("idle", replicas=(2, 1))
+            cluster.create_topic("t", replicas=(1, 2), partitions=3)
+            await until(lambda: cluster[2].broker.parked_fetches)
+            for leader in (2, 1, 2):
+                for index in range(3):
+                    cluster.change(index=index, leader=leader)
+                client = await cluster[leader].connect()
+                (produced,) = await client.produce("t", (1, batch("x")), acks=-1)
+                assert produced.error_code == ErrorCode.NONE
+
+    run(scenario())
+
+
 def test_a_former_leader_drops_what_its_successor_never_had(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:

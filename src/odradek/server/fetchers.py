@@ -3,6 +3,9 @@
 What to ask for and what an answer means is `replication.fetching`; here is only the waiting. A follower whose topic
 asks for fsync (`flush.messages`) waits for it before the next question, since to ask for an offset is to say that
 everything before it is safe here.
+
+An election brings partitions to follow while a question waits at their leader for records of others. The connection
+is given up then, since a leader reads nothing behind a question that waits; the next one asks for all of them.
 """
 
 from __future__ import annotations
@@ -82,12 +85,17 @@ class Fetcher:
             rest_ms_max=config.replica_fetch_backoff_ms,
         )
         self._news = asyncio.Event()
+        # An answer is waited for, and is still wanted.
+        self._asking = False
         self._task: asyncio.Task[None] | None = None
         self._pause_ms = 0
 
     def follow(self, partition: Partition) -> None:
         self._fetching.follow(partition)
         self._news.set()
+        if self._asking:
+            self._asking = False
+            self._owner.peers.hang_up(self._leader_id, PURPOSE, "there is more to ask for")
         if self._task is None:
             self._task = self._owner.spawner.spawn(f"fetch from {self._leader_id}", self._run())
 
@@ -117,11 +125,15 @@ class Fetcher:
             reply = await self._answer(question)
         except (PeerUnavailable, MalformedMessage) as failure:
             self._fetching.failed()
+            if not self._asking:
+                return
             if not self._pause_ms:
                 logger.warning("nothing can be fetched from %d: %s", self._leader_id, failure)
+            self._asking = False
             self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS_MIN), self._owner.config.replica_fetch_backoff_ms)
             await self._idle(self._pause_ms)
             return
+        self._asking = False
         if self._pause_ms:
             logger.info("fetching from %d again", self._leader_id)
             self._pause_ms = 0
@@ -143,6 +155,7 @@ class Fetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
             cluster_id=owner.cluster_id,
         )
+        self._asking = True
         answer = await owner.peers.ask_for_bytes(
             self._leader_id, body, FETCH, VERSION, timeout_ms=config.replica_socket_timeout_ms, purpose=PURPOSE
         )
