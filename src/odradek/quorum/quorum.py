@@ -141,6 +141,7 @@ class Quorum:
             case Answered():
                 self._answered(event)
             case RequestFailed():
+                replica.state.over(event.request)
                 replica.state.failed(event.request)
                 if event.peer_gone:
                     replica.state.peer_gone(event.peer)
@@ -178,6 +179,7 @@ class Quorum:
         replica, answer = self._replica, event.answer
         if replica.learn(answer.leader_id, answer.leader_epoch):
             return
+        replica.state.over(event.request)
         if answer.error is ErrorCode.NONE and answer.leader_epoch == replica.leader_epoch:
             replica.state.answered(event.request, answer)
         else:

@@ -43,7 +43,7 @@ class Resigned(RoleState):
         newer = LeaderEpoch(self.replica.leader_epoch + 1)
         self.replica.become_unattached(newer if self.replica.is_voter else self.replica.leader_epoch)
 
-    def failed(self, request: Request) -> None:
+    def over(self, request: Request) -> None:
         # Who could not be told notices by its fetch timeout.
         if isinstance(request, EndEpoch):
             self._unanswered -= 1

@@ -77,6 +77,9 @@ class RoleState:
     def failed(self, request: Request) -> None:
         """Not answered, or with an error."""
 
+    def over(self, request: Request) -> None:
+        """Answered in whatever way, or not."""
+
     def peer_gone(self, peer: BrokerId) -> None:
         """Its process seems to have ended."""
 

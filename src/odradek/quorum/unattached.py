@@ -44,7 +44,7 @@ class Unattached(RoleState):
         """Whom we voted for has at least as good a chance as we have."""
         self._election_deadline_ms = self.replica.election_deadline()
 
-    def failed(self, request: Request) -> None:
+    def over(self, request: Request) -> None:
         if self._fetcher.is_waiting_for(request):
             self._fetcher.again_at(self.replica.now.ms + self.replica.timing.retry_backoff_ms)
 

@@ -1,0 +1,185 @@
+"""Changing who votes, driven by hand (KIP-853)."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import ZERO_UUID
+from odradek.quorum.effects import AppendVoters, HighWatermarkAdvanced, LeaderChanged, Reply
+from odradek.quorum.events import Requested, ShuttingDown, VotersChanged
+from odradek.quorum.messages import AddVoter, EndEpoch, RemoveVoter, UpdateVoter, Vote
+from odradek.quorum.roles import Role
+from odradek.quorum.voters import Endpoint, Voter, VoterKey, VoterSet, voters_from_record
+from support.quorum_member import CLUSTER, K1, K2, K3, TIMING, Member, kinds, sends, voter_set
+from support.quorum_node import key_of
+
+K4 = key_of(4)
+MOVED = Endpoint("CONTROLLER", "elsewhere", 9093)
+
+
+def add(key=K4, **more) -> AddVoter:
+    return AddVoter(voter=Voter(key=key), cluster_id=CLUSTER, **more)
+
+
+def remove(key) -> RemoveVoter:
+    return RemoveVoter(voter=key, cluster_id=CLUSTER)
+
+
+def follow(member, *keys):
+    """They have everything, durably."""
+    effects = []
+    for key in keys:
+        fetch = member.fetch(key, offset=member.log.log_end_offset, last_epoch=member.log.last_epoch)
+        effects += member.tell(Requested("fetch", fetch))
+    return effects
+
+
+def leader(*keys) -> Member:
+    """Has committed its first record."""
+    member = Member(voters=keys or (K1, K2, K3)).elected()
+    member.sync()
+    follow(member, K2, K3)
+    assert member.quorum.high_watermark == member.log.log_end_offset
+    return member
+
+
+def ask(member, request):
+    return member.tell(Requested("change", request))
+
+
+def answer(effects):
+    return next(e.answer for e in effects if isinstance(e, Reply) and e.token == "change")
+
+
+def test_a_new_voter_counts_from_its_record_on():
+    member = leader()
+    follow(member, K4)
+    effects = ask(member, add())
+    assert kinds(effects) == [AppendVoters]
+    assert voters_from_record(effects[0].record) == voter_set(K1, K2, K3, K4)
+    member.sync()
+    assert HighWatermarkAdvanced not in kinds(follow(member, K2)), "two of four are no majority"
+    effects = follow(member, K4)
+    assert kinds(effects)[:2] == [HighWatermarkAdvanced, Reply]
+    assert answer(effects).error is ErrorCode.NONE
+
+
+def test_a_new_voter_may_be_acknowledged_when_it_is_written():
+    member = leader()
+    follow(member, K4)
+    assert answer(ask(member, add(ack_when_committed=False))).error is ErrorCode.NONE
+
+
+def test_a_new_voter_must_have_caught_up():
+    member = leader()
+    assert answer(ask(member, add())).error is ErrorCode.REQUEST_TIMED_OUT
+    follow(member, K4)
+    follow(member, K2)
+    member.now_ms += TIMING.fetch_timeout_ms + 1
+    assert answer(ask(member, add())).error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_an_id_votes_once():
+    assert answer(ask(leader(), add(key_of(2, 9)))).error is ErrorCode.DUPLICATE_VOTER
+
+
+def test_one_change_at_a_time():
+    member = leader()
+    follow(member, K4)
+    ask(member, add())
+    assert answer(member.tell(Requested("change", remove(K3)))).error is ErrorCode.REQUEST_TIMED_OUT
+    member.sync()
+    follow(member, K2, K3)
+    assert AppendVoters in kinds(ask(member, remove(K3)))
+
+
+def test_no_change_before_the_epoch_has_committed_something():
+    member = Member().elected()
+    assert answer(ask(member, remove(K3))).error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_removed_voter_counts_no_longer():
+    member = leader()
+    ask(member, remove(K3))
+    member.sync()
+    assert HighWatermarkAdvanced not in kinds(follow(member, K3))
+    assert answer(follow(member, K2)).error is ErrorCode.NONE
+
+
+def test_a_voter_is_removed_with_the_disk_it_has():
+    assert answer(ask(leader(), remove(key_of(3, 9)))).error is ErrorCode.VOTER_NOT_FOUND
+
+
+def test_the_last_voter_stays():
+    member = Member(voters=(K1,))
+    member.sync()
+    assert answer(ask(member, remove(K1))).error is ErrorCode.INVALID_REQUEST
+
+
+def test_a_leader_leads_until_its_own_removal_is_committed():
+    member = leader()
+    ask(member, remove(K1))
+    member.sync()
+    assert HighWatermarkAdvanced not in kinds(follow(member, K2)), "one of two is no majority, and we do not count"
+    assert member.role is Role.LEADER
+    effects = follow(member, K3)
+    assert answer(effects).error is ErrorCode.NONE
+    assert member.role is Role.RESIGNED
+    assert len(sends(effects, EndEpoch)) == 2
+    epoch = member.quorum.leader_epoch
+    assert not sends(member.wait(60_000), Vote)
+    assert member.quorum.leader_epoch == epoch, "an observer has no say in epochs"
+
+
+def test_who_waits_for_a_change_hears_when_its_leader_goes():
+    member = leader()
+    ask(member, remove(K3))
+    effects = member.tell(ShuttingDown())
+    assert kinds(effects)[:2] == [LeaderChanged, Reply]
+    assert answer(effects).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("request_", [add(), remove(K2)])
+def test_only_the_leader_changes_voters(request_):
+    member = Member(leader=2)
+    assert answer(ask(member, request_)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_voter_says_that_it_has_moved():
+    member = Member(leader=2, epoch=5)
+    described = Voter(key=K1, endpoints=(MOVED,))
+    member.wait(10)
+    member.tell(VotersChanged(VoterSet((described, Voter(key=K2), Voter(key=K3))), 0))
+    (update,) = sends(member.wait(TIMING.fetch_timeout_ms), UpdateVoter)
+    assert (update.peer, update.request.voter, update.request.leader_epoch) == (2, Voter(key=K1), 5)
+
+
+def test_a_moved_voter_is_written_down():
+    member = leader()
+    moved = Voter(key=K3, endpoints=(MOVED,))
+    request = UpdateVoter(voter=moved, cluster_id=CLUSTER, leader_epoch=2)
+    effects = ask(member, request)
+    assert voters_from_record(effects[0].record).voters == (Voter(key=K1), Voter(key=K2), moved)
+    member.sync()
+    follow(member, K2)
+    assert answer(ask(member, request)).error is ErrorCode.NONE
+    stranger = UpdateVoter(voter=Voter(key=key_of(3, 9)), cluster_id=CLUSTER, leader_epoch=2)
+    assert answer(ask(member, stranger)).error is ErrorCode.VOTER_NOT_FOUND
+
+
+def test_an_observer_becomes_a_voter_and_is_one_no_more_when_the_record_goes():
+    member = Member(voters=(K2, K3), leader=2)
+    member.tell(VotersChanged(voter_set(K1, K2, K3), 5))
+    assert member.quorum.is_voter
+    assert sends(member.wait(TIMING.fetch_timeout_ms), Vote)
+    member.tell(VotersChanged(voter_set(K2, K3), 0))
+    assert not member.quorum.is_voter
+    assert not sends(member.wait(60_000), Vote)
+
+
+def test_a_voter_named_without_a_disk_is_whoever_has_its_id():
+    voters = voter_set(VoterKey(K1.voter_id, ZERO_UUID), K2)
+    assert voters.seat_of(K1) == (1, ZERO_UUID)
+    assert voters.seat_of(key_of(2, 9)) is None
+    assert voters.with_voter(Voter(key=K1)) == voter_set(K1, K2)
