@@ -42,6 +42,10 @@ class Cluster:
         self.delta = None
         self.take(Decision(records=bootstrap_records(), response=None))
 
+    def forget_eligible_leaders(self) -> None:
+        """As in a directory from before KIP-966."""
+        self.take(Decision(records=(FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=0),), response=None))
+
     def take(self, decision: Decision):
         self.records += decision.records
         self.image, self.delta = self.image.replay(
@@ -127,8 +131,6 @@ def cluster() -> Cluster:
 def three() -> Cluster:
     """Brokers 1, 2 and 3, with eligible leaders; topic t has one replica on each."""
     cluster = Cluster()
-    feature = FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1)
-    cluster.take(Decision(records=(feature,), response=None))
     for broker_id in (1, 2, 3):
         cluster.add_broker(broker_id)
     cluster.add_topic("t", [1, 2, 3], min_isr=2)

@@ -20,7 +20,7 @@ from odradek.controller.fencing import unfence_broker
 from odradek.controller.producer_ids import allocate_producer_ids
 from odradek.controller.topics import TopicDefaults, create_topics
 from odradek.metadata.configs.broker import BrokerConfig
-from odradek.metadata.features import ELIGIBLE_LEADERS, bootstrap_records
+from odradek.metadata.features import bootstrap_records
 from odradek.metadata.image import BROKER_RESOURCE, ClusterImage, FeatureRange, Listener
 from odradek.protocol.messages import p62_broker_registration as p62
 from odradek.protocol.messages import p70_controller_registration as p70
@@ -31,6 +31,7 @@ from odradek.protocol.messages.p70_controller_registration import ControllerRegi
 from odradek.protocol.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -76,7 +77,7 @@ def test_a_restarted_broker_leads_its_partitions_in_new_leader_epochs(cluster):
     create(cluster, "t", partitions=2)
     assert leadership(cluster, "t") == [(1, (1,), 0)] * 2
     epoch = cluster.add_broker(1, unfence=False, incarnation=1)
-    assert leadership(cluster, "t") == [(-1, (1,), 1)] * 2
+    assert leadership(cluster, "t") == [(-1, (), 1)] * 2
     cluster.take(unfence_broker(cluster.image, BrokerId(1), epoch))
     assert leadership(cluster, "t") == [(1, (1,), 2)] * 2
 
@@ -142,7 +143,10 @@ def test_registrations_arrive_as_messages(empty):
         controller_id=7,
         incarnation_id=b"7" * 16,
         listeners=[p70.Listener(name="CONTROLLER", host="seven", port=9093)],
-        features=[p70.Feature(name="metadata.version", min_supported_version=1, max_supported_version=30)],
+        features=[
+            p70.Feature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)
+            for name, levels in ME.features.items()
+        ],
     )
     empty.take(register_other_controller(empty.image, other))
     assert empty.image.controllers[7].listeners == (Listener("CONTROLLER", "seven", 9093, 0),)
@@ -213,13 +217,18 @@ def test_unclean_election_only_when_nobody_in_sync_is_alive(empty):
 
 def test_an_empty_log_gets_the_bootstrap_records_in_a_transaction():
     decision = activate(ClusterImage(cluster_id="c"), bootstrap_records())
-    assert [type(r) for r in decision.records] == [BeginTransactionRecord, FeatureLevelRecord, EndTransactionRecord]
+    assert [type(r) for r in decision.records] == [
+        BeginTransactionRecord,
+        FeatureLevelRecord,
+        FeatureLevelRecord,
+        ConfigRecord,
+        EndTransactionRecord,
+    ]
 
 
 def test_with_eligible_leaders_the_minimum_is_written_down():
-    bootstrap = (*bootstrap_records(), FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1))
     config = BrokerConfig.parse({"min.insync.replicas": "2"})
-    decision = activate(ClusterImage(cluster_id="c"), bootstrap, config)
+    decision = activate(ClusterImage(cluster_id="c"), bootstrap_records(), config)
     image, _ = ClusterImage(cluster_id="c").replay(decision.records, Offset(9), LeaderEpoch(1))
     assert image.config(BROKER_RESOURCE, "") == {"min.insync.replicas": "2"}
 
@@ -242,7 +251,6 @@ def test_a_transaction_left_open_is_aborted(cluster):
     ],
 )
 def test_a_broker_leads_again_what_kafka_took_from_its_isr(cluster, elr, last_known, clean, isr, recovering):
-    cluster.take(Decision(records=(FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1),), response=None))
     create(cluster, "orders")
     topic = cluster.image.topics["orders"]
     emptied = PartitionChangeRecord(

@@ -154,6 +154,7 @@ def test_the_minimum_is_one_number_for_the_cluster(three):
 
 
 def test_without_the_feature_the_isr_is_never_empty(empty):
+    empty.forget_eligible_leaders()
     for broker_id in (1, 2):
         empty.add_broker(broker_id)
     empty.add_topic("t", [1, 2], min_isr=2)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from odradek.controller import safeguards
-from odradek.controller.decision import Decision
-from odradek.metadata.features import ELIGIBLE_LEADERS
-from odradek.protocol.metadata_records import FeatureLevelRecord
 from support.controller_story import Story, Violation
 
 STEPS = 120
@@ -15,8 +12,8 @@ STEPS = 120
 
 def tell(new_cluster, seed: int, *, eligible_leaders: bool = True) -> None:
     cluster = new_cluster()
-    feature = FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=int(eligible_leaders))
-    cluster.take(Decision(records=(feature,), response=None))
+    if not eligible_leaders:
+        cluster.forget_eligible_leaders()
     Story(cluster, seed, eligible_leaders=eligible_leaders).run(STEPS)
 
 

@@ -199,11 +199,13 @@ async def test_what_a_first_start_writes():
         "VotersRecord",
         "BeginTransactionRecord",
         "FeatureLevelRecord",
+        "FeatureLevelRecord",
+        "ConfigRecord",
         "EndTransactionRecord",
         "RegisterBrokerRecord",
         "BrokerRegistrationChangeRecord",
     ]
-    assert node.broker_epoch == 6
+    assert node.broker_epoch == 8
     election = decode_election(node.disk.read("__cluster_metadata-0/quorum-state"))
     assert (election.leader_epoch, election.leader_id, election.voted) == (1, 1, None)
     await node.stop()

@@ -129,7 +129,7 @@ def test_no_feature_is_finalised_that_is_not_served(wire, version):
     """T57. Clients switch to new transactions, groups and share groups by these names alone."""
     answer = wire.ask(ApiVersionsRequest(client_software_name="trap", client_software_version="1"), version)
     names = {feature.name for feature in [*answer.finalized_features, *answer.supported_features]}
-    assert names <= {"metadata.version", "kraft.version"}
+    assert names <= {"metadata.version", "kraft.version", "eligible.leader.replicas.version"}
     assert answer.finalized_features_epoch >= 0
 
 

@@ -27,12 +27,12 @@ ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 OFFERED_FEATURES: Mapping[str, FeatureRange] = {
     METADATA_VERSION: FeatureRange(METADATA_VERSION_LEVEL, 30),
     "kraft.version": FeatureRange(1, 1),
+    ELIGIBLE_LEADERS: FeatureRange(0, 1),
 }
-# Kafka finalises all of these in a new directory. What they stand for is not offered (eligible leaders are honoured
-# where they are recorded), but nothing that is written depends on them, so such a directory can be opened.
+# Kafka finalises all of these in a new directory. What the others stand for is not offered, but nothing that is written
+# depends on them, so such a directory can be opened.
 SUPPORTED_FEATURES: Mapping[str, FeatureRange] = {
     **OFFERED_FEATURES,
-    ELIGIBLE_LEADERS: FeatureRange(0, 1),
     "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
@@ -58,4 +58,7 @@ def has_eligible_leaders(image: ClusterImage) -> bool:
 
 def bootstrap_records() -> tuple[Message, ...]:
     """The first truth of a new cluster."""
-    return (FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),)
+    return (
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
+        FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1),
+    )

@@ -48,10 +48,14 @@ def test_the_size_limit_follows_and_falls_back(admin, bootstrap, kind, name, key
     assert produce(bootstrap) is None
 
 
-@pytest.mark.parametrize(("kind", "name"), [("topic", "orders"), ("broker", "1")])
-def test_a_topic_of_one_replica_is_not_asked_for_two(admin, bootstrap, kind, name):
-    set_config(admin, kind, name, "min.insync.replicas", "2")
+def test_a_topic_of_one_replica_is_not_asked_for_two(admin, bootstrap):
+    set_config(admin, "topic", "orders", "min.insync.replicas", "2")
     assert produce(bootstrap, acks="all", retries=0) is None
+
+
+def test_the_minimum_of_replicas_in_sync_is_not_one_broker_s(admin):
+    with pytest.raises(KafkaException, match=r"Broker-level min\.insync\.replicas cannot be altered"):
+        set_config(admin, "broker", "1", "min.insync.replicas", "2")
 
 
 def test_a_key_that_cannot_change_while_the_broker_runs_is_refused(admin):

@@ -25,7 +25,7 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     election = ElectionType(request.election_type)
     try:
         results = await ctx.broker.controller.submit(
-            lambda image: elect_leaders(image, election, request.topic_partitions)
+            lambda image: elect_leaders(image, election, request.topic_partitions, ctx.broker.config)
         )
     except KafkaError as refused:
         return _refused(request, refused.code, refused.message)
