@@ -340,3 +340,46 @@ def test_a_follower_of_another_epoch_is_not_served_and_not_counted(epoch, code):
     replicas[1].append("a")
     assert fetched(replicas, 2, 1, current_leader_epoch=epoch).error_code == code
     assert replicas[1].high_watermark == 0
+
+
+def _deletes(replicas, offset):
+    """What whoever asked for the deletion hears, once it does."""
+    told = []
+    partition = replicas[1].partition
+    partition.log.advance_log_start(offset)
+    partition.when_trimmed(offset, told.append)
+    return told
+
+
+def test_a_deletion_is_over_when_all_who_live_have_deleted():
+    replicas = Replicas()
+    replicas[1].append("a", "b", "c")
+    replicas.catch_up(2, 3)
+    told = _deletes(replicas, 2)
+    fetched(replicas, 2, 3, log_start_offset=2)
+    assert (told, replicas[1].partition.low_watermark) == ([], 0)
+    fetched(replicas, 3, 3, log_start_offset=1)
+    assert (told, replicas[1].partition.low_watermark) == ([], 1)
+    fetched(replicas, 3, 3, log_start_offset=2)
+    assert (told, replicas[1].partition.low_watermark) == ([ErrorCode.NONE], 2)
+
+
+def test_a_deletion_does_not_wait_for_the_dead():
+    replicas = Replicas()
+    replicas[1].append("a", "b")
+    replicas.catch_up(2, 3)
+    told = _deletes(replicas, 1)
+    fetched(replicas, 2, 2, log_start_offset=1)
+    replicas.register(3, fenced=True)
+    replicas.tell(1)
+    replicas[1].partition.tick(0)
+    assert told == [ErrorCode.NONE]
+
+
+def test_a_deletion_is_in_doubt_when_the_leader_changes():
+    replicas = Replicas()
+    replicas[1].append("a", "b")
+    replicas.catch_up(2, 3)
+    told = _deletes(replicas, 1)
+    replicas.elect(2)
+    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

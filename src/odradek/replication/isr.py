@@ -69,6 +69,10 @@ class LiveBrokers:
             broker is not None and broker.active and safeguards.is_same_incarnation(broker_epoch, broker.broker_epoch)
         )
 
+    def is_alive(self, broker_id: int) -> bool:
+        broker = self.registered.get(broker_id)
+        return broker is not None and not broker.fenced
+
     def is_outdated(self, broker_id: int, broker_epoch: int) -> bool:
         """A fetch of an incarnation before the registered one, late on its way."""
         broker = self.registered.get(broker_id)

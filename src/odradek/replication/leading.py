@@ -136,6 +136,15 @@ class Leading:
             return False
         return code not in OUT_OF_DATE
 
+    def low_watermark(self, own_start: int) -> int:
+        """Below it no replica that is alive has anything any more."""
+        starts = [
+            follower.log_start_offset
+            for follower in self._followers.values()
+            if self._brokers.is_alive(follower.broker_id)
+        ]
+        return min([own_start, *starts])
+
     # The high watermark
 
     def committed_end(self, own_end: int) -> int:

@@ -45,6 +45,7 @@ class Partition:
         "_propose",
         "_request_sync",
         "_syncing",
+        "_trimming",
         "broker_id",
         "high_watermark",
         "image",
@@ -113,6 +114,7 @@ class Partition:
         self._held_at = ALL_SYNCED
         self._committing = OffsetWaits()
         self._syncing = OffsetWaits()
+        self._trimming = OffsetWaits()
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -163,10 +165,23 @@ class Partition:
         else:
             self._syncing.add(offset, callback)
 
+    def when_trimmed(self, offset: int, callback: Callback) -> None:
+        """Call back once no replica that is alive begins below `offset`: whoever leads next has deleted it, too."""
+        if self.low_watermark >= offset:
+            callback(ErrorCode.NONE)
+        else:
+            self._trimming.add(offset - 1, callback)
+
+    @property
+    def low_watermark(self) -> int:
+        start = self.log.log_start_offset
+        return start if self.leading is None else self.leading.low_watermark(start)
+
     def forget(self, callback: Callback) -> None:
         """Call back no more: whoever waited has given up."""
         self._committing.forget(callback)
         self._syncing.forget(callback)
+        self._trimming.forget(callback)
 
     def _appended(self, appended: Appended) -> None:
         if appended.needs_sync:
@@ -288,6 +303,7 @@ class Partition:
         """Nobody may wait for this replica any more."""
         self._committing.fail(code)
         self._syncing.fail(code)
+        self._trimming.fail(code)
         self._wake(self.readers)
         self._wake(self.tail_readers)
 
@@ -387,6 +403,8 @@ class Partition:
         proposal = leading.fetched(
             follower, offset, log_start_offset=log_start_offset, broker_epoch=broker_epoch, now_ms=now_ms
         )
+        if self._trimming:
+            self._trimming.passed(self.low_watermark)
         self._advance()
         if proposal is not None:
             self._propose(self, proposal)
@@ -394,6 +412,9 @@ class Partition:
     def tick(self, now_ms: int) -> None:
         if self.leading is not None:
             proposal = self.leading.tick(now_ms)
+            if self._trimming:
+                # Whoever died meanwhile is waited for no longer.
+                self._trimming.passed(self.low_watermark)
             self._advance()
             if proposal is not None:
                 self._propose(self, proposal)

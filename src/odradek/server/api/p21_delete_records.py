@@ -1,10 +1,16 @@
 """DeleteRecords 0-2: raise a partition's log start offset. 2 is flexible.
 
+Answered when all replicas that are alive have done so: otherwise the next leader would begin lower again.
+
 -1 stands for the high watermark, above which nothing can be deleted. The new start may lie inside a batch. Internal
 topics and topics that are only compacted are refused.
 """
 
 from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p21_delete_records import (
@@ -19,32 +25,42 @@ from odradek.server.led_partition import led_partition
 from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import is_internal
 
+if TYPE_CHECKING:
+    from odradek.replication.partition import Partition
+
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete(ctx, topic.name, partition) for partition in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse()
+    waiting: list[tuple[Partition, DeleteRecordsPartitionResult, asyncio.Future[ErrorCode]]] = []
+    for topic in request.topics:
+        results: list[DeleteRecordsPartitionResult] = []
+        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+        for asked in topic.partitions:
+            result = DeleteRecordsPartitionResult(partition_index=asked.partition_index)
+            results.append(result)
+            try:
+                partition, offset = _delete(ctx, topic.name, asked)
+            except KafkaError as refused:
+                result.error_code, result.low_watermark = refused.code, NO_LOW_WATERMARK
+            else:
+                waiting.append((partition, result, _trimmed(partition, offset)))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(request.timeout_ms / 1000):
+            for _, _, trimmed in waiting:
+                await trimmed
+    for partition, result, trimmed in waiting:
+        trimmed.cancel()
+        code = ErrorCode.REQUEST_TIMED_OUT if trimmed.cancelled() else trimmed.result()
+        result.error_code = code
+        result.low_watermark = partition.low_watermark if code is ErrorCode.NONE else NO_LOW_WATERMARK
+    return response
 
 
-def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    try:
-        low_watermark = _advance(ctx, topic, asked)
-    except KafkaError as refused:
-        return DeleteRecordsPartitionResult(
-            partition_index=asked.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=refused.code
-        )
-    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=low_watermark)
-
-
-def _advance(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> int:
+def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> tuple[Partition, int]:
+    """Here; the followers hear of it with their next fetch."""
     if not ctx.authorize(Operation.DELETE, ResourceType.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic in ctx.broker.image.topics and is_internal(topic):
@@ -58,7 +74,19 @@ def _advance(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> 
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if offset > log.log_start_offset:
         log.advance_log_start(offset)
-    return log.log_start_offset
+    return partition, offset
+
+
+def _trimmed(partition: Partition, offset: int) -> asyncio.Future[ErrorCode]:
+    trimmed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+    def tell(code: ErrorCode) -> None:
+        if not trimmed.done():
+            trimmed.set_result(code)
+
+    partition.when_trimmed(offset, tell)
+    trimmed.add_done_callback(lambda _: partition.forget(tell))
+    return trimmed
 
 
 API = Api(key=21, versions=(0, 2), request=DeleteRecordsRequest, handle=handle)
