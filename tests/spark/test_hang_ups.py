@@ -7,8 +7,9 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from pyspark.accumulators import _start_update_server
@@ -16,6 +17,13 @@ from pyspark.accumulators import _start_update_server
 from odradek.spark.session import _quieten, settings
 
 NUMBER = struct.Struct(">i")
+
+
+@pytest.fixture
+def sockets() -> Iterator[str]:
+    """A directory whose name is short: that of a Unix socket has room for a hundred letters."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield directory
 
 
 def ends(pid: int) -> bool:
@@ -29,10 +37,10 @@ def ends(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("module", ["pyspark.daemon", settings("app", "local", {})["spark.python.daemon.module"]])
-def test_a_worker_that_spark_hung_up_on(module: str, tmp_path: Path) -> None:
+def test_a_worker_that_spark_hung_up_on(module: str, sockets: str) -> None:
     environment = os.environ | {
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
-        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path),
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": sockets,
         "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1",
     }
     command = [sys.executable, "-m", module, "pyspark.worker"]
@@ -48,8 +56,8 @@ def test_a_worker_that_spark_hung_up_on(module: str, tmp_path: Path) -> None:
     assert (b"BrokenPipeError" in told) == (module == "pyspark.daemon"), told
 
 
-def test_accumulators_that_spark_hung_up_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    server = _start_update_server("", True, str(tmp_path / "accumulators"))
+def test_accumulators_that_spark_hung_up_on(sockets: str, capsys: pytest.CaptureFixture[str]) -> None:
+    server = _start_update_server("", True, f"{sockets}/accumulators")
     _quieten(server)
     for sent in (b"", NUMBER.pack(1) + NUMBER.pack(1) + b"x"):
         with socket.socket(socket.AF_UNIX) as spark:
