@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from odradek.base.errors import KafkaError
+from odradek.log.config import LogConfig
 from odradek.replication.following import position, take
 from support.replicas import LAG_MS_MAX, WALL_MS, Replicas
 
@@ -27,7 +28,8 @@ class Violation(Exception):
 class World:
     def __init__(self, seed):
         self.chance = Random(seed)
-        self.replicas = Replicas(3, min_isr=self.chance.choice((1, 2)))
+        config = LogConfig(flush_messages=1) if self.chance.random() < 0.3 else None
+        self.replicas = Replicas(3, min_isr=self.chance.choice((1, 2)), config=config)
         # Offset -> value, of whatever a leader has called committed.
         self.committed = []
         self.in_flight = []
@@ -40,6 +42,7 @@ class World:
             *[self.deliver] * 10,
             *[self.decide] * 3,
             *[self.tell_one] * 4,
+            *[self.sync] * 10,
             self.pass_time,
             self.fail_over,
             self.restart,
@@ -63,7 +66,7 @@ class World:
         """A fetch arrives at its leader; the answer is on its way, and may be late or lost."""
         node = self.any_node()
         leader = self.replicas.nodes.get(node.partition.leader_id)
-        if node.partition.is_leader or leader is None:
+        if node.partition.is_leader or leader is None or not node.partition.is_synced(node.end - 1):
             return
         asked = position(node.partition)
         max_bytes = self.chance.choice((1, 200, 1 << 20))
@@ -75,6 +78,15 @@ class World:
             partition, asked, answer = self.in_flight.pop(self.chance.randrange(len(self.in_flight)))
             if self.replicas[partition.broker_id].partition is partition and self.chance.random() < 0.9:
                 take(partition, asked, answer, WALL_MS)
+
+    def sync(self, node=None):
+        node = node or self.any_node()
+        if node.sync_requests:
+            node.sync_requests.clear()
+            work = node.log.begin_sync()
+            work.run()
+            node.log.finish_sync(work)
+            node.partition.synced(work.offset, again=False)
 
     def decide(self):
         proposing = [node for node in self.replicas.nodes.values() if node.proposals]
@@ -106,7 +118,8 @@ class World:
         rest = tuple(member for member in replicas.image.isr if member != node.broker_id)
         if len(rest) < max(1, node.partition.min_isr):
             return
-        replicas.nodes[node.broker_id].proposals.clear()
+        node.proposals.clear()
+        node.sync_requests.clear()
         node.restart(lost_from=self.chance.randint(node.log.log_start_offset, node.end))
         replicas.register(node.broker_id)
         if replicas.image.leader == node.broker_id:
@@ -147,8 +160,9 @@ class World:
         for _ in range(6):
             replicas.tell_all()
             for node in replicas.nodes.values():
-                if node is not leader:
-                    for _ in range(5):
+                for _ in range(5):
+                    self.sync(node)
+                    if node is not leader:
                         replicas.fetch(node.broker_id)
             while leader.proposals:
                 replicas.decide(leader.broker_id)

@@ -72,6 +72,13 @@ def test_an_election_turns_the_fetches_round(run):
             (answer,) = await successor.produce("t", batch("b"), acks=-1)
             assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 1)
             assert ends(cluster) == [2] * 3
+            for broker in cluster.brokers.values():
+                followed = [
+                    leader_id
+                    for leader_id, fetcher in broker.fetchers._fetchers.items()
+                    if fetcher._fetching.follows(broker.partition())
+                ]
+                assert followed == ([] if broker is cluster[2] else [2])
 
     run(scenario())
 
