@@ -300,6 +300,31 @@ def test_out_of_range_counts_more_than_divergence():
     assert replicas[2].values() == ["d"]
 
 
+def test_out_of_range_counts_more_than_an_epoch_that_the_leader_never_had():
+    replicas = Replicas(2, isr=(1,))
+    replicas[1].append("a", "b", "c")
+    replicas[2].partition.append_fetched(memoryview(batch("x", leader_epoch=4)), WALL_MS)
+    replicas.change(leader_epoch=2)
+    replicas.tell(1)
+    replicas[1].append("d", "e", "f")
+    replicas.change(leader_epoch=6)
+    replicas.tell_all()
+    replicas[1].append("g")
+    replicas[1].log.advance_log_start(4)
+    assert replicas[1].log.leader_epochs.entries() == [(2, 4), (6, 6)]
+    assert replicas.answer(2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_whoever_has_what_the_leader_may_have_does_not_begin_anew():
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    partition = replicas[2].partition
+    absurd = FetchedPartition(0, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=0)
+    assert take(partition, position(partition), absurd, WALL_MS) is Verdict.RETRY
+    assert replicas[2].values() == ["a"]
+
+
 def test_a_log_may_begin_inside_a_batch():
     """KAFKA-6975: records were deleted up to the middle of a batch before the replica came."""
     replicas = Replicas(2, isr=(1,))

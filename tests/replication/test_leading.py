@@ -274,6 +274,19 @@ def test_the_image_may_be_faster_than_the_answer_and_the_answer_than_the_image()
     assert (partition.isr, partition.leading.proposal) == ((1,), joining)
 
 
+def test_an_image_from_before_the_last_answer_is_passed_over():
+    replicas = Replicas(3, isr=(1,))
+    partition = replicas[1].partition
+    fetched(replicas, 2, 0)
+    replicas.decide(1)
+    late = replicas.image
+    fetched(replicas, 3, 0)
+    replicas.decide(1)
+    assert partition.isr == (1, 2, 3)
+    partition.apply(late, replicas.now_ms)
+    assert (partition.isr, partition.partition_epoch) == ((1, 2, 3), 2)
+
+
 def test_below_the_minimum_nothing_is_committed():
     """KIP-966: who left the ISR has all that is committed, since nothing has been since."""
     replicas = Replicas(min_isr=2)

@@ -201,6 +201,21 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack(run):
     run(scenario())
 
 
+def test_a_consumer_stays_with_a_leader_in_its_rack_and_where_no_other_has_what_it_wants(run):
+    async def scenario():
+        for racks, offset, preferred in (({1: "west", 2: "west"}, 0, -1), ({2: "west"}, 1, 2), ({2: "west"}, 2, -1)):
+            async with ReplicaBrokers(2, racks=racks, replica_selector_class=RACK_AWARE) as cluster:
+                cluster.create_topic("t", replicas=(1, 2))
+                client = await cluster[1].connect()
+                await client.produce("t", batch("a"), acks=-1)
+                await cluster[2].fetchers.stop()
+                await client.produce("t", batch("b"))
+                part = (await client.fetch("t", {0: offset}, rack_id="west"))[0]
+                assert (part.error_code, part.preferred_read_replica) == (0, preferred)
+
+    run(scenario())
+
+
 def test_without_a_selector_consumers_read_from_the_leader(run):
     async def scenario():
         async with ReplicaBrokers(2, racks={1: "east", 2: "west"}) as cluster:

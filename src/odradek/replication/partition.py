@@ -388,9 +388,6 @@ class Partition:
     def _was_cut(self) -> None:
         log = self.log
         self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
-        if log.log_end_offset < self._held_at < ALL_SYNCED:
-            # The sync that is due was asked for something that is gone; what takes its place needs one, too.
-            self._hold(log.log_end_offset)
 
     # Changes of the ISR
 
