@@ -176,3 +176,15 @@ def test_whoever_must_sync_first_is_told():
     replicas, asking = following(LogConfig(flush_messages=1))
     asking.question(0)
     assert asking.answered(reply(part(records=record(0))), 0, WALL_MS) == [replicas[2].partition]
+
+
+def test_a_log_that_failed_is_not_asked_for():
+    """To ask for the next record would be to say that the last one is safe."""
+    replicas, asking = following(LogConfig(flush_messages=1))
+    partition = replicas[2].partition
+    asking.question(0)
+    assert asking.answered(reply(part(records=record(0))), 0, WALL_MS) == [partition]
+    partition.log._fail(OSError("sync failed"))
+    assert (asking.question(0), asking.follows(partition)) == (None, False)
+    asking.follow(partition)
+    assert asking.question(0) is None

@@ -81,6 +81,10 @@ class Fetching:
         for key in [key for key, until_ms in self._resting.items() if until_ms <= now_ms]:
             del self._resting[key]
             self._due[key] = None
+        for partition in [self._followed[key] for key in self._due]:
+            if partition.log.offline:
+                # It may not have what it got last, and to ask for more is to acknowledge it.
+                self.leave(partition)
         asked = {key: position(self._followed[key]) for key in self._due}
         self._due.clear()
         news = {key: where for key, where in asked.items() if self._named.get(key) != where}
