@@ -9,7 +9,7 @@ from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.controller.balance import balance_interval_ms, balance_leaders
 from odradek.controller.configs import Operation, incremental_alter_configs
 from odradek.controller.decision import Decision
-from odradek.controller.elections import ElectionType, elect_leaders, elect_uncleanly_where_allowed
+from odradek.controller.elections import ElectionType, elect_leaders
 from odradek.controller.fencing import begin_controlled_shutdown, lose_directories, unregister_broker
 from odradek.controller.partition_changes import Recovery
 from odradek.metadata.configs.broker import BrokerConfig
@@ -180,10 +180,9 @@ def test_topics_that_allow_it_are_led_by_anyone_alive(three):
 def test_a_topic_allowed_it_after_its_leader_was_gone(three):
     three.fence(3, 2, 1)
     three.unfence(3)
-    assert three.take(elect_uncleanly_where_allowed(three.image, CONFIG)) is None
+    configure(three, "unclean.leader.election.enable", "false")
     assert shape(three)[0] == NO_BROKER
     configure(three, "unclean.leader.election.enable", "true")
-    three.take(elect_uncleanly_where_allowed(three.image, CONFIG))
     assert shape(three) == (3, (3,), ())
     assert three.partition().recovery == Recovery.RECOVERING
 
@@ -238,6 +237,10 @@ def test_a_broker_that_shuts_down_leads_nothing_and_is_in_no_isr(three):
 
 
 def test_an_unregistered_broker_is_unknown(three):
+    with pytest.raises(KafkaError) as refused:
+        unregister_broker(three.image, BrokerId(1))
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    three.fence(1)
     three.take(unregister_broker(three.image, BrokerId(1)))
     assert 1 not in three.image.brokers
     assert shape(three) == (2, (2, 3), ())

@@ -16,7 +16,6 @@ HOLDS_BY_ITSELF = {
     "compression_type": "has one legal value: batches are stored as they came",
     "delete_retention_ms": "a lower bound on how long markers are kept, and everything is kept",
     "min_compaction_lag_ms": "a lower bound on how long records stay uncompacted, and nothing is compacted",
-    "unclean_leader_election_enable": "the only replica is always in sync",
 }
 
 

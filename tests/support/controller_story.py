@@ -14,7 +14,7 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.controller.balance import balance_leaders
 from odradek.controller.configs import Operation, incremental_alter_configs
-from odradek.controller.elections import ElectionType, elect_leaders, elect_uncleanly_where_allowed
+from odradek.controller.elections import ElectionType, elect_leaders
 from odradek.controller.fencing import begin_controlled_shutdown, fence_broker, unfence_broker, unregister_broker
 from odradek.controller.isr_changes import alter_partition
 from odradek.controller.partition_changes import Recovery
@@ -249,7 +249,6 @@ class Story:
 
     def balance(self) -> None:
         self.take(balance_leaders, CONFIG)
-        self.take(elect_uncleanly_where_allowed, CONFIG)
 
     def configure(self) -> None:
         name, values = self.rng.choice(

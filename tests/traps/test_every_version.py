@@ -24,13 +24,13 @@ from traps.wire import Wire, batch
 SERVED = [(key, version) for key, api in load_apis().items() for version in range(api.versions[0], api.versions[1] + 1)]
 NEWER_THAN_KIO = {(18, 5), (42, 3)}
 
-MEMBER_ID_REQUIRED, ELECTION_NOT_NEEDED = 79, 84
+MEMBER_ID_REQUIRED, ELECTION_NOT_NEEDED, BROKER_ID_NOT_REGISTERED = 79, 84, 102
 
 
 def expected_error(key: int, version: int) -> int:
     if key == 11 and version >= 4:
         return MEMBER_ID_REQUIRED
-    return ELECTION_NOT_NEEDED if key == 43 else 0
+    return {43: ELECTION_NOT_NEEDED, 64: BROKER_ID_NOT_REGISTERED}.get(key, 0)
 
 
 def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
@@ -137,11 +137,18 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
             ],
             "validate_only": False,
         },
+        45: {
+            "timeout_ms": 5000,
+            "allow_replication_factor_change": True,
+            "topics": [{**topic, "partitions": [{"partition_index": 0, "replicas": [1]}]}],
+        },
+        46: {"timeout_ms": 5000, "topics": [{**topic, "partition_indexes": [0]}]},
         47: {
             "group_id": here.empty_group,
             "topics": [{**topic, "partitions": [{"partition_index": 0}]}],
         },
         60: {"include_cluster_authorized_operations": True, "endpoint_type": 1, "include_fenced_brokers": True},
+        64: {"broker_id": 99},
         75: {"topics": [topic], "response_partition_limit": 100, "cursor": None},
     }[key]
 

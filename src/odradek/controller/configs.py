@@ -12,9 +12,10 @@ from functools import partial
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import NO_BROKER
+from odradek.base.ids import NO_BROKER, Offset
 from odradek.base.limits import config_value_chars_max
 from odradek.controller.decision import Decision
+from odradek.controller.elections import for_leaderless
 from odradek.controller.topic_names import check_topic_name
 from odradek.metadata.configs.broker import broker_definition, validate_dynamic_broker_config
 from odradek.metadata.configs.definition import ConfigType, Definition
@@ -26,6 +27,7 @@ from odradek.protocol.metadata_records import ConfigRecord, PartitionChangeRecor
 from odradek.protocol.schema import Message
 
 _MIN_ISR = "min.insync.replicas"
+_UNCLEAN = "unclean.leader.election.enable"
 
 
 class Operation(IntEnum):
@@ -93,7 +95,8 @@ def _alter(image: ClusterImage, requests: Sequence[_Request], validate_only: boo
             outcomes.append(Outcome(resource, refused.code, refused.message or None))
             continue
         records += changed
-        records += _consequences(image, changed)
+        records += _other_eligibles(image, changed)
+        records += _elections(image, changed)
         outcomes.append(Outcome(resource))
         told += [f"{_called(resource)}: {record.name} is now {record.value or 'its default'}" for record in changed]
     sentence = "; ".join(told)
@@ -206,7 +209,7 @@ def _check_min_isr(image: ClusterImage, resource: ConfigResource, changes: Chang
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cluster-level {_MIN_ISR} cannot be removed while ELR is enabled.")
 
 
-def _consequences(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[Message]:
+def _other_eligibles(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[Message]:
     """Whoever was eligible by the old number no longer is, and no leader proposes an ISR before it knows the new one.
 
     The second needs a new partition epoch even where nobody was eligible. Without a leader nothing is acknowledged by
@@ -226,6 +229,14 @@ def _consequences(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[
         for partition in topic.partitions
         if partition.leader != NO_BROKER and len(partition.replicas) > 1
     ]
+
+
+def _elections(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[PartitionChangeRecord]:
+    """Partitions without a leader do not wait for the next broker to come before they may have an unclean one."""
+    if not any(record.name == _UNCLEAN and record.value is not None for record in changed):
+        return []
+    following, _ = image.replay(changed, Offset(image.offset + len(changed)), image.epoch)
+    return for_leaderless(following)
 
 
 def _topics_concerned(image: ClusterImage, record: ConfigRecord) -> list[TopicImage]:

@@ -8,7 +8,6 @@ from enum import IntEnum
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, BrokerId, DirectoryId
 from odradek.base.invariants import invariant
-from odradek.base.limits import metadata_records_per_decision_max
 from odradek.controller import safeguards
 from odradek.controller.decision import Decision
 from odradek.controller.electorate import Electorate, directory_of
@@ -91,13 +90,11 @@ def _how(record: PartitionChangeRecord) -> str:
     return ", uncleanly: records may be lost" if record.leader_recovery_state == 1 else ""
 
 
-def elect_uncleanly_where_allowed(image: ClusterImage, config: BrokerConfig = DEFAULTS) -> Decision[None]:
-    """Topics whose partitions would rather lose records than stand still, now that they have no leader."""
+def for_leaderless(image: ClusterImage, config: BrokerConfig = DEFAULTS) -> list[PartitionChangeRecord]:
+    """Leaders for partitions that have none, now that their topic would rather lose records than stand still."""
     electorate = Electorate(image, config)
     changes = partition_changes(image, electorate, lambda partition: partition.leader == NO_BROKER)
-    records = tuple(change for change in changes if change.leader >= 0)[:metadata_records_per_decision_max]
-    sentence = f"elected leaders for {len(records)} partition(s) that had none" if records else ""
-    return Decision(records=records, response=None, sentence=sentence, atomic=False)
+    return [change for change in changes if change.leader >= 0]
 
 
 def without_broker(

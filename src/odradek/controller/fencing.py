@@ -80,10 +80,15 @@ def _shutting_down(broker_id: BrokerId, broker_epoch: int) -> BrokerRegistration
 
 
 def unregister_broker(image: ClusterImage, broker_id: BrokerId, config: BrokerConfig = DEFAULTS) -> Decision[None]:
-    """An operator says that it will not come back. Its replicas stay assigned: reassign them first."""
+    """An operator says that it will not come back. Its replicas stay assigned: reassign them first.
+
+    Kafka lets one that lives be unregistered, which it does not survive; here that is taken for a wrong number.
+    """
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    if not broker.fenced:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is alive: stop it before unregistering it.")
     changes = without_broker(image, broker_id, config)
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch)
     return Decision(

@@ -31,8 +31,11 @@ from odradek.protocol.messages import (
     p42_delete_groups,
     p43_elect_leaders,
     p44_incremental_alter_configs,
+    p45_alter_partition_reassignments,
+    p46_list_partition_reassignments,
     p47_offset_delete,
     p60_describe_cluster,
+    p64_unregister_broker,
     p75_describe_topic_partitions,
 )
 from odradek.protocol.schema import Struct
@@ -164,8 +167,11 @@ SAMPLES = {
         ),
         1,
     ),
+    45: (p45_alter_partition_reassignments.AlterPartitionReassignmentsRequest(), 1),
+    46: (p46_list_partition_reassignments.ListPartitionReassignmentsRequest(), 0),
     47: (p47_offset_delete.OffsetDeleteRequest(group_id="secret"), 0),
     60: (p60_describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=True), 2),
+    64: (p64_unregister_broker.UnregisterBrokerRequest(broker_id=1), 0),
     75: (
         p75_describe_topic_partitions.DescribeTopicPartitionsRequest(
             topics=[p75_describe_topic_partitions.TopicRequest(name="secret")]

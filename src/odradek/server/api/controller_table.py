@@ -13,6 +13,8 @@ from odradek.server.api import (
     p37_create_partitions,
     p43_elect_leaders,
     p44_incremental_alter_configs,
+    p45_alter_partition_reassignments,
+    p46_list_partition_reassignments,
     p52_vote,
     p53_begin_quorum_epoch,
     p54_end_quorum_epoch,
@@ -21,8 +23,10 @@ from odradek.server.api import (
     p58_envelope,
     p62_broker_registration,
     p63_broker_heartbeat,
+    p64_unregister_broker,
     p67_allocate_producer_ids,
     p70_controller_registration,
+    p73_assign_replicas_to_dirs,
 )
 from odradek.server.api.table import apis_of
 from odradek.server.request import Api, FrameApi
@@ -36,6 +40,8 @@ MODULES = (
     p37_create_partitions,
     p43_elect_leaders,
     p44_incremental_alter_configs,
+    p45_alter_partition_reassignments,
+    p46_list_partition_reassignments,
     p52_vote,
     p53_begin_quorum_epoch,
     p54_end_quorum_epoch,
@@ -44,8 +50,10 @@ MODULES = (
     p58_envelope,
     p62_broker_registration,
     p63_broker_heartbeat,
+    p64_unregister_broker,
     p67_allocate_producer_ids,
     p70_controller_registration,
+    p73_assign_replicas_to_dirs,
 )
 
 

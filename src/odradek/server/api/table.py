@@ -32,8 +32,11 @@ from odradek.server.api import (
     p42_delete_groups,
     p43_elect_leaders,
     p44_incremental_alter_configs,
+    p45_alter_partition_reassignments,
+    p46_list_partition_reassignments,
     p47_offset_delete,
     p60_describe_cluster,
+    p64_unregister_broker,
     p75_describe_topic_partitions,
 )
 from odradek.server.request import Api, FrameApi
@@ -64,8 +67,11 @@ MODULES = (
     p42_delete_groups,
     p43_elect_leaders,
     p44_incremental_alter_configs,
+    p45_alter_partition_reassignments,
+    p46_list_partition_reassignments,
     p47_offset_delete,
     p60_describe_cluster,
+    p64_unregister_broker,
     p75_describe_topic_partitions,
 )
 
