@@ -116,7 +116,13 @@ def test_data_without_an_identity_is_not_formatted_away(path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"version=0\ncluster.id=c\nnode.id=1", b"version=1\ncluster.id=c\nnode.id=x\ndirectory.id=y"]
+    "content",
+    [
+        b"",
+        b"version=1\ncluster.id=c\nnode.id=1",
+        b"version=0\ncluster.id=c\nnode.id=1\ndirectory.id=tLXHAoVYScyPmAM8YUpUiw",
+        b"version=1\ncluster.id=c\nnode.id=x\ndirectory.id=y",
+    ],
 )
 def test_a_broken_meta_properties_is_refused(content):
     disk = MemoryDisk()

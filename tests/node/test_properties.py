@@ -19,6 +19,7 @@ from odradek.node.properties import parse_properties, write_properties
         ("a=1\r\na=2", {"a": "2"}),
         ("a", {"a": ""}),
         ("a=1\\", {"a": "1"}),
+        ("a=1\\\n#2\nb=3", {"a": "1#2", "b": "3"}),
     ],
 )
 def test_a_file(text, values):

@@ -31,6 +31,8 @@ if behaviour == "broken":
     sys.exit(7)
 print("ready", flush=True)
 print("listening", file=sys.stderr, flush=True)
+if behaviour == "group":
+    print("in a group of its own:", os.getpgrp() == os.getpid(), file=sys.stderr, flush=True)
 if behaviour == "dying":
     sys.exit(3)
 os.read(0, 1)
@@ -83,7 +85,8 @@ def test_all_are_ready_and_stop_one_after_another(tmp_path):
         supervisor = world.supervisor()
         running = asyncio.ensure_future(supervisor.run())
         await world.until("Odradek is ready on 127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094. Ctrl-C stops it.")
-        await world.until("3 | listening")
+        for node_id in (1, 2, 3):
+            await world.until(f"{node_id} | listening")
         supervisor.stop()
         assert await running
         assert sorted(world.said[:3]) == [f"node {n} is ready on 127.0.0.1:{9091 + n}" for n in (1, 2, 3)]
@@ -156,6 +159,47 @@ def test_told_twice_it_waits_for_nobody(tmp_path):
         supervisor.stop()
         supervisor.stop()
         assert not await running
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_told_to_stop_while_nodes_are_being_started_it_leaves_none_behind(tmp_path, turns):
+    async def scenario():
+        world = World(tmp_path, ["good", "good"])
+        supervisor = world.supervisor()
+        running = asyncio.ensure_future(supervisor.run())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        supervisor.stop()
+        assert await asyncio.wait_for(running, 20)
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_was_ready_comes_back_at_once(tmp_path):
+    async def scenario():
+        patience = Patience(restart_first_s=0.01, restart_last_s=100)
+        world = World(tmp_path, ["dying"], restart=True, patience=patience)
+        supervisor = world.supervisor()
+        running = asyncio.ensure_future(supervisor.run())
+        await world.until("node 1 is started again in 0.01 s", times=3)
+        supervisor.stop()
+        await running
+
+    asyncio.run(scenario())
+
+
+def test_a_ctrl_c_at_the_terminal_reaches_the_supervisor_alone(tmp_path):
+    """Or all nodes would stop at once, with nobody left to hand over to."""
+
+    async def scenario():
+        world = World(tmp_path, ["group"])
+        supervisor = world.supervisor()
+        running = asyncio.ensure_future(supervisor.run())
+        await world.until("1 | in a group of its own: True")
+        supervisor.stop()
+        assert await running
 
     asyncio.run(scenario())
 

@@ -7,9 +7,11 @@ does not come up. Each node holds the read end of a pipe as its stdin: whatever 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +90,7 @@ class Supervisor:
                 pause_s = min(2 * pause_s, self._patience.restart_last_s)
 
     async def _start_and_listen(self, member: _Member) -> None:
+        member.begins()
         process = await asyncio.create_subprocess_exec(
             *self._command(member.node.properties),
             stdin=PIPE,
@@ -143,10 +146,12 @@ class _Member:
         self._gone = asyncio.Event()
         self._gone.set()
 
-    def began(self, process: Process) -> None:
-        self._process = process
+    def begins(self) -> None:
         self.ready.clear()
         self._gone.clear()
+
+    def began(self, process: Process) -> None:
+        self._process = process
 
     def ended(self, status: int, *, expected: bool) -> None:
         self._process = None
@@ -158,7 +163,9 @@ class _Member:
 
     def send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(number)
+            # Not by the process object: it would look for the status itself, and asyncio's watcher would miss it.
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
     async def gone_within(self, seconds: float) -> None:
         try:
