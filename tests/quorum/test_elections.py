@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.invariants import InvariantBroken
 from odradek.quorum.effects import AppendEpochStart, LeaderChanged, PersistElection, Reply
 from odradek.quorum.election import ElectionState
-from odradek.quorum.events import Requested, RequestFailed, Resign, ShuttingDown, Tick
+from odradek.quorum.events import Answered, Requested, RequestFailed, Resign, ShuttingDown, Tick
 from odradek.quorum.messages import BeginEpoch, EndEpoch, Fetch, Vote
 from odradek.quorum.roles import Role
 from support.quorum_log import FakeLog
@@ -63,6 +65,14 @@ def test_the_votes_of_another_round_do_not_count():
     pre_votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     member.answer(pre_votes[0], member.granted())
     member.answer(pre_votes[1], member.granted(epoch=5))
+    assert member.role is Role.CANDIDATE
+
+
+def test_a_pre_vote_is_no_vote():
+    member = Member(epoch=4)
+    votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
+    votes = sends(member.answer(votes[0], member.granted()), Vote)
+    member.tell(Answered(2, replace(votes[0].request, pre_vote=True), member.granted()))
     assert member.role is Role.CANDIDATE
 
 
@@ -181,6 +191,13 @@ def test_a_candidate_and_a_leader_vote_for_nobody_else():
 
 def test_no_vote_in_an_epoch_that_has_a_leader():
     member = Member(epoch=4, leader=2)
+    assert not member.ask(member.vote(K3, epoch=4)).granted
+
+
+def test_doubts_about_the_leader_are_no_reason_to_vote_in_its_epoch():
+    member = Member(epoch=4, leader=2)
+    member.wait(TIMING.fetch_timeout_ms)
+    assert member.role is Role.PROSPECTIVE
     assert not member.ask(member.vote(K3, epoch=4)).granted
 
 
@@ -334,6 +351,14 @@ def test_a_leader_whose_process_ended_is_not_waited_for():
     member.tell(RequestFailed(2, fetch.request, peer_gone=True))
     member.wait(TIMING.election_backoff_max_ms // 2)
     assert member.role is Role.PROSPECTIVE
+
+
+def test_who_shuts_down_gives_up_its_candidacy():
+    member = Member(epoch=4)
+    votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
+    member.tell(ShuttingDown())
+    member.answer(votes[0], member.granted())
+    assert (member.role, member.quorum.leader_epoch) == (Role.UNATTACHED, 4)
 
 
 def test_who_shuts_down_does_not_stand():

@@ -108,7 +108,7 @@ def test_what_the_log_holds_no_longer_is_in_the_snapshot():
     member = Member(log=FakeLog.of(1, 1, 2, 2), epoch=2).elected()
     member.log.take_snapshot(3)
     snapshot = SnapshotId(3, 2)
-    for offset, epoch in ((0, 0), (2, 1), (3, 1), (4, 1)):
+    for offset, epoch in ((0, 0), (2, 1), (3, 1), (3, 3), (4, 1)):
         answer = member.ask(member.fetch(offset=offset, last_epoch=epoch))
         assert (answer.snapshot, answer.diverging) == (snapshot, None)
     assert member.ask(member.fetch(offset=3, last_epoch=2)).snapshot is None

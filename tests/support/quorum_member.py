@@ -128,7 +128,9 @@ class Member:
 
     def elected(self) -> Member:
         """Leads epoch + 1 with the vote of node 2; its first record is not synced yet."""
-        votes = sends(self.wait(TIMING.election_timeout_ms * 2), Vote)
+        votes = []
+        while not votes:
+            votes = sends(self.wait(self.quorum.deadline_ms - self.now_ms), Vote)
         votes = sends(self.answer(votes[0], self.granted()), Vote)
         self.effects = self.answer(votes[0], self.granted())
         assert self.role is Role.LEADER
