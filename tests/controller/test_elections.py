@@ -236,6 +236,16 @@ def test_a_broker_that_shuts_down_leads_nothing_and_is_in_no_isr(three):
     assert again.records == ()
 
 
+def test_a_broker_that_shuts_down_does_not_lead_because_it_is_heard_again(three):
+    three.add_topic("alone", [1])
+    three.take(begin_controlled_shutdown(three.image, BrokerId(1), three.epoch(1)))
+    three.fence(1)
+    three.unfence(1)
+    assert shape(three, "alone")[0] == NO_BROKER
+    three.add_broker(1, incarnation=1, clean=True)
+    assert shape(three, "alone")[0] == 1
+
+
 def test_an_unregistered_broker_is_unknown(three):
     with pytest.raises(KafkaError) as refused:
         unregister_broker(three.image, BrokerId(1))

@@ -13,7 +13,7 @@ from odradek.metadata.image import TOPIC_RESOURCE, UNASSIGNED_DIRECTORY, Cluster
 class Electorate:
     """`config` is what was set for the active controller by hand, the weakest source of a topic's rules.
 
-    `arriving` counts as active although the image says that it is fenced, `leaving` as gone although it is active.
+    `arriving` counts as unfenced although the image says that it is fenced, `leaving` as gone although it is active.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Electorate:
         broker = self._image.brokers.get(broker_id)
         if broker is None or broker_id == self._leaving:
             return False
-        if not broker.active and broker_id != self._arriving:
+        if broker.in_controlled_shutdown or (broker.fenced and broker_id != self._arriving):
             return False
         directory = directory_of(partition, broker_id)
         return directory is None or not broker.directories or directory in broker.directories
