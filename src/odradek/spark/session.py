@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from odradek.spark.java import find_java
+from odradek.spark.java_voice import start_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,10 +53,11 @@ def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str
 
     from odradek.spark.source import OdradekDataSource
 
-    builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in settings(app_name, master, given).items():
-        if name not in ("spark.master", "spark.app.name"):
-            builder = builder.config(name, value)
+    conf = settings(app_name, master, given) | {"spark.master": master, "spark.app.name": app_name}
+    start_java(conf)
+    builder = SparkSession.builder
+    for name, value in conf.items():
+        builder = builder.config(name, value)
     session = builder.getOrCreate()
     # Spark finds the source by itself, but then starts it without APPLICATION when the JVM was there before us, and
     # finds none at all when any other package with a source in it cannot be imported.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -45,8 +46,9 @@ class Progress:
         if parts and sys.stderr.isatty():
             self._say("; ".join(parts))
 
-    def stopping(self, running: RunningApp) -> None:
-        self._say(f"stopping {len(running.queries)} queries")
+    def stopping(self) -> None:
+        with contextlib.suppress(RuntimeError):  # a signal came while a line was being written
+            self._say("stopping; once more does not wait")
 
     def _say(self, line: str) -> None:
         sys.stderr.write(f"{self._app.name}: {line}\n")

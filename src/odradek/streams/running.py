@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import threading
 import time
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Self
 
 from odradek.client.admin import Cluster
@@ -24,6 +22,7 @@ from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.recording import Tenure
 from odradek.streams.planning import Query
 from odradek.streams.settings import Settings
+from odradek.streams.signals import Signals
 from odradek.streams.views import View
 
 if TYPE_CHECKING:
@@ -155,7 +154,15 @@ class RunningApp:
             raise TimeoutError(f"{query.name} did not catch up in time: {query.spark.status}")
 
 
-def start(app: App, settings: Settings, session: SparkSession | None, *, available_now: bool) -> RunningApp:
+def start(
+    app: App,
+    settings: Settings,
+    session: SparkSession | None,
+    *,
+    available_now: bool = False,
+    signals: Signals | None = None,
+) -> RunningApp:
+    """All queries, or those that were started when a signal came."""
     queries = app.queries()
     if not queries:
         raise PipelineError(
@@ -174,6 +181,8 @@ def start(app: App, settings: Settings, session: SparkSession | None, *, availab
     try:
         create_topics(queries, settings)
         session_in_use = session_for(app, settings, session)
+        if signals is not None:
+            signals.take()
         if session is None:
             spread_state(queries, settings, session_in_use)
     except BaseException:
@@ -183,7 +192,11 @@ def start(app: App, settings: Settings, session: SparkSession | None, *, availab
     tenure.watch(running.queries)
     try:
         for query in queries:
-            running.queries.append(_started(app, settings, running.session, query, available_now=available_now))
+            if signals is not None and signals.stop.is_set():
+                break
+            running.queries.append(
+                _started(app, settings, running.session, query, available_now=available_now, signals=signals)
+            )
             if available_now:  # what it writes must be there before those that read it look for what there is
                 running.await_termination()
         if available_now:  # done: the next run may begin while this one is still asked for its views
@@ -199,14 +212,13 @@ def run(app: App, settings: Settings, session: SparkSession | None) -> None:
 
     progress = Progress(app)
     progress.starting(settings)
-    with _Signals() as signals, start(app, settings, session, available_now=False) as running:
-        signals.take()  # again: a new session puts a handler of its own in the place of ours, which cancels all jobs
-        progress.started(running)
+    with Signals(progress.stopping) as signals, start(app, settings, session, signals=signals) as running:
+        if not signals.stop.is_set():
+            progress.started(running)
         while running.active and not signals.stop.wait(POLL_S):
             running.check()
             progress.now_and_then(running)
         running.check()
-        progress.stopping(running)
 
 
 def session_for(app: App, settings: Settings, session: SparkSession | None) -> SparkSession:
@@ -272,7 +284,15 @@ def group_of(app: str, query: str) -> str:
     return Layout("", app).group(query)
 
 
-def _started(app: App, settings: Settings, session: SparkSession, query: Query, *, available_now: bool) -> RunningQuery:
+def _started(
+    app: App,
+    settings: Settings,
+    session: SparkSession,
+    query: Query,
+    *,
+    available_now: bool,
+    signals: Signals | None,
+) -> RunningQuery:
     layout = Layout(settings.state_dir, app.name)
     group = layout.group(query.name)
     compilation = Compilation(session, settings, group, query.trunk, records=query.calls_python)
@@ -293,13 +313,13 @@ def _started(app: App, settings: Settings, session: SparkSession, query: Query, 
     for _ in range(START_ATTEMPTS):
         with explaining(query.trunk):
             running = RunningQuery(plan=query, spark=writer.start(), delivery=delivery)
-        if _came_up(running):
+        if _came_up(running, signals):
             break
     return running
 
 
-def _came_up(query: RunningQuery) -> bool:
-    """Waits until the query has done something or has nothing to do.
+def _came_up(query: RunningQuery, signals: Signals | None) -> bool:
+    """Waits until the query has done something or has nothing to do, or until nobody wants it any more.
 
     Queries that start together fight for the cores: the first results come later, and Spark gives a Python process no
     more than ten seconds to come up. False when that was not enough, which is the machine's fault and not the query's.
@@ -307,6 +327,8 @@ def _came_up(query: RunningQuery) -> bool:
     deadline = time.monotonic() + FIRST_BATCH_S
     while query.spark.isActive and time.monotonic() < deadline:
         if query.spark.lastProgress is not None or query.spark.status["message"] == IDLE:
+            return True
+        if signals is not None and signals.stop.is_set():
             return True
         time.sleep(START_POLL_S)
     failure = query.spark.exception()
@@ -330,28 +352,3 @@ def _await_batch_without_rows(query: RunningQuery, deadline: float) -> None:
 def _ended(query: RunningQuery, timeout_s: float) -> None:
     with contextlib.suppress(Exception):  # a query that failed says why in check
         query.spark.awaitTermination(timeout_s)  # type: ignore[arg-type]  # Spark takes fractions of a second too
-
-
-class _Signals:
-    """The first Ctrl-C or SIGTERM asks; a second one does what it does elsewhere."""
-
-    def __init__(self) -> None:
-        self.stop = threading.Event()
-        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def take(self) -> None:
-        if not self.stop.is_set():
-            for number in self._before:
-                signal.signal(number, self._ask)
-
-    def __enter__(self) -> Self:
-        self.take()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self.__exit__()
-        self.stop.set()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -16,6 +14,7 @@ from pyspark.sql import Row
 
 from odradek.streams import App, F, State, tumbling
 from odradek.streams.explanations import QueryFailed
+from odradek.streams.progress import Progress
 from streams.state.feeding import NOON, seconds
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as what a user's script defines
@@ -137,23 +136,22 @@ def test_a_running_application_follows_its_topics_until_it_is_stopped(topics, li
     assert not running.active
 
 
-def test_run_ends_with_a_signal_and_tells_what_it_did(topics, spark, tmp_path, capfd):
+def test_run_ends_with_a_signal_and_tells_what_it_did(topics, spark, tmp_path, capfd, monkeypatch):
     app = App("signalled")
     app.stream("signalled-in", schema="n int").to("signalled-out")
     topics.send("signalled-in", {"n": 1})
 
-    def stop_when_done() -> None:
-        while "signalled-out" not in topics.cluster.topics() or not topics.cluster.end_offsets("signalled-out")[0]:
-            threading.Event().wait(0.02)
-        os.kill(os.getpid(), signal.SIGTERM)
+    def stop_when_done(*_: object) -> None:
+        if topics.cluster.end_offsets("signalled-out")[0]:
+            signal.raise_signal(signal.SIGTERM)
 
+    monkeypatch.setattr(Progress, "now_and_then", stop_when_done)
     before = signal.getsignal(signal.SIGTERM)
-    threading.Thread(target=stop_when_done, daemon=True).start()
     app.run(session=spark, bootstrap=topics.bootstrap, state_dir=str(tmp_path))
     assert topics.values("signalled-out") == [{"n": 1}]
     told = capfd.readouterr().err
-    assert "signalled: " in told
     assert "signalled-in -> signalled-out" in told
+    assert "signalled: stopping" in told
     assert signal.getsignal(signal.SIGTERM) is before
 
 
