@@ -73,12 +73,14 @@ def test_a_log_without_its_beginning_is_refused(golden):
         loaded(data)
 
 
-def test_a_log_that_ends_before_its_snapshot_is_refused(golden):
+def test_a_log_that_ends_before_its_snapshot_begins_anew_there(golden):
+    """The snapshot came from the leader, and a crash before the log was replaced."""
     data = golden("stopped")
     newest = snapshots(golden("aged"))[-1]
     newest.rename(snapshots(data)[0].parent / newest.name)
-    with pytest.raises(MissingBeginning):
-        loaded(data)
+    metadata, image = loaded(data)
+    assert metadata.log.log_start_offset == metadata.log.log_end_offset == image.offset + 1
+    assert metadata.snapshots[-1].end_offset == image.offset + 1
 
 
 @pytest.mark.parametrize("cut", [lambda data: data[:-80], lambda data: data[:100] + b"?" + data[101:]])

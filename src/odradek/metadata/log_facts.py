@@ -7,12 +7,21 @@ from odradek.quorum.log_facts import SnapshotId
 
 
 class MetadataLogFacts:
-    __slots__ = ("_log", "newest_snapshot", "oldest_snapshot")
+    __slots__ = ("_log", "_snapshots")
 
-    def __init__(self, log: Log, newest_snapshot: SnapshotId | None) -> None:
+    def __init__(self, log: Log, snapshots: list[SnapshotId]) -> None:
+        """`snapshots`: oldest first; whoever writes or removes one changes the list."""
         self._log = log
-        self.newest_snapshot = newest_snapshot
-        self.oldest_snapshot = newest_snapshot if log.log_start_offset > 0 else None
+        self._snapshots = snapshots
+
+    @property
+    def newest_snapshot(self) -> SnapshotId | None:
+        return self._snapshots[-1] if self._snapshots else None
+
+    @property
+    def oldest_snapshot(self) -> SnapshotId | None:
+        start = self._log.log_start_offset
+        return next((each for each in self._snapshots if each.end_offset >= start), None) if start > 0 else None
 
     @property
     def log_start_offset(self) -> int:
@@ -24,8 +33,8 @@ class MetadataLogFacts:
 
     @property
     def last_epoch(self) -> int:
-        before_the_log = self.newest_snapshot.epoch if self.newest_snapshot else 0
-        return max(self._log.leader_epochs.latest, before_the_log)
+        newest = self.newest_snapshot
+        return max(self._log.leader_epochs.latest, newest.epoch if newest else 0)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         return self._log.end_offset_for_epoch(leader_epoch)

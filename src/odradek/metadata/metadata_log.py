@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odradek.base.errors import UnusableDirectory
 from odradek.base.ids import ZERO_UUID, DirectoryId, Offset, TopicId, TopicPartition
@@ -26,7 +26,7 @@ from odradek.metadata.bootstrap import (
 from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.metadata.feed import MetadataFeed
 from odradek.metadata.image import NO_OFFSET, ClusterImage, FeatureRange
-from odradek.metadata.snapshots import newest_snapshot, read_snapshot
+from odradek.metadata.snapshots import read_snapshot, snapshots_on
 from odradek.metadata.voter_history import VoterHistory
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
@@ -45,7 +45,7 @@ METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
 _READ_BYTES = 1 << 20
 
-# Nothing is ever deleted by time or size: only a snapshot may replace the log's beginning, and we write none.
+# Nothing is ever deleted by time or size: only a snapshot may replace the log's beginning.
 METADATA_LOG_CONFIG = LogConfig(
     max_message_bytes=metadata_batch_bytes_max,
     retention_ms=-1,
@@ -65,8 +65,8 @@ class UnknownPast(UnusableDirectory):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedMetadata:
     log: Log
-    # What stands for the log before its beginning, if anything does.
-    snapshot: SnapshotId | None
+    # Oldest first; each says what was true where it ends.
+    snapshots: list[SnapshotId]
     election: ElectionState
     voters: VoterHistory
     # False while the voters are known from the first checkpoint alone.
@@ -74,14 +74,20 @@ class LoadedMetadata:
     bootstrap: tuple[Message, ...]
 
 
-def load_metadata(disk: Disk, feed: MetadataFeed, own: Voter, wall_ms: int) -> LoadedMetadata:
+def load_metadata(
+    disk: Disk, feed: MetadataFeed, own: Voter, wall_ms: int, segment_bytes: int = METADATA_LOG_CONFIG.segment_bytes
+) -> LoadedMetadata:
     """Slow. Opens and recovers the log of a formatted directory; all of it goes into `feed`, not yet committed."""
-    log = _open(disk, wall_ms)
+    log = _open(disk, wall_ms, segment_bytes)
     voters = VoterHistory()
-    snapshot = newest_snapshot(disk)
+    snapshots = snapshots_on(disk)
     try:
-        if snapshot is not None:
-            feed.reset(image_of_snapshot(read_snapshot(disk, snapshot), snapshot, feed.image, voters))
+        if snapshots:
+            newest = snapshots[-1]
+            feed.reset(image_of_snapshot(read_snapshot(disk, newest), newest, feed.image, voters))
+            if newest.end_offset > log.log_end_offset:
+                # A snapshot was loaded from the leader, and a crash came before the log began anew.
+                log.truncate_fully_and_start_at(newest.end_offset)
         _feed_log(log, feed, voters)
     except MalformedMessage as unknown:
         raise UnknownPast(f"the metadata log holds something unknown: {unknown}") from unknown
@@ -91,7 +97,7 @@ def load_metadata(disk: Disk, feed: MetadataFeed, own: Voter, wall_ms: int) -> L
         voters.found(NO_OFFSET, _first_voters(disk, own))
     return LoadedMetadata(
         log=log,
-        snapshot=snapshot,
+        snapshots=snapshots,
         election=_read_election(disk),
         voters=voters,
         voters_in_log=voters_in_log,
@@ -104,12 +110,13 @@ def write_election(disk: Disk, election: ElectionState) -> None:
     disk.replace(f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}", election.encode())
 
 
-def _open(disk: Disk, wall_ms: int) -> Log:
+def _open(disk: Disk, wall_ms: int, segment_bytes: int) -> Log:
     path = f"{METADATA_LOG_DIRECTORY}/{PARTITION_METADATA}"
     if not disk.exists(path):
         disk.replace(path, encode_topic_id(METADATA_TOPIC_ID))
     # Without a recovery point: all of it is read anyway, so all of it is checked.
-    return open_log(disk, LogOpening(topic_partition=METADATA_PARTITION, config=METADATA_LOG_CONFIG, wall_ms=wall_ms))
+    config = replace(METADATA_LOG_CONFIG, segment_bytes=segment_bytes)
+    return open_log(disk, LogOpening(topic_partition=METADATA_PARTITION, config=config, wall_ms=wall_ms))
 
 
 def _read_election(disk: Disk) -> ElectionState:

@@ -28,6 +28,10 @@ class VoterHistory:
     def newest_offset(self) -> Offset:
         return self._sets[-1][0]
 
+    def at(self, offset: Offset) -> VoterSet:
+        """Who voted when everything up to `offset` was in the log."""
+        return next(voters for found_at, voters in reversed(self._sets) if found_at <= offset)
+
     def found(self, offset: Offset, voters: VoterSet) -> None:
         self._sets.append((offset, voters))
 
@@ -47,7 +51,6 @@ class VoterHistory:
         self._sets = kept
         return changed
 
-    def committed(self, high_watermark: Offset) -> None:
-        """What came before the newest committed set cannot come back."""
-        while len(self._sets) > 1 and self._sets[1][0] < high_watermark:
-            del self._sets[0]
+    def replace_by(self, other: VoterHistory) -> None:
+        """A snapshot takes the place of the log."""
+        self._sets = list(other._sets)

@@ -205,6 +205,8 @@ class Node:
                 election_backoff_max_ms=broker.controller_quorum_election_backoff_max_ms,
             ),
             bootstrap=tuple(VoterEndpoint("", each.host, each.port) for each in self._config.bootstrap_servers),
+            snapshot_every_bytes=broker.metadata_log_max_record_bytes_between_snapshots,
+            segment_bytes=broker.internal_metadata_log_segment_bytes or broker.metadata_log_segment_bytes,
         )
 
     def _new_peers(

@@ -45,7 +45,7 @@ HOPELESS = (
 # How long a broker waits for its leaderships to move before it goes without (KIP-631's controlled shutdown).
 LEAVE_TIMEOUT_S = 30.0
 # Longer than an election takes: the last of several nodes to stop has nobody left to ask.
-NOBODY_THERE_MS = 5_000
+NOBODY_THERE_MS = 3_000
 
 
 async def register_controller(

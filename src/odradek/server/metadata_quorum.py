@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from odradek.base.errors import ErrorCode, KafkaError, UnusableDirectory
 from odradek.base.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset
 from odradek.base.invariants import InvariantBroken, invariant
-from odradek.base.limits import metadata_batch_bytes_max
+from odradek.base.limits import MIB, metadata_batch_bytes_max
 from odradek.base.ports import Ports
 from odradek.log.log import Log
 from odradek.metadata.batches import MetadataBatch, control_batch, metadata_batch, read_batches
@@ -25,7 +25,9 @@ from odradek.metadata.feed import MetadataFeed
 from odradek.metadata.image import ClusterImage, ImageDelta
 from odradek.metadata.log_facts import MetadataLogFacts
 from odradek.metadata.metadata_log import LoadedMetadata, load_metadata, write_election
+from odradek.metadata.voter_history import VoterHistory
 from odradek.protocol.batch import has_valid_checksum, iter_batches
+from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.schema import Message
 from odradek.quorum.effects import (
     AppendEpochStart,
@@ -48,15 +50,19 @@ from odradek.quorum.events import (
     RequestFailed,
     ShuttingDown,
     SnapshotFailed,
+    SnapshotLoaded,
+    SnapshotProgress,
     Started,
     Tick,
     VotersChanged,
 )
+from odradek.quorum.log_facts import SnapshotId
 from odradek.quorum.messages import Answer, Fetch, FetchAnswer, Request
 from odradek.quorum.quorum import Quorum
 from odradek.quorum.timing import Now, QuorumTiming
 from odradek.quorum.voters import Endpoint, Voter, VoterSet
 from odradek.server.metadata_fetches import MetadataFetches
+from odradek.server.metadata_snapshots import MetadataSnapshots, NoSnapshot
 from odradek.server.peers import Peers, PeerUnavailable
 from odradek.server.quorum_wire import answer_from_wire, endpoints_from_wire, request_to_wire
 
@@ -77,6 +83,8 @@ class Member:
     timing: QuorumTiming
     # Where to ask for the leader while no voters are known.
     bootstrap: tuple[Endpoint, ...] = ()
+    snapshot_every_bytes: int = 20 * MIB
+    segment_bytes: int = 1024 * MIB
 
     @property
     def bootstrap_by_id(self) -> dict[BrokerId, Endpoint]:
@@ -88,11 +96,18 @@ class MetadataQuorum:
     def __init__(self, member: Member, ports: Ports, peers: Peers) -> None:
         self._member = member
         self._ports = ports
-        self._peers = peers
+        self.peers = peers
         self._core: Quorum
         self._loaded: LoadedMetadata
         self.feed = MetadataFeed(ClusterImage(cluster_id=member.cluster_id))
         self.fetches = MetadataFetches(self)
+        self.snapshots = MetadataSnapshots(
+            self,
+            ports,
+            own=member.voter.key,
+            cluster_id=member.cluster_id,
+            bytes_between=member.snapshot_every_bytes,
+        )
         # Told when this node begins to lead, its first records written, and when it leads no more.
         self.on_elected: Callable[[], None] = _nothing
         self.on_deposed: Callable[[], None] = _nothing
@@ -148,6 +163,9 @@ class MetadataQuorum:
                 return voter.endpoints[0]
         return None
 
+    def voters_at(self, offset: Offset) -> VoterSet:
+        return self._loaded.voters.at(offset)
+
     def told_endpoint(self, node_id: BrokerId, name: str, host: str, port: int) -> None:
         self._told_endpoints[node_id] = Endpoint(name, host, port)
 
@@ -165,10 +183,16 @@ class MetadataQuorum:
         """Load the log and take part. The only voter leads when this returns."""
         ports = self._ports
         self._loaded = await ports.spawner.blocking(
-            load_metadata, ports.disk, self.feed, self._member.voter, ports.clock.wall_ms()
+            load_metadata,
+            ports.disk,
+            self.feed,
+            self._member.voter,
+            ports.clock.wall_ms(),
+            self._member.segment_bytes,
         )
         self._require_company()
-        facts = MetadataLogFacts(self._loaded.log, self._loaded.snapshot)
+        self.snapshots.known = self._loaded.snapshots
+        facts = MetadataLogFacts(self._loaded.log, self.snapshots.known)
         self._core = Quorum(self._member.voter, facts, cluster_id=self._member.cluster_id, timing=self._member.timing)
         self._tell(
             Started(
@@ -211,6 +235,7 @@ class MetadataQuorum:
             self._timer.cancel()
         if self._syncing is not None:
             await asyncio.wait([self._syncing])
+        await self.snapshots.idle()
         if not self._failed:
             await self._ports.spawner.blocking(self.log.close)
 
@@ -314,8 +339,8 @@ class MetadataQuorum:
         match effect:
             case HighWatermarkAdvanced():
                 self.feed.committed(effect.high_watermark)
-                self._loaded.voters.committed(effect.high_watermark)
                 self.fetches.look()
+                self.snapshots.look()
             case LeaderChanged():
                 self._leader_changed(effect)
             case AppendEpochStart():
@@ -333,8 +358,7 @@ class MetadataQuorum:
             case Reply():
                 self._reply(effect)
             case FetchSnapshot():
-                _log.error("the leader's metadata log begins after ours ends; its snapshot cannot be loaded yet")
-                self._inbox.append(SnapshotFailed(effect.snapshot))
+                self._ports.spawner.spawn("metadata snapshot", self._load_snapshot(effect))
             case PersistElection():
                 raise InvariantBroken("an election is persisted off the loop")
 
@@ -390,6 +414,42 @@ class MetadataQuorum:
         if isinstance(reply, asyncio.Future) and not reply.done():
             reply.set_result(effect.answer)
 
+    # Snapshots
+
+    def snapshot_progress(self, snapshot: SnapshotId) -> None:
+        self._tell(SnapshotProgress(snapshot))
+
+    async def _load_snapshot(self, effect: FetchSnapshot) -> None:
+        try:
+            image, voters = await self.snapshots.load(effect)
+        except NoSnapshot as failed:
+            _log.warning("the metadata snapshot of node %d could not be loaded: %s", effect.leader_id, failed)
+            self._tell(SnapshotFailed(effect.snapshot))
+            return
+        except OSError as failed:
+            self._fail(failed)
+            return
+        await self._quiet()
+        if self._over or effect.snapshot.end_offset <= self.log.log_end_offset:
+            # Meanwhile a leader had the records after all.
+            self._tell(SnapshotFailed(effect.snapshot))
+            return
+        self._begin_anew(effect.snapshot, image, voters)
+
+    def _begin_anew(self, snapshot: SnapshotId, image: ClusterImage, voters: VoterHistory) -> None:
+        try:
+            self.log.truncate_fully_and_start_at(snapshot.end_offset)
+        except (OSError, KafkaError) as failed:
+            self._fail(failed)
+            return
+        self.snapshots.known.append(snapshot)
+        _log.info("loaded the metadata snapshot up to offset %d", image.offset)
+        self.feed.reset(image)
+        self._loaded.voters.replace_by(voters)
+        self._tell(VotersChanged(self.voters, self._loaded.voters.newest_offset))
+        self._tell(SnapshotLoaded(snapshot))
+        self._tell(LogSynced(Offset(self.log.recovery_point)))
+
     # Requests to peers
 
     async def _send(self, effect: Send) -> None:
@@ -397,7 +457,7 @@ class MetadataQuorum:
         request = request_to_wire(effect.request, FETCH_WAIT_MS, own.endpoints)
         patience_ms = REQUEST_TIMEOUT_MS + (FETCH_WAIT_MS if isinstance(effect.request, Fetch) else 0)
         try:
-            response = await self._peers.ask(
+            response = await self.peers.ask(
                 effect.peer, request, type(request).VERSIONS[1], timeout_ms=patience_ms, purpose="quorum"
             )
             answer = answer_from_wire(response)
@@ -449,7 +509,7 @@ async def _stop_node(failed: Exception) -> None:
 def _are_sound(records: bytes | memoryview) -> bool:
     try:
         return all(has_valid_checksum(batch) for _, batch in iter_batches(records))
-    except KafkaError:
+    except MalformedRecords:
         return False
 
 

@@ -125,6 +125,19 @@ class BrokerConfig:
         "controller.quorum.election.backoff.max.ms", 1000, "The longest pause between two elections.", at_least(1)
     )
 
+    metadata_log_segment_bytes: int = int32(
+        "metadata.log.segment.bytes", 1024 * _MIB, "How large a file of the metadata log may grow.", at_least(8 * _MIB)
+    )
+    internal_metadata_log_segment_bytes: int = int32(
+        "internal.metadata.log.segment.bytes", 0, "The same, smaller, for tests; 0 for not at all.", at_least(0)
+    )
+    metadata_log_max_record_bytes_between_snapshots: int = int64(
+        "metadata.log.max.record.bytes.between.snapshots",
+        20 * _MIB,
+        "By how much the metadata log grows before a snapshot of it is written.",
+        at_least(1),
+    )
+
     broker_heartbeat_interval_ms: int = int32(
         "broker.heartbeat.interval.ms", 2000, "How often a broker tells the controller that it lives.", at_least(1)
     )

@@ -1,0 +1,51 @@
+"""What a cluster knows about itself outlives any of its nodes: snapshots, and those who were away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.testing import Embedded
+
+pytestmark = pytest.mark.clients
+
+SMALL_LOG = {"internal.metadata.log.segment.bytes": 100_000, "metadata.log.max.record.bytes.between.snapshots": 30_000}
+PARTITIONS = 100
+TOPICS = 12
+
+
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
+def create(client: AdminClient, name: str) -> None:
+    client.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(20)
+
+
+def test_a_node_that_missed_more_than_the_log_holds_is_given_a_snapshot(tmp_path: Path):
+    with Embedded(brokers=3, data=tmp_path, config=SMALL_LOG) as cluster:
+        create(admin(cluster.bootstrap_servers), "before")
+        cluster.nodes[3].kill()
+        while 3 in admin(cluster.bootstrap_servers).list_topics(timeout=20).brokers:
+            pass
+        client = admin(cluster.bootstrap_servers)
+        for number in range(TOPICS):
+            create(client, f"meanwhile-{number}")
+        cluster.nodes[3].start()
+        topics = admin(f"127.0.0.1:{cluster.nodes[3].port}").list_topics(timeout=20).topics
+        assert {"before", "meanwhile-0", f"meanwhile-{TOPICS - 1}"} <= topics.keys()
+    log = sorted(path.name for path in (tmp_path / "3" / "__cluster_metadata-0").glob("*.log"))
+    assert int(log[0].removesuffix(".log")) > 0
+
+
+def test_a_node_starts_from_its_snapshot(tmp_path: Path):
+    with Embedded(data=tmp_path, config=SMALL_LOG) as broker:
+        client = admin(broker.bootstrap_servers)
+        for number in range(TOPICS):
+            create(client, f"t{number}")
+    assert len(list((tmp_path / "__cluster_metadata-0").glob("*.checkpoint"))) > 1
+    with Embedded(data=tmp_path, config=SMALL_LOG) as broker:
+        topics = admin(broker.bootstrap_servers).list_topics(timeout=20).topics
+        assert len([name for name in topics if name.startswith("t")]) == TOPICS
