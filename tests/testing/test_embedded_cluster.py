@@ -1,0 +1,150 @@
+"""Three embedded brokers, as their users meet them: killed, paused, cut off, started again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.testing import Embedded
+
+WITHIN_S = 30.0
+
+
+def eventually(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def in_sync(cluster: Embedded, topic: str, server: int | None = None) -> list[set[int]]:
+    """Of each partition that has a leader, as one broker or all of them tell it."""
+    bootstrap = cluster.bootstrap_servers if server is None else f"127.0.0.1:{cluster.nodes[server].port}"
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    try:
+        partitions = admin.list_topics(topic, timeout=5).topics[topic].partitions
+    except KafkaException:
+        return []
+    return [set(p.isrs) for p in partitions.values() if p.leader >= 0]
+
+
+def create(cluster: Embedded, topic: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    admin.create_topics([NewTopic(topic, partitions)])[topic].result(WITHIN_S)
+    eventually(lambda: in_sync(cluster, topic) == [{1, 2, 3}] * partitions, "not everybody is in sync")
+
+
+def produce(cluster: Embedded, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(WITHIN_S) == 0
+
+
+def consume(cluster: Embedded, topic: str, count: int) -> list[str]:
+    reader = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    reader.subscribe([topic])
+    found: list[str] = []
+    deadline = time.monotonic() + WITHIN_S
+    while len(found) < count and time.monotonic() < deadline:
+        message = reader.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append(message.value().decode())
+    reader.close()
+    return found
+
+
+@pytest.fixture
+def cluster() -> Iterator[Embedded]:
+    with Embedded(brokers=3) as cluster:
+        yield cluster
+
+
+def test_three_brokers_that_know_each_other(cluster: Embedded) -> None:
+    assert len(cluster.bootstrap_servers.split(",")) == 3
+    for node_id in (1, 2, 3):
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.nodes[node_id].port}"})
+        eventually(lambda admin=admin: set(admin.list_topics(timeout=5).brokers) == {1, 2, 3}, "somebody is missing")
+
+
+def test_what_was_acknowledged_outlives_any_one_of_them(cluster: Embedded) -> None:
+    create(cluster, "t")
+    ports = cluster.bootstrap_servers
+    for node_id in (1, 2, 3):
+        produce(cluster, "t", f"before {node_id}")
+        cluster.nodes[node_id].kill()
+        eventually(lambda: len(in_sync(cluster, "t")) == 1, "nobody leads")
+        produce(cluster, "t", f"after {node_id}")
+        cluster.nodes[node_id].start()
+        eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "it does not come back")
+    assert cluster.bootstrap_servers == ports
+    assert consume(cluster, "t", 6) == [f"{when} {n}" for n in (1, 2, 3) for when in ("before", "after")]
+
+
+def test_a_rolling_restart_goes_unnoticed(cluster: Embedded) -> None:
+    create(cluster, "t", partitions=3)
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
+    sent = 0
+    for node_id in (1, 2, 3):
+        for _ in range(100):
+            producer.produce("t", str(sent), on_delivery=lambda error, _: failures.append(error) if error else None)
+            sent += 1
+        producer.poll(0)
+        cluster.nodes[node_id].restart()
+    assert producer.flush(WITHIN_S) == 0
+    assert failures == []
+    assert sorted(map(int, consume(cluster, "t", sent))) == list(range(sent))
+
+
+def test_one_that_is_cut_off_is_left_out_and_comes_back(cluster: Embedded) -> None:
+    create(cluster, "t")
+    cluster.partition(1, [2, 3])
+    eventually(lambda: in_sync(cluster, "t", server=2) == [{2, 3}], "who is cut off stays in sync")
+    produce(cluster, "t", "while one is away")
+    cluster.heal()
+    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "the wall is still there")
+    assert consume(cluster, "t", 1) == ["while one is away"]
+
+
+def test_a_wall_outlives_a_restart(cluster: Embedded) -> None:
+    create(cluster, "t")
+    cluster.nodes[1].kill()
+    cluster.partition([1], [2, 3])
+    eventually(lambda: in_sync(cluster, "t", server=2) == [{2, 3}], "who is dead stays in sync")
+    cluster.heal()
+    cluster.nodes[1].start()
+    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "it does not come back")
+
+
+def test_one_that_is_paused_is_left_out_and_comes_back(cluster: Embedded) -> None:
+    create(cluster, "t")
+    cluster.nodes[3].pause()
+    eventually(lambda: in_sync(cluster, "t", server=1) == [{1, 2}], "who stands still stays in sync")
+    cluster.nodes[3].resume()
+    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "it does not come back")
+
+
+def test_a_directory_outlives_its_cluster(tmp_path: Path) -> None:
+    with Embedded(brokers=3, data=tmp_path) as cluster:
+        create(cluster, "t")
+        produce(cluster, "t", "kept")
+        ports = cluster.bootstrap_servers
+    with Embedded(brokers=3, data=tmp_path) as cluster:
+        assert cluster.bootstrap_servers == ports
+        produce(cluster, "t", "kept, too")
+        cluster.kill()
+        cluster.start()
+        assert consume(cluster, "t", 2) == ["kept", "kept, too"]
