@@ -16,7 +16,7 @@ from odradek.base.ids import BrokerId, LeaderEpoch
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration, register_broker
 from odradek.controller.decision import Decision
-from odradek.controller.fencing import unfence_broker
+from odradek.controller.fencing import fence_broker, unfence_broker
 from odradek.controller.topics import TopicDefaults, create_topics, delete_topics
 from odradek.metadata.batches import read_batches
 from odradek.metadata.configs.broker import BrokerConfig
@@ -366,6 +366,24 @@ async def test_a_failed_write_stops_the_node_too():
     assert [failure.code for failure in node.gate.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
     with pytest.raises(KafkaError):
         node.create("late")
+
+
+@on_a_loop
+async def test_nobody_hears_of_a_failed_write_that_nobody_asked_for():
+    node = await Node().start()
+    heartbeats = node.controller.heartbeats
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryFile, "pwrite", _burn)
+        patch.setattr(heartbeats, "stale", lambda _now_ms: [1])
+        patch.setattr(
+            heartbeats,
+            "fence_one_stale",
+            lambda image, _: fence_broker(image, BrokerId(1), node.broker_epoch, "silence"),
+        )
+        node.controller._fence_the_silent()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [failure.code for failure in node.gate.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
 def test_the_log_tells_briefly_of_what_was_decided_and_not_of_what_failed(caplog):

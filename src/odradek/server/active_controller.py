@@ -102,8 +102,8 @@ class ActiveController:
         self._session_watch = None
         now_ms = self._clock.monotonic_ms()
         while self._active and self.heartbeats.stale(now_ms):
-            decision = self.heartbeats.fence_one_stale(self._quorum.feed.ahead, now_ms)
-            self._propose(decision).add_done_callback(_look_at)
+            if not self._propose_unasked(self.heartbeats.fence_one_stale(self._quorum.feed.ahead, now_ms)):
+                return
         self.watch_sessions()
 
     def _balance_later(self) -> None:
@@ -116,8 +116,18 @@ class ActiveController:
         while more and self._active:
             decision = balance_leaders(self._quorum.feed.ahead, self._config)
             more = decision.response
-            self._propose(decision).add_done_callback(_look_at)
+            if not self._propose_unasked(decision):
+                return
         self._balance_later()
+
+    def _propose_unasked(self, decision: Decision[Any]) -> bool:
+        """False when the metadata log has failed: the node stops because of that, and there is nobody to tell."""
+        try:
+            self._propose(decision).add_done_callback(_look_at)
+        except KafkaError as failed:
+            _log.warning("%s", failed)
+            return False
+        return True
 
     # Deciding
 
