@@ -11,7 +11,7 @@ from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.metadata.image import PartitionImage, TopicImage
 from odradek.sim import records
-from odradek.sim.agreement import check_images, check_replica_logs, not_yet_quiet
+from odradek.sim.agreement import check_images, check_replica_logs, log_starts, not_yet_quiet
 from odradek.sim.cluster_watch import ClusterWatch
 from odradek.sim.disk import SimDisk
 from odradek.sim.history import Violation
@@ -274,8 +274,18 @@ def test_images_that_differ(cluster):
 
 
 def test_disks_that_differ(cluster):
+    disks = {member.host.name: member.disk for member in cluster.all}
+
+    def check():
+        check_replica_logs({name: disk.files() for name, disk in disks.items()}, log_starts(cluster))
+
     cluster[1].write(b"c")
-    check_replica_logs({member.host.name: member.disk.files() for member in cluster.all})
+    check()
     cluster[2].write(b"d")
     with pytest.raises(Violation, match=r"^R3 firm-0 at 2"):
-        check_replica_logs({member.host.name: member.disk.files() for member in cluster.all})
+        check()
+    cluster[3].replica.log.advance_log_start(2)
+    with pytest.raises(Violation, match=r"^R3 firm-0 at 2"):
+        check()
+    cluster[2].replica.log.advance_log_start(3)
+    check()

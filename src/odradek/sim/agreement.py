@@ -46,8 +46,21 @@ def check_images(truth: Truth) -> None:
                 raise Violation(f"Q11 nodes {running[0].number} and {each.number} disagree on {part} at {image.offset}")
 
 
-def check_replica_logs(files_by_node: Mapping[str, dict[str, bytes]]) -> None:
-    """R3, once more from the disks: where two replicas have the same offset they have the same batch."""
+def log_starts(truth: Truth) -> dict[str, int]:
+    """By directory: where the partition begins on every replica."""
+    starts: dict[str, int] = {}
+    for each in truth.running():
+        for partition in each.replicas():
+            directory = str(partition)
+            starts[directory] = max(starts.get(directory, 0), partition.log.log_start_offset)
+    return starts
+
+
+def check_replica_logs(files_by_node: Mapping[str, dict[str, bytes]], starts: Mapping[str, int]) -> None:
+    """R3, once more from the disks: where two replicas have the same offset they have the same batch.
+
+    What was deleted and lies there still is nobody's truth.
+    """
     known: dict[str, tuple[str, StoredLog]] = {}
     for name, files in files_by_node.items():
         for directory, log in stored_logs(files).items():
@@ -55,5 +68,6 @@ def check_replica_logs(files_by_node: Mapping[str, dict[str, bytes]]) -> None:
             present = {batch.base_offset: (batch.crc, batch.leader_epoch) for batch in other.batches}
             for batch in log.batches:
                 found = (batch.crc, batch.leader_epoch)
-                if present.get(batch.base_offset, found) != found:
+                is_alive = batch.last_offset >= starts.get(directory, 0)
+                if is_alive and present.get(batch.base_offset, found) != found:
                     raise Violation(f"R3 {directory} at {batch.base_offset} differs between {other_name} and {name}")

@@ -35,6 +35,8 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, nodes: int) -> Knobs:
         nodes=nodes,
         roles=(COMBINED,) * nodes,
         replicas=replicas,
+        # Through a straw, no follower keeps up with the metadata of many topics.
+        net=replace(knobs.net, piece_bytes_max=max(1_500, knobs.net.piece_bytes_max), window_bytes=65_536),
         disk=disk,
         faults=faults,
         loses_power=cuts,

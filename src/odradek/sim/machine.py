@@ -102,7 +102,12 @@ class Machine:
         if getattr(call, "__func__", None) is LogDirectory.load:
             # Nobody has led, followed or answered yet: what is on disk now is what recovery made of it.
             self._loaded = True
-            self._on_loaded(self.incarnation, self.recovery.loaded(self.disk.files(), self._leaving))
+            recovered = self.recovery.loaded(self.disk.files(), self._leaving)
+            for log in call.__self__.logs.values():
+                if log.topic_id is None:
+                    # A power cut took its name, which its first sync would have kept: it will be put aside.
+                    recovered[log.directory] = StoredLog(0, 0, [])
+            self._on_loaded(self.incarnation, recovered)
 
     def _leaving(self, directory: str) -> bool:
         """Its topic is one of those that come and go: their own clients keep account of them."""

@@ -65,6 +65,7 @@ class Nemesis:
         """From here on nothing breaks. A disk that was full or failing was replaced: the node has to begin anew."""
         self._net.tear_down_all()
         self._net.slow_ways.clear()
+        self._net.knobs = replace(self._net.knobs, straggle=0.0)
         for host in (*self._clients, *(machine.host for machine in self._machines)):
             if host is not None:
                 self._loop.resume(host)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from odradek.server.coordination import positive_java_hash
-from odradek.sim.agreement import check_images, check_replica_logs, not_yet_quiet
+from odradek.sim.agreement import check_images, check_replica_logs, log_starts, not_yet_quiet
 from odradek.sim.checkers import check_duplicates, check_jumps, check_retention, check_sightings
 from odradek.sim.client import Address, ClientHost
 from odradek.sim.cluster_knobs import draw_cluster
@@ -250,7 +250,7 @@ class World:
                 self._check_partition(topic, place, reader.starts[place], reader.content[place])
         check_jumps(self.history, {topic.name: topic for topic in self.knobs.topics})
         check_images(self.truth)
-        check_replica_logs({machine.name: machine.disk.files() for machine in self.machines})
+        check_replica_logs({machine.name: machine.disk.files() for machine in self.machines}, log_starts(self.truth))
         for machine in self.machines:
             await self._inspect(machine, reader.starts)
 
