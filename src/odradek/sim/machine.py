@@ -103,7 +103,8 @@ class Machine:
             # Nobody has led, followed or answered yet: what is on disk now is what recovery made of it.
             self._loaded = True
             recovered = self.recovery.loaded(self.disk.files(), self._leaving)
-            for log in call.__self__.logs.values():
+            directory: LogDirectory = getattr(call, "__self__")  # noqa: B009 mypy knows no bound methods
+            for log in directory.logs.values():
                 if log.topic_id is None:
                     # A power cut took its name, which its first sync would have kept: it will be put aside.
                     recovered[log.directory] = StoredLog(0, 0, [])
@@ -119,6 +120,9 @@ class Machine:
             self._loop.call_exception_handler({"message": f"an exception escaped from {task}", "exception": problem})
         else:
             self._loop.note(f"{self.name} gives up: {problem}")
+            if self.host is None:
+                # Another of its tasks has given up before.
+                return
             self.kill()
             self._loop.call_at_ns(self._loop.now_ns + SECOND_NS, self._loop.world, self.boot_if_down)
 
