@@ -165,6 +165,9 @@ class Machine:
             if self._loop.time() > ends_at:
                 raise Violation(f"V2 {self.name} was asked to stop and did not")
             await asyncio.sleep(0.01)
+        if not host.alive:
+            # It had hardly stopped when it was killed.
+            return
         if (problem := stopping.exception()) is not None:
             self._failed("stop", problem)
             return
