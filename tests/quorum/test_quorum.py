@@ -35,11 +35,20 @@ class Log:
 
     def __init__(self, end=0, end_epoch=0):
         self.log_end_offset = end
+        self.synced_end_offset = 0
         self.last_epoch = end_epoch
 
 
 def alone(end=0, end_epoch=0, voter=None) -> Quorum:
-    return Quorum(voter or Voter(key=ME), Log(end, end_epoch), cluster_id="c")
+    log = Log(end, end_epoch)
+    quorum = Quorum(voter or Voter(key=ME), log, cluster_id="c")
+    quorum.log = log
+    return quorum
+
+
+def synced(quorum, end_offset):
+    quorum.log.synced_end_offset = end_offset
+    return quorum.step(LogSynced(), NOW)
 
 
 def started(election=NEVER_ELECTED, voters=ALONE, in_log=True) -> Started:
@@ -82,16 +91,16 @@ def test_new_endpoints_are_written_to_the_log():
 def test_nothing_is_committed_before_the_first_record_of_the_epoch_is():
     quorum = alone(end=10, end_epoch=3)
     quorum.step(started(), NOW)
-    assert quorum.step(LogSynced(Offset(10)), NOW) == []
+    assert synced(quorum, 10) == []
     assert quorum.high_watermark == -1
-    assert quorum.step(LogSynced(Offset(11)), NOW) == [HighWatermarkAdvanced(Offset(11))]
+    assert synced(quorum, 11) == [HighWatermarkAdvanced(Offset(11))]
 
 
 def test_the_high_watermark_never_falls():
     quorum = alone()
     quorum.step(started(), NOW)
-    quorum.step(LogSynced(Offset(5)), NOW)
-    assert quorum.step(LogSynced(Offset(4)), NOW) == []
+    synced(quorum, 5)
+    assert synced(quorum, 4) == []
     assert quorum.high_watermark == 5
 
 
@@ -99,7 +108,7 @@ def test_a_resigned_leader_commits_nothing():
     quorum = alone()
     quorum.step(started(), NOW)
     quorum.step(ShuttingDown(), NOW)
-    assert quorum.step(LogSynced(Offset(5)), NOW) == []
+    assert synced(quorum, 5) == []
 
 
 def test_quorum_state_is_kafkas_json():

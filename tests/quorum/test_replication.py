@@ -7,7 +7,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.base.invariants import InvariantBroken
 from odradek.quorum.effects import AppendFetched, FetchSnapshot, HighWatermarkAdvanced, Reply, TruncateTo
-from odradek.quorum.events import LogSynced, Requested, SnapshotFailed, SnapshotLoaded, SnapshotProgress
+from odradek.quorum.events import Requested, SnapshotFailed, SnapshotLoaded, SnapshotProgress
 from odradek.quorum.leader import Leader
 from odradek.quorum.log_facts import EpochEnd, SnapshotId
 from odradek.quorum.messages import BeginEpoch, Fetch, FetchAnswer, ReadSnapshot
@@ -186,8 +186,8 @@ def test_nothing_is_fetched_before_what_we_have_is_durable():
     """KAFKA-10533: to fetch from an offset is to acknowledge all below it."""
     member = Member(log=FakeLog.of(1, 1), leader=2, synced=False)
     assert not sends(member.effects, Fetch)
-    assert not sends(member.tell(LogSynced(1)), Fetch)
-    (fetch,) = sends(member.tell(LogSynced(2)), Fetch)
+    assert not sends(member.sync(1), Fetch)
+    (fetch,) = sends(member.sync(2), Fetch)
     assert (fetch.request.fetch_offset, fetch.request.last_fetched_epoch) == (2, 1)
 
 

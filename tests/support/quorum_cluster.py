@@ -216,7 +216,7 @@ class Cluster(Nemesis):
             self._sync_soon(node)
             return
         node.log.synced = max(node.log.synced, end_offset)
-        self._on_time(node, incarnation, LogSynced(end_offset))
+        self._on_time(node, incarnation, LogSynced())
         if node.up and node.log.log_end_offset > end_offset:
             self._sync_soon(node)
 

@@ -35,6 +35,10 @@ class FakeLog:
         return len(self.entries)
 
     @property
+    def synced_end_offset(self) -> int:
+        return self.synced
+
+    @property
     def last_epoch(self) -> int:
         return self.entries[-1].epoch if self.entries else 0
 

@@ -40,9 +40,10 @@ class Member:
         self.now_ms = 0
         self.chance = 0.5
         election = ElectionState(leader_epoch=epoch, leader_id=leader, voted=voted)
+        self.log.synced = 0
         self.effects = self.tell(Started(election=election, voters=voter_set(*voters), voters_in_log=True))
         if synced:
-            self.effects += self.tell(LogSynced(self.log.log_end_offset))
+            self.effects += self.sync()
 
     @property
     def role(self) -> Role:
@@ -67,8 +68,9 @@ class Member:
                 return [*effects, *self.tell(VotersChanged(voters, self.log.log_end_offset - 1))]
         return effects
 
-    def sync(self):
-        return self.tell(LogSynced(self.log.log_end_offset))
+    def sync(self, end_offset=None):
+        self.log.synced = self.log.log_end_offset if end_offset is None else end_offset
+        return self.tell(LogSynced())
 
     def wait(self, ms: int):
         """The timer goes off as often as it wants to."""

@@ -32,6 +32,10 @@ class MetadataLogFacts:
         return self._log.log_end_offset
 
     @property
+    def synced_end_offset(self) -> int:
+        return self._log.recovery_point
+
+    @property
     def last_epoch(self) -> int:
         newest = self.newest_snapshot
         return max(self._log.leader_epochs.latest, newest.epoch if newest else 0)

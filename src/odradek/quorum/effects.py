@@ -59,7 +59,7 @@ class AppendFetched:
 class TruncateTo:
     """Forget what lies at and above this offset. It is never below the high watermark.
 
-    A sync that began before says nothing about what is appended after.
+    A sync that began before says nothing about what is appended after: it must not move `synced_end_offset`.
     """
 
     offset: Offset

@@ -29,14 +29,11 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class LogSynced:
-    """Every record of the local log below `end_offset` is on disk for good.
+    """`LogFacts.synced_end_offset` has moved up.
 
-    Owed whenever the log is longer than what was last told so: after the start, and after every append. Without it
-    a leader commits nothing and a follower fetches nothing, since to fetch from an offset is to say that all below
-    it is safe here.
+    After the start and after every append the log is to be synced soon. Until it is, a leader commits nothing and a
+    follower fetches nothing, since to fetch from an offset is to say that all below it is safe here.
     """
-
-    end_offset: Offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,4 +50,4 @@ class Fetcher:
 
 def is_all_synced(replica: Replica) -> bool:
     """To fetch from an offset says that all below it is safe here."""
-    return replica.synced_end >= replica.log.log_end_offset
+    return replica.log.synced_end_offset >= replica.log.log_end_offset

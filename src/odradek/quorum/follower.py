@@ -132,7 +132,6 @@ class Follower(RoleState):
             offset >= max(replica.high_watermark, replica.log.log_start_offset),
             f"the leader of epoch {replica.leader_epoch} lacks committed records from {offset} on",
         )
-        replica.synced_end = min(replica.synced_end, offset)
         replica.effects.append(TruncateTo(offset))
 
     def _advance(self) -> None:

@@ -83,15 +83,17 @@ class Leader(RoleState):
         return offset > self.epoch_start_offset
 
     def describe(self) -> list[ReplicaProgress]:
-        own = ReplicaProgress(self.replica.key, self.replica.synced_end, self.replica.now.ms, self.replica.now.ms)
+        own = ReplicaProgress(self.replica.key, self._own_end, self.replica.now.ms, self.replica.now.ms)
         return [own, *self.progress.known()]
+
+    @property
+    def _own_end(self) -> Offset:
+        return Offset(self.replica.log.synced_end_offset)
 
     def _advance(self) -> None:
         replica = self.replica
         own = replica.voters.seat_of(replica.key)
-        synced = {
-            key: replica.synced_end if key == own else self.progress.end_offset(key) for key in replica.voters.keys
-        }
+        synced = {key: self._own_end if key == own else self.progress.end_offset(key) for key in replica.voters.keys}
         majority_has = _majority_has(list(synced.values()))
         if self.may_commit(majority_has):
             replica.advance_high_watermark(majority_has)

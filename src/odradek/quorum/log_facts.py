@@ -28,6 +28,10 @@ class LogFacts(Protocol):
     def log_end_offset(self) -> int: ...
 
     @property
+    def synced_end_offset(self) -> int:
+        """Every record below is on disk for good. A truncation or a loaded snapshot may lower it."""
+
+    @property
     def last_epoch(self) -> int:
         """Of the last record; of the newest snapshot when the log holds none; 0 when there is neither."""
 

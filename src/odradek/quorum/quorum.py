@@ -43,8 +43,8 @@ class Quorum:
     `deadline_ms` is the one timer: `Tick` when it has come. Roles and their order are in `roles.py`, what each does in
     a module of its name, what is answered to peers in `requests.py`.
 
-    What the shell owes: `LogSynced` after the start and after every append, `VotersChanged` whenever the newest
-    VotersRecord of the log is another one, one answer or failure for each `Send`.
+    What the shell owes: a sync and `LogSynced` after the start and after every append, `VotersChanged` whenever the
+    newest VotersRecord of the log is another one, one answer or failure for each `Send`.
     """
 
     def __init__(
@@ -131,7 +131,6 @@ class Quorum:
             case Tick():
                 replica.state.tick()
             case LogSynced():
-                replica.synced_end = max(replica.synced_end, event.end_offset)
                 replica.state.log_synced()
             case VotersChanged():
                 replica.voters, replica.voters_offset = event.voters, event.offset
@@ -194,7 +193,6 @@ class Quorum:
         elif isinstance(event, SnapshotFailed):
             replica.state.snapshot_over(wait_ms=replica.timing.retry_backoff_ms)
         else:
-            replica.synced_end = event.snapshot.end_offset
             # Whoever made it knew that it was committed.
             replica.advance_high_watermark(event.snapshot.end_offset)
             replica.state.snapshot_over(wait_ms=0)

@@ -35,8 +35,6 @@ class Replica:
         self.voters_offset = Offset(-1)
         # Never falls.
         self.high_watermark = Offset(-1)
-        # Own records below are on disk for good.
-        self.synced_end = Offset(-1)
         self.shutting_down = False
         self.now = Now(0, 0.0)
         self.effects: list[Effect] = []

@@ -201,7 +201,7 @@ class MetadataQuorum:
                 voters_in_log=self._loaded.voters_in_log,
             )
         )
-        self._tell(LogSynced(Offset(self.log.recovery_point)))
+        self._tell(LogSynced())
         self._sync_soon()
         await self._quiet()
 
@@ -430,8 +430,8 @@ class MetadataQuorum:
             self._fail(failed)
             return
         await self._quiet()
-        if self._over or effect.snapshot.end_offset <= self.log.log_end_offset:
-            # Meanwhile a leader had the records after all.
+        if self._over or not self._core.is_loading(effect.snapshot):
+            # Meanwhile we had doubts about the leader, or another one has the records after all.
             self._tell(SnapshotFailed(effect.snapshot))
             return
         self._begin_anew(effect.snapshot, image, voters)
@@ -448,7 +448,7 @@ class MetadataQuorum:
         self._loaded.voters.replace_by(voters)
         self._tell(VotersChanged(self.voters, self._loaded.voters.newest_offset))
         self._tell(SnapshotLoaded(snapshot))
-        self._tell(LogSynced(Offset(self.log.recovery_point)))
+        self._tell(LogSynced())
 
     # Requests to peers
 
@@ -484,7 +484,7 @@ class MetadataQuorum:
                 work = self.log.begin_sync()
                 await self._ports.spawner.blocking(work.run)
                 self.log.finish_sync(work)
-                self._tell(LogSynced(Offset(self.log.recovery_point)))
+                self._tell(LogSynced())
         except (OSError, KafkaError) as failed:
             self._fail(failed)
         finally:
