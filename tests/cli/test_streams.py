@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -77,6 +78,25 @@ def test_a_file_that_does_not_load_is_told_without_a_trace(tmp_path):
     assert "Traceback" not in result.output
 
 
+def test_a_file_that_is_not_there(tmp_path):
+    result = streams("describe", str(tmp_path / "nothing.py"))
+    assert result.exit_code == 3
+    assert "there is no file" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "views"])
+def test_an_application_with_nothing_to_do_is_told_by_its_own_line(command, odradek, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("PYTHONPATH", "ODRADEK_STREAMS_BOOTSTRAP", "ODRADEK_STREAMS_STATE_DIR"):
+        monkeypatch.setenv(name, "")
+    file = tmp_path / "idle.py"
+    file.write_text('from odradek.streams import App\napp = App("idle")\n')
+    place = ["-b", odradek.bootstrap_servers, "--state-dir", str(tmp_path / "state")]
+    result = streams(command, str(file), *place)
+    assert result.exit_code == 1
+    assert f"  at     {file}:2\n" in result.stderr
+
+
 def test_ls_and_status(odradek, tmp_path):
     state = str(tmp_path / "state")
     assert "no application has run" in streams("ls", "--state-dir", state).stderr
@@ -91,6 +111,8 @@ def test_ls_and_status(odradek, tmp_path):
     [row] = json.loads(streams("status", "fleet", "--state-dir", state, "-o", "json").stdout)
     assert (row["batch_ms"], row["error"], row["lag"]) == (120, "it broke\n  at app.py:4", None)
     assert streams("status", "nobody", "--state-dir", state).exit_code == 3
+    replace(AppRecord.read(layout.status), queries=()).write(layout.status)
+    assert "fleet: no query was started" in streams("status", "fleet", "--state-dir", state).stderr
 
 
 def test_reset_shows_first_and_does_it_when_told_to(odradek, app_file, tmp_path):

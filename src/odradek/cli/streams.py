@@ -140,7 +140,7 @@ def show_status(app: str | None, bootstrap: str | None, state_dir: str | None, o
     if app and not found:
         fail(f"{app} has not run from {layouts[0].state_dir}; `odradek streams ls` shows those that have", NOT_FOUND)
     rows = [_row(known, query, output) for known in found for query in known.queries]
-    print_rows(rows, output, nothing=f"no application has run from {_state_dir(state_dir)}")
+    print_rows(rows, output, nothing=_nothing_to_show(found, state_dir))
     if output == "table":
         for known in found:
             for query in known.queries:
@@ -202,6 +202,12 @@ def serve_views(app: str, host: str, port: int, bootstrap: str | None, state_dir
             fail(str(refused.strerror))
 
 
+def _nothing_to_show(found: list[AppStatus], state_dir: str | None) -> str:
+    if found:
+        return f"{', '.join(app.application for app in found)}: no query was started by the last run"
+    return f"no application has run from {_state_dir(state_dir)}"
+
+
 # --- what the commands share
 
 
@@ -213,9 +219,12 @@ def told() -> Iterator[None]:
     from odradek.spark.java import NoJava
     from odradek.spark.session import NoSpark
     from odradek.streams.errors import StreamsError
+    from odradek.streams.lifecycle.loading import NoSuchFile
 
     try:
         yield
+    except NoSuchFile as missing:
+        fail(str(missing), NOT_FOUND)
     except (StreamsError, ClusterError, UnknownTopic, RefusedConfig, NoJava, NoSpark) as problem:
         fail(str(problem))
     except KeyboardInterrupt:

@@ -179,7 +179,8 @@ class TopicsView:
                 self._admin.poll(0)  # brings what connections have to say
                 if attempt == self._options.fetch_attempts or self._is_final(problem):
                     raise self._told(problem) from problem
-                log.warning("asking for offsets again (%d of %d): %s", attempt, self._options.fetch_attempts, problem)
+                told = self._told(problem)
+                log.warning("asking for offsets again (%d of %d): %s", attempt, self._options.fetch_attempts, told)
                 time.sleep(self._options.fetch_interval_s)
         raise AssertionError("unreachable: the last attempt returns or raises")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.streams.checks import check_choice, check_format
 from odradek.streams.durations import Duration, duration
-from odradek.streams.errors import PipelineError
+from odradek.streams.errors import Origin, PipelineError
 from odradek.streams.expressions import ColumnLike, col
 from odradek.streams.graph import DeadLetters, Frame, Graph, MapRows, Node, OnError, SchemaOf, Sql, StaticFrame, Topic
 from odradek.streams.lifecycle.layout import Layout
@@ -63,6 +63,7 @@ class App:
             every=None if every is None else duration(every),
         )
         self.graph = Graph()
+        self.origin = Origin.here()
 
     def __repr__(self) -> str:
         return f"<App {self.name}: {len(self.graph.nodes)} steps>"

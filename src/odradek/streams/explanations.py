@@ -33,7 +33,7 @@ class Explanation:
     instead: str
 
 
-RESET = "odradek streams reset, which shows first what it would delete: checkpoints, state, offsets, internal topics"
+RESET = "odradek streams reset APP, which first shows what would go: checkpoints, state, offsets, internal topics"
 
 EXPLANATIONS = (
     Explanation(

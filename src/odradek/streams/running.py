@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeGuard
 
 from odradek.client.admin import Cluster
 from odradek.client.java_names import librdkafka_config
@@ -17,7 +17,7 @@ from odradek.streams.delivering import Delivery, check_sinks
 from odradek.streams.durations import interval
 from odradek.streams.errors import PipelineError, StreamsError
 from odradek.streams.explanations import explained_failure, explaining
-from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
+from odradek.streams.graph import DeadLetters, Materialize, Sink, Topic, TopicSink
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.recording import Tenure
 from odradek.streams.planning import Query
@@ -168,6 +168,7 @@ def start(
         raise PipelineError(
             f"the application {app.name} has no sink, so there is nothing to run",
             instead='.to("topic"), .materialize("view"), .foreach(function) on a stream or table',
+            origin=app.origin,
         )
     if available_now and (endless := next((query for query in queries if query.follows_the_clock), None)):
         raise PipelineError(
@@ -245,24 +246,25 @@ def check_time_zone(zone: str) -> None:
 def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
     """Those that sinks write and nobody has made yet. What is read must be there, unless this application writes it."""
     cluster = Cluster(settings.bootstrap, librdkafka_config(settings.config))
-    for query in queries:
-        for sink in query.sinks:
-            match sink:
-                case TopicSink(create=True):
-                    cluster.create_topic(sink.topic, sink.partitions or -1, sink.config)
-                case Materialize():
-                    cluster.create_topic(sink.topic, sink.partitions or -1, sink.config)
-                case DeadLetters():
-                    cluster.create_topic(sink.topic)
-    known = set(cluster.topics())
+    made = [sink for query in queries for sink in query.sinks if _makes_its_topic(sink)]
+    known = {*cluster.topics(), *(sink.topic for sink in made)}
     for query in queries:
         for node in query.trunk.ancestry():
             if isinstance(node, Topic) and node.topic not in known:
                 raise PipelineError(
                     f"there is no topic {node.topic!r} on {settings.bootstrap}",
-                    instead=f"odradek topic create {node.topic}, or whoever writes it first",
+                    instead=f"odradek topic create {node.topic}, or start first what writes it",
                     origin=node.origin,
                 )
+    for sink in made:
+        if isinstance(sink, DeadLetters):
+            cluster.create_topic(sink.topic)
+        else:
+            cluster.create_topic(sink.topic, sink.partitions or -1, sink.config)
+
+
+def _makes_its_topic(sink: Sink) -> TypeGuard[TopicSink | Materialize | DeadLetters]:
+    return isinstance(sink, Materialize | DeadLetters) or (isinstance(sink, TopicSink) and sink.create)
 
 
 def spread_state(queries: tuple[Query, ...], settings: Settings, session: SparkSession) -> None:

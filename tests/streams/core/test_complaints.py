@@ -54,8 +54,9 @@ def test_what_spark_refuses_is_told_with_the_line_that_says_it(told, topics):
     assert 'app.stream("complaints", schema="user foo")' in told(app), "its own line, not the one that starts"
 
     app = App("no-topic")
-    app.stream("nowhere", schema="n int").to("out")
+    app.stream("nowhere", schema="n int").to("from-nowhere")
     assert "there is no topic 'nowhere'" in told(app)
+    assert "from-nowhere" not in topics.cluster.topics(), "nothing is made for what cannot run"
 
 
 def test_state_of_other_code_is_told_with_the_way_to_begin_again(told, feed, kept, process):

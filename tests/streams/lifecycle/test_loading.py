@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from odradek.streams.errors import PipelineError
-from odradek.streams.lifecycle.loading import CannotLoad, load_app
+from odradek.streams.lifecycle.loading import CannotLoad, NoSuchFile, load_app
 
 HEAD = "from odradek.streams import App\n"
 
@@ -58,8 +58,11 @@ def test_an_error_of_the_pipeline_speaks_for_itself(write):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(CannotLoad, match="there is no file"):
+    with pytest.raises(NoSuchFile, match="there is no file"):
         load_app(str(tmp_path / "nothing.py"))
+    (tmp_path / "README.md").touch()
+    with pytest.raises(NoSuchFile, match=r"README\.md is no Python file"):
+        load_app(str(tmp_path / "README.md"))
 
 
 def test_modules_beside_it_can_be_imported_and_annotations_resolve(write):

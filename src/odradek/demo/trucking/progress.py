@@ -24,10 +24,13 @@ class Progress:
         print(f"{self._seconds():5.1f} s  {who:<7} {what}", flush=True)
 
     def status(self, figures: Mapping[str, int], parts: Sequence[PartState]) -> None:
-        text = "  ".join(f"{name} {figure:,}" for name, figure in figures.items())
-        for part in parts:
-            if part.state != "alive":
-                text += f"  {part.name} {part.state}" + (f": {part.detail}" if part.detail else "")
+        """Who is not there yet comes first: a narrow terminal cuts the end off."""
+        absent = [
+            f"{part.name} {part.state}" + (f": {part.detail}" if part.detail else "")
+            for part in parts
+            if part.state != "alive"
+        ]
+        text = "  ".join([*absent, *(f"{name} {figure:,}" for name, figure in figures.items())])
         if self._redraws:
             self._wipe()
             width = shutil.get_terminal_size().columns - 1

@@ -72,7 +72,7 @@ def show(wishes: Wishes) -> None:
     except PartFailed as failed:
         raise DemoFailed(str(failed)) from failed
     except _Stopped:
-        pass
+        scene.say_stopping()
     finally:
         last_words = scene.close()
         shutil.rmtree(data, ignore_errors=True)
@@ -157,6 +157,9 @@ class _Scene:
             f"{command} streams describe {_application_file()}",
         ):
             self._progress.say("try", line)
+
+    def say_stopping(self) -> None:
+        self._progress.say("stop", "the application, then the broker")
 
     def close(self) -> str:
         """What the broker said if it did not end well. The processes first: no failure may leave one behind."""

@@ -14,14 +14,18 @@ from odradek.streams.errors import StreamsError
 
 
 class CannotLoad(StreamsError):
-    """The file is not there, does not run, or has no single App."""
+    """The file does not run, or has no single App."""
+
+
+class NoSuchFile(CannotLoad):
+    """Also one that is there, and no Python."""
 
 
 def load_app(target: str) -> App:
     file, _, name = target.partition(".py:")
     path = Path(file if file.endswith(".py") else f"{file}.py")
     if not path.is_file():
-        raise CannotLoad(f"there is no file {path}")
+        raise NoSuchFile(f"{file} is no Python file" if Path(file).is_file() else f"there is no file {path}")
     apps = {name: value for name, value in vars(_module(path)).items() if isinstance(value, App)}
     return _chosen(apps, path, name)
 

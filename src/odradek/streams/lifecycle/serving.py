@@ -35,7 +35,9 @@ def serve(app: App, settings: Settings, host: str, port: int, *, on_ready: Calla
     tables = [sink for sink in app.graph.sinks if isinstance(sink, Materialize)]
     if not tables:
         raise PipelineError(
-            f"{app.name} has no view to serve", instead='.materialize("name", key="column") on a stream or table'
+            f"{app.name} has no view to serve",
+            instead='.materialize("name", key="column") on a stream or table',
+            origin=app.origin,
         )
     with ExitStack() as following:
         views = [

@@ -40,7 +40,8 @@ class StoreBusy(StreamsError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"another process keeps the view in {path}: a store has one follower.\n"
-            "Stop that first, or give this one a state directory of its own (--state-dir)."
+            "Stop that first (`odradek streams views`, or whoever asks the view from Python), or use another state "
+            "directory (--state-dir)."
         )
 
 
