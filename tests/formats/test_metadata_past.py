@@ -6,7 +6,7 @@ import pytest
 
 from odradek.adapters.disk import OsDisk
 from odradek.base.errors import UnusableDirectory
-from odradek.base.ids import BrokerId
+from odradek.base.ids import BrokerId, Offset
 from odradek.log.recovery import LogOpening, open_log
 from odradek.metadata.batches import metadata_batch, read_batches
 from odradek.metadata.bootstrap import BrokenCheckpoint
@@ -135,3 +135,12 @@ def contents(data):
     """Opening a log tidies up producer snapshots that newer ones have replaced."""
     files = [path for path in data.rglob("*") if path.is_file() and path.suffix != ".snapshot" and path.name != ".lock"]
     return {path: path.read_bytes() for path in files}
+
+
+def test_voters_of_the_log_that_are_truncated_leave_those_of_the_first_checkpoint(tmp_path):
+    with Embedded(data=tmp_path):
+        pass
+    metadata, _ = loaded(tmp_path)
+    assert metadata.voters_in_log
+    assert metadata.voters.truncated(Offset(0))
+    assert [key.voter_id for key in metadata.voters.newest.keys] == [1]

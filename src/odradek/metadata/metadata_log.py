@@ -80,6 +80,8 @@ def load_metadata(
     """Slow. Opens and recovers the log of a formatted directory; all of it goes into `feed`, not yet committed."""
     log = _open(disk, wall_ms, segment_bytes)
     voters = VoterHistory()
+    # What the log says may be truncated again, down to this.
+    voters.found(NO_OFFSET, _first_voters(disk, own))
     snapshots = snapshots_on(disk)
     try:
         if snapshots:
@@ -92,15 +94,12 @@ def load_metadata(
     except MalformedMessage as unknown:
         raise UnknownPast(f"the metadata log holds something unknown: {unknown}") from unknown
     _check_understood(feed.ahead)
-    voters_in_log = bool(voters)
-    if not voters_in_log:
-        voters.found(NO_OFFSET, _first_voters(disk, own))
     return LoadedMetadata(
         log=log,
         snapshots=snapshots,
         election=_read_election(disk),
         voters=voters,
-        voters_in_log=voters_in_log,
+        voters_in_log=voters.newest_offset > NO_OFFSET,
         bootstrap=decode_bootstrap(disk.read(BOOTSTRAP_CHECKPOINT)),
     )
 

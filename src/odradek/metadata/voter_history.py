@@ -17,9 +17,6 @@ class VoterHistory:
         # By the offset of the batch that holds them, oldest first.
         self._sets: list[tuple[Offset, VoterSet]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._sets)
-
     @property
     def newest(self) -> VoterSet:
         return self._sets[-1][1]
