@@ -184,6 +184,14 @@ def test_what_cannot_be_meant(arguments: list[str], said: str) -> None:
     assert said in done.output
 
 
+def test_a_broker_alone_is_a_cluster_of_one(odradek: Embedded) -> None:
+    CliRunner().invoke(main, ["topic", "create", "t", "-p", "2", "-b", odradek.bootstrap_servers])
+    assert run(odradek.bootstrap_servers, "health").output == (
+        "healthy: 1 of 1 brokers alive, 1 of 1 voters following, 2 partitions with a leader and all replicas in sync\n"
+    )
+    assert "metadata led by node 1, 1 voting" in run(odradek.bootstrap_servers, "info").output
+
+
 def test_elections_of_a_broker_alone(odradek: Embedded) -> None:
     CliRunner().invoke(main, ["topic", "create", "t", "-p", "2", "-b", odradek.bootstrap_servers])
     assert run(odradek.bootstrap_servers, "elect", "t:1").output == "t:1 needs no election\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from odradek.cli.health import PartitionState
 
 PARTITION_FORM = "TOPIC:PARTITION"
+TOPIC_RESOURCE, MIN_IN_SYNC = 2, "min.insync.replicas"
 
 
 @click.group("cluster")
@@ -111,7 +112,7 @@ def show_quorum(bootstrap: str, output: str) -> None:
             "silent_ms": quorum.silent_ms(replica, state),
         }
         for role, replicas in (("voter", state.current_voters), ("observer", state.observers))
-        for replica in replicas
+        for replica in sorted(replicas, key=lambda each: each.replica_id)
     ]
     print_rows(rows, output, nothing="nobody votes")
 
@@ -196,14 +197,13 @@ def _partitions(bootstrap: str, *, with_min_in_sync: bool = False) -> list[Parti
     from odradek.cli.health import PartitionState
 
     with refusals_told(bootstrap):
-        admin = admin_client(bootstrap)
-        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        topics = admin_client(bootstrap).list_topics(timeout=REQUEST_TIMEOUT_S).topics
         suspects = [
             name
             for name, topic in topics.items()
             if any(len(each.isrs) < len(each.replicas) for each in topic.partitions.values())
         ]
-        minimum = _min_in_sync(admin, suspects) if with_min_in_sync and suspects else {}
+        minimum = _min_in_sync(bootstrap, suspects) if with_min_in_sync and suspects else {}
     return [
         PartitionState(
             topic=name,
@@ -218,9 +218,23 @@ def _partitions(bootstrap: str, *, with_min_in_sync: bool = False) -> list[Parti
     ]
 
 
-def _min_in_sync(admin: Any, topics: list[str]) -> dict[str, int]:  # noqa: ANN401 confluent-kafka has no types
-    from confluent_kafka.admin import ConfigResource
+def _min_in_sync(bootstrap: str, topics: list[str]) -> dict[str, int]:
+    """Not by librdkafka: it asks whom it takes for the controller, and waits for it when it is dead."""
+    from odradek.cli.asking import ask
+    from odradek.protocol.messages.p32_describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+        DescribeConfigsResponse,
+    )
 
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-    answers = admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
-    return {resource.name: int(answer.result()["min.insync.replicas"].value) for resource, answer in answers.items()}
+    asked = [
+        DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[MIN_IN_SYNC])
+        for topic in topics
+    ]
+    response = ask(bootstrap, DescribeConfigsRequest(resources=asked), 4, DescribeConfigsResponse)
+    return {
+        result.resource_name: int(config.value)
+        for result in response.results
+        for config in result.configs
+        if config.value
+    }

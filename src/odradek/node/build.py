@@ -34,7 +34,7 @@ from odradek.server.controller_channel import ControllerChannel
 from odradek.server.coordination import GroupCoordination
 from odradek.server.dispatch import Dispatcher
 from odradek.server.fetchers import Fetchers
-from odradek.server.forwarding import Forwarding, with_forwarding
+from odradek.server.forwarding import Forwarding, quorum_api, with_forwarding
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.isr_proposals import IsrProposals
@@ -48,6 +48,7 @@ from odradek.server.request import ControllerContext
 logger = logging.getLogger(__name__)
 
 PLAINTEXT = 0
+QUORUM_TIMEOUT_MS = 2_000
 
 
 class Node:
@@ -137,7 +138,7 @@ class Node:
         )
         self._peers.on_lost = self._controller_lost
         self._broker_epoch = await self._lifecycle.register()
-        self._broker = self._new_broker(identity, channel)
+        self._broker = self._new_broker(identity, channel, controller)
         # No await between the first image and the subscription: a commit in between would be missed.
         image = self._quorum.feed.image
         self._broker.partitions.start(image)
@@ -247,7 +248,7 @@ class Node:
             previous_broker_epoch=self._logs.previous_broker_epoch,
         )
 
-    def _new_broker(self, identity: DirectoryIdentity, channel: ControllerChannel) -> Broker:
+    def _new_broker(self, identity: DirectoryIdentity, channel: ControllerChannel, controller: Controller) -> Broker:
         config, ports = self._config.broker, self._ports
         self._proposals = IsrProposals(
             channel=channel, broker_id=identity.node_id, clock=ports.clock, spawner=ports.spawner
@@ -271,6 +272,14 @@ class Node:
             follow=self._fetchers.follow,
         )
         forwarding = Forwarding(node_id=identity.node_id, quorum=self._quorum, peers=self._peers, clock=ports.clock)
+        # Whoever asks wants to hear soon that nobody leads.
+        soon = Forwarding(
+            node_id=identity.node_id,
+            quorum=self._quorum,
+            peers=self._peers,
+            clock=ports.clock,
+            timeout_ms=QUORUM_TIMEOUT_MS,
+        )
         return Broker(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
@@ -279,7 +288,7 @@ class Node:
             rng=ports.rng,
             spawner=ports.spawner,
             authorizer=AllowAll(),
-            apis=with_forwarding(load_apis(), forwarding),
+            apis={**with_forwarding(load_apis(), forwarding), **quorum_api(controller, soon)},
             partitions=partitions,
             controller=self._controller,
             channel=channel,

@@ -23,8 +23,10 @@ from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.schema import Message
 from odradek.protocol.wire import skip_tagged
+from odradek.server.api import p55_describe_quorum
+from odradek.server.controller import Controller
 from odradek.server.peers import Peers, PeerUnavailable, response_class
-from odradek.server.request import Api, FrameApi, Handler, RequestContext
+from odradek.server.request import Api, ControllerContext, FrameApi, Handler, RequestContext
 
 logger = logging.getLogger(__name__)
 
@@ -135,6 +137,16 @@ def with_forwarding(apis: Mapping[int, Api | FrameApi], forwarding: Forwarding) 
         key: forwarded(api, forwarding) if key in FORWARDABLE and isinstance(api, Api) else api
         for key, api in apis.items()
     }
+
+
+def quorum_api(controller: Controller, forwarding: Forwarding) -> dict[int, Api]:
+    """What only the leader of the metadata log knows; where nobody leads, this node tells who votes."""
+
+    def here(ctx: RequestContext, request: Message) -> Message | Awaitable[Message]:
+        return api.handle(ControllerContext.of(controller, ctx.connection, ctx.version), request)
+
+    api = p55_describe_quorum.API
+    return {api.key: forwarded(api, forwarding, here)}
 
 
 def read_reply(request: type[Message], version: int, reply: bytes) -> Message:

@@ -1,0 +1,106 @@
+"""`odradek cluster` and `odradek topic describe` on three brokers, while some of them are away."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from odradek.cli.main import main
+from odradek.testing import Embedded
+
+WITHIN_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Embedded]:
+    with Embedded(brokers=3) as cluster:
+        yield cluster
+
+
+def run(cluster: Embedded, *arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP_SERVERS": cluster.bootstrap_servers})
+
+
+def succeed(cluster: Embedded, *arguments: str) -> str:
+    done = run(cluster, *arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def rows(cluster: Embedded, *arguments: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(succeed(cluster, *arguments, "-o", "json"))
+    return found
+
+
+def eventually(cluster: Embedded, holds: Callable[[Result], bool], *arguments: str) -> Result:
+    deadline = time.monotonic() + WITHIN_S
+    while not holds(done := run(cluster, *arguments)):
+        assert time.monotonic() < deadline, done.output
+        time.sleep(0.1)
+    return done
+
+
+def is_healthy(done: Result) -> bool:
+    return done.exit_code == 0 and done.output.startswith("healthy: 3 of 3 brokers alive, 3 of 3 voters following")
+
+
+@pytest.fixture
+def topic(cluster: Embedded) -> Iterator[str]:
+    succeed(cluster, "topic", "create", "orders", "-p", "3", "-c", "min.insync.replicas=2")
+    eventually(cluster, is_healthy, "cluster", "health")
+    yield "orders"
+    succeed(cluster, "topic", "delete", "orders", "-y")
+
+
+def test_who_is_in_it(cluster: Embedded, topic: str) -> None:
+    brokers = rows(cluster, "cluster", "info")
+    assert [broker["broker"] for broker in brokers] == [1, 2, 3]
+    assert {broker["state"] for broker in brokers} == {"alive"}
+    assert sum(int(str(broker["leads"])) for broker in brokers) >= 3
+    assert "3 voting" in succeed(cluster, "cluster", "info")
+
+
+def test_who_votes(cluster: Embedded) -> None:
+    members = rows(cluster, "cluster", "quorum")
+    assert [member["node"] for member in members] == [1, 2, 3]
+    assert sorted(str(member["role"]) for member in members) == ["leader", "voter", "voter"]
+
+
+def test_each_partition_has_a_leader_and_replicas_in_sync(cluster: Embedded, topic: str) -> None:
+    for partition in rows(cluster, "topic", "describe", topic):
+        assert sorted(partition["replicas"]) == sorted(partition["in_sync"]) == [1, 2, 3]
+        assert partition["leader"] in (1, 2, 3)
+
+
+def test_what_one_and_two_dead_nodes_mean(cluster: Embedded, topic: str) -> None:
+    leader = next(member["node"] for member in rows(cluster, "cluster", "quorum") if member["role"] == "leader")
+    others = [node_id for node_id in (1, 2, 3) if node_id != leader]
+    cluster.nodes[others[0]].kill()
+    done = eventually(cluster, lambda done: "3 partitions have replicas" in done.output, "cluster", "health")
+    assert done.exit_code == 1
+    assert f"2 of 3, without {others[0]}" in done.output
+    cluster.nodes[others[1]].kill()
+    done = eventually(cluster, lambda done: "no metadata majority (1 of 3)" in done.output, "cluster", "health")
+    assert done.exit_code == 1
+    for node_id in others:
+        cluster.nodes[node_id].begin()
+    for node_id in others:
+        cluster.nodes[node_id].await_ready()
+    eventually(cluster, is_healthy, "cluster", "health")
+
+
+def test_a_partition_moves_and_its_leadership_returns(cluster: Embedded, topic: str) -> None:
+    (first, *_) = rows(cluster, "topic", "describe", topic)
+    kept = [replica for replica in first["replicas"] if replica != first["leader"]]
+    moved = succeed(cluster, "cluster", "reassign", f"{topic}:0={','.join(map(str, kept))}")
+    assert moved == f"{topic}:0 moves to {kept[0]},{kept[1]}\n"
+    eventually(cluster, lambda done: "nothing is moving" in done.output, "cluster", "reassign")
+    (first, *_) = rows(cluster, "topic", "describe", topic)
+    assert first["replicas"] == kept
+    succeed(cluster, "cluster", "elect")
+    (first, *_) = rows(cluster, "topic", "describe", topic)
+    assert first["leader"] == kept[0]
