@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -125,3 +129,68 @@ def test_a_pod_that_lost_its_volume_is_not_made_a_voter_again(tmp_path: Path) ->
     pod.prepare("odradek-1")
     assert pod.config.node_id == 2
     assert not pod.data.exists()
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Where the page's first command runs, on ports of ours."""
+    (command,) = block("sh", "odradek up -n 3").splitlines()
+    arguments = shlex.split(command, comments=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "odradek.cli", *arguments[1:], "--port", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def ready(terminal: subprocess.Popen[str]) -> tuple[list[str], str]:
+    """The lines until all are ready, and where they are."""
+    assert terminal.stdout is not None
+    lines = []
+    for line in terminal.stdout:
+        lines.append(line)
+        if found := re.match(r"Odradek is ready on (\S+)\. ", line):
+            return lines, found[1]
+    raise AssertionError("".join(lines))
+
+
+def pid_of(node_id: int, directory: Path) -> int:
+    """As `ps` would tell."""
+    wanted = str(directory / "cluster" / f"{node_id}.properties")
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if wanted in entry.read_bytes().decode(errors="replace").split("\0"):
+                return int(entry.parent.name)
+    raise AssertionError(f"node {node_id} does not run")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+def test_the_cluster_in_a_terminal(terminal: subprocess.Popen[str], tmp_path: Path) -> None:
+    lines, servers = ready(terminal)
+    shown = block("text", "CONTROLLERS").splitlines()
+    assert lines[0].split() == shown[0].split()
+    assert [line.split()[0] for line in lines[1:4]] == [line.split()[0] for line in shown[1:]]
+    assert [line.split()[3] for line in lines[1:4]] == [line.split()[3] for line in shown[1:]]
+    session = block("sh", "odradek topic create orders") + block("sh", "odradek cluster reassign")
+    # A topic is there before its followers have said that they are: a reader takes longer to look.
+    session = session.replace("odradek cluster health", "until odradek cluster health; do sleep 0.1; done")
+    done = bash(session, tmp_path, ODRADEK_BOOTSTRAP_SERVERS=servers)
+    assert done.returncode == 0, done.stdout + done.stderr
+    os.kill(pid_of(2, tmp_path), signal.SIGKILL)
+    assert terminal.stdout is not None
+    assert terminal.stdout.readline() == "node 2 was ended by SIGKILL\n"
+    health = "until odradek cluster health | grep 'without 2'; do sleep 0.1; done"
+    assert "not in sync" in bash(health, tmp_path, ODRADEK_BOOTSTRAP_SERVERS=servers).stdout
+    terminal.send_signal(signal.SIGINT)
+    assert terminal.wait(60) == 1
+    assert (tmp_path / "cluster" / "1.properties").exists()
+
+
+def test_the_cluster_in_a_test() -> None:
+    snippet = block("python", "brokers=3")
+    done = subprocess.run([sys.executable, "-c", snippet], timeout=100, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -84,7 +84,10 @@ def _several(
 
     copies = str(min(count, SEVERAL_COPIES))
     nodes = local_nodes(count, directory, host, port, {"default.replication.factor": copies, **overrides})
-    rows = [{"node": n.node_id, "clients": n.clients, "controllers": n.controllers, "records": n.data} for n in nodes]
+    rows = [
+        {"node": n.node_id, "clients": n.clients, "controllers": n.controllers, "records": directory / str(n.node_id)}
+        for n in nodes
+    ]
     print_rows(rows, "table", nothing="")
 
     def command(properties: Path) -> list[str]:
