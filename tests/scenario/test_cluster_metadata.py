@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Embedded
@@ -21,7 +23,10 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def create(client: AdminClient, name: str) -> None:
-    client.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(20)
+    """A client may be in the middle of asking a broker that is just leaving: it says so, and is asked again."""
+    while name not in client.list_topics(timeout=20).topics:
+        with suppress(KafkaException):
+            client.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(20)
 
 
 def test_a_node_that_missed_more_than_the_log_holds_is_given_a_snapshot(tmp_path: Path):

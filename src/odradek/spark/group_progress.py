@@ -23,7 +23,9 @@ RETRY_S = 1.0
 class GroupProgress:
     def __init__(self, config: Config) -> None:
         self._group = config["group.id"]
-        self._consumer = Consumer({**config, "on_commit": self._on_commit})
+        # It is never a member; yet this is how long closing waits for a coordinator that is gone.
+        patience = {"session.timeout.ms": "6000"}
+        self._consumer = Consumer({**config, **patience, "on_commit": self._on_commit})
         self._finished: Offsets = {}
         # Committed, or on its way.
         self._sent: Offsets = {}

@@ -91,7 +91,7 @@ def test_rows_and_positions_outlive_the_process_that_was_killed(path):
 
 
 def test_a_store_has_one_writer(path, store):
-    with pytest.raises(StoreBusy, match="state directory of its own"):
+    with pytest.raises(StoreBusy, match="a store has one follower"):
         Store(path)
 
 
