@@ -249,7 +249,6 @@ class World:
             for place in topic.places:
                 self._check_partition(topic, place, reader.starts[place], reader.content[place])
         check_jumps(self.history, {topic.name: topic for topic in self.knobs.topics})
-        check_images(self.truth)
         check_replica_logs({machine.name: machine.disk.files() for machine in self.machines}, log_starts(self.truth))
         for machine in self.machines:
             await self._inspect(machine, reader.starts)
@@ -260,6 +259,7 @@ class World:
             if self.loop.time() > ends_at:
                 raise Violation(still)
             await asyncio.sleep(0.1)
+        check_images(self.truth)
 
     async def _inspect(self, machine: Machine, starts: dict[Place, int]) -> None:
         """The node's own memory against its files, then the files that a clean stop leaves."""
