@@ -17,12 +17,26 @@ from odradek.protocol.messages import (
     p52_vote,
     p53_begin_quorum_epoch,
     p54_end_quorum_epoch,
+    p80_add_raft_voter,
+    p81_remove_raft_voter,
+    p82_update_raft_voter,
 )
 from odradek.protocol.schema import Message
 from odradek.quorum import messages
 from odradek.quorum.log_facts import EpochEnd, SnapshotId
-from odradek.quorum.messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
-from odradek.quorum.voters import Endpoint, VoterKey
+from odradek.quorum.messages import (
+    AddVoter,
+    Answer,
+    BeginEpoch,
+    EndEpoch,
+    Fetch,
+    FetchAnswer,
+    RemoveVoter,
+    UpdateVoter,
+    Vote,
+    VoteAnswer,
+)
+from odradek.quorum.voters import Endpoint, Voter, VoterKey
 
 TOPIC = METADATA_PARTITION.topic
 UNKNOWN_HIGH_WATERMARK = Offset(-1)
@@ -49,6 +63,8 @@ def request_to_wire(request: messages.Request, max_wait_ms: int, endpoints: Sequ
             return _end(request, endpoints)
         case Fetch():
             return _fetch(request, max_wait_ms)
+        case UpdateVoter():
+            return _update(request)
         case _:
             raise NotImplementedError(f"{type(request).__name__} is not sent by a member of the quorum")
 
@@ -123,6 +139,22 @@ def _fetch(request: Fetch, max_wait_ms: int) -> p01_fetch.FetchRequest:
     )
 
 
+def _update(request: UpdateVoter) -> p82_update_raft_voter.UpdateRaftVoterRequest:
+    voter = request.voter
+    return p82_update_raft_voter.UpdateRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        current_leader_epoch=request.leader_epoch,
+        voter_id=voter.key.voter_id,
+        voter_directory_id=voter.key.directory_id,
+        listeners=[
+            p82_update_raft_voter.Listener(name=each.name, host=each.host, port=each.port) for each in voter.endpoints
+        ],
+        kraft_version_feature=p82_update_raft_voter.KRaftVersionFeature(
+            min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
+        ),
+    )
+
+
 # Requests, as they come in
 
 
@@ -170,6 +202,30 @@ def fetch_from_wire(request: p01_fetch.FetchRequest) -> Fetch:
         fetch_offset=Offset(partition.fetch_offset),
         last_fetched_epoch=LeaderEpoch(partition.last_fetched_epoch),
         high_watermark=Offset(partition.high_watermark),
+    )
+
+
+def add_from_wire(request: p80_add_raft_voter.AddRaftVoterRequest) -> AddVoter:
+    voter = Voter(
+        key=_key(request.voter_id, request.voter_directory_id),
+        endpoints=tuple(Endpoint(each.name, each.host, each.port) for each in request.listeners),
+    )
+    return AddVoter(voter=voter, cluster_id=request.cluster_id, ack_when_committed=request.ack_when_committed)
+
+
+def remove_from_wire(request: p81_remove_raft_voter.RemoveRaftVoterRequest) -> RemoveVoter:
+    return RemoveVoter(voter=_key(request.voter_id, request.voter_directory_id), cluster_id=request.cluster_id)
+
+
+def update_from_wire(request: p82_update_raft_voter.UpdateRaftVoterRequest) -> UpdateVoter:
+    voter = Voter(
+        key=_key(request.voter_id, request.voter_directory_id),
+        endpoints=tuple(Endpoint(each.name, each.host, each.port) for each in request.listeners),
+        min_kraft_version=request.kraft_version_feature.min_supported_version,
+        max_kraft_version=request.kraft_version_feature.max_supported_version,
+    )
+    return UpdateVoter(
+        voter=voter, cluster_id=request.cluster_id, leader_epoch=LeaderEpoch(request.current_leader_epoch)
     )
 
 
@@ -255,6 +311,13 @@ def fetch_answer_to_wire(
 
 def answer_from_wire(response: Message) -> Answer:
     """An error of the whole response is one of its only partition."""
+    if isinstance(response, p82_update_raft_voter.UpdateRaftVoterResponse):
+        told = response.current_leader
+        return Answer(
+            error=error_code(response.error_code),
+            leader_id=BrokerId(told.leader_id),
+            leader_epoch=LeaderEpoch(told.leader_epoch),
+        )
     refused: int = getattr(response, "error_code", 0)
     if refused:
         return Answer(error=error_code(refused), leader_epoch=LeaderEpoch(-1))
@@ -272,6 +335,9 @@ def answer_from_wire(response: Message) -> Answer:
 
 def endpoints_from_wire(response: Any) -> dict[BrokerId, Endpoint]:  # noqa: ANN401 any answer of the quorum
     """Where its sender says that the leader is reached."""
+    if isinstance(response, p82_update_raft_voter.UpdateRaftVoterResponse):
+        leader = response.current_leader
+        return {BrokerId(leader.leader_id): Endpoint("", leader.host, leader.port)} if leader.port else {}
     return {BrokerId(each.node_id): Endpoint("", each.host, each.port) for each in response.node_endpoints}
 
 

@@ -28,6 +28,9 @@ from odradek.server.api import (
     p67_allocate_producer_ids,
     p70_controller_registration,
     p73_assign_replicas_to_dirs,
+    p80_add_raft_voter,
+    p81_remove_raft_voter,
+    p82_update_raft_voter,
 )
 from odradek.server.api.table import apis_of
 from odradek.server.request import Api, FrameApi
@@ -56,6 +59,9 @@ MODULES = (
     p67_allocate_producer_ids,
     p70_controller_registration,
     p73_assign_replicas_to_dirs,
+    p80_add_raft_voter,
+    p81_remove_raft_voter,
+    p82_update_raft_voter,
 )
 
 
