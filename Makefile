@@ -50,9 +50,9 @@ clients: .venv/dev
 crash: .venv/dev
 	ROUNDS=$(or $(ROUNDS),6) $(BIN)/pytest -rs tests/crash
 
-# make sim SEEDS=1000    deterministic simulation of a node with power cuts and torn writes
+# make sim SEEDS=1000 NODES=3    deterministic simulation: power cuts, torn writes, walls between nodes
 sim: .venv/dev
-	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS),$(BIN)/pytest -n 2 tests/sim)
+	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest -n 2 tests/sim)
 
 # make spark             pipelines on a real Spark (needs Java 17)
 spark: .venv/dev
