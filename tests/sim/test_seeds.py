@@ -5,19 +5,20 @@ import pytest
 from odradek.sim.world import World
 
 PER_TEST = 5
-# How many worlds of how many machines.
-WORLDS = ((100, 1), (40, 3), (5, 5))
+# How many worlds of how many brokers and, where the brokers are not, controllers.
+WORLDS = ((100, 1, 0), (40, 3, 0), (5, 5, 0), (10, 3, 3))
 
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    ("nodes", "first"), [(nodes, first) for seeds, nodes in WORLDS for first in range(0, seeds, PER_TEST)]
+    ("nodes", "controllers", "first"),
+    [(nodes, controllers, first) for seeds, nodes, controllers in WORLDS for first in range(0, seeds, PER_TEST)],
 )
-def test_seeds(nodes, first, caplog):
+def test_seeds(nodes, controllers, first, caplog):
     caplog.set_level("CRITICAL")
     acknowledged = 0
     for seed in range(first, first + PER_TEST):
-        outcome = World(seed, nodes=nodes).run()
-        assert outcome.problem is None, f"seed {seed} of {nodes} node(s): {outcome.problem}"
+        outcome = World(seed, nodes=nodes, controllers=controllers).run()
+        assert outcome.problem is None, f"seed {seed} of {nodes} + {controllers}: {outcome.problem}"
         acknowledged += outcome.acked_records
     assert acknowledged > 0

@@ -119,6 +119,8 @@ class MetadataQuorum:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         self._told_endpoints = member.bootstrap_by_id
+        # To whom a connection broke since they were last asked.
+        self._lost: dict[BrokerId, None] = {}
         self._settled = asyncio.Event()
         self._failed = False
         # The log is closed: what still happens is too late.
@@ -193,7 +195,13 @@ class MetadataQuorum:
         self._require_company()
         self.snapshots.known = self._loaded.snapshots
         facts = MetadataLogFacts(self._loaded.log, self.snapshots.known)
-        self._core = Quorum(self._member.voter, facts, cluster_id=self._member.cluster_id, timing=self._member.timing)
+        self._core = Quorum(
+            self._member.voter,
+            facts,
+            cluster_id=self._member.cluster_id,
+            timing=self._member.timing,
+            bootstrap=tuple(self._member.bootstrap_by_id),
+        )
         self._tell(
             Started(
                 election=self._loaded.election,
@@ -452,8 +460,13 @@ class MetadataQuorum:
 
     # Requests to peers
 
+    def lost(self, node_id: BrokerId) -> None:
+        """A connection to this node broke: told before those who asked over it are."""
+        self._lost[node_id] = None
+
     async def _send(self, effect: Send) -> None:
         own = self._member.voter
+        self._lost.pop(effect.peer, None)
         request = request_to_wire(effect.request, FETCH_WAIT_MS, own.endpoints)
         patience_ms = REQUEST_TIMEOUT_MS + (FETCH_WAIT_MS if isinstance(effect.request, Fetch) else 0)
         try:
@@ -462,7 +475,7 @@ class MetadataQuorum:
             )
             answer = answer_from_wire(response)
         except (PeerUnavailable, KafkaError):
-            self._tell(RequestFailed(effect.peer, effect.request))
+            self._tell(RequestFailed(effect.peer, effect.request, peer_gone=effect.peer in self._lost))
             return
         if isinstance(answer, FetchAnswer) and not _are_sound(answer.records):
             _log.warning("node %d sent metadata that does not match its checksum", effect.peer)

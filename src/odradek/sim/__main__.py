@@ -13,28 +13,34 @@ from functools import partial
 from odradek.sim.loop import SECOND_NS
 from odradek.sim.world import Outcome, World
 
+# Brokers, and controllers that are no brokers.
+Size = tuple[int, int]
+
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="odradek sim", description=__doc__)
     parser.add_argument("--seeds", metavar="A..B", help="every seed from A up to, not including, B; from 0 without A")
     parser.add_argument("--seed", type=int, help="one seed")
-    parser.add_argument("--nodes", type=int, default=1, help="how many machines; 1 unless given")
+    parser.add_argument("--nodes", type=int, default=1, help="how many brokers; 1 unless given")
+    parser.add_argument(
+        "--controllers", type=int, default=0, help="how many controllers; unless given, the brokers are"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="with --seeds: how many processes")
     parser.add_argument("--trace", action="store_true", help="tell what happens")
     parser.add_argument("--bytes", action="store_true", help="with --trace: every piece that arrives, too")
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        return _one(options.seed, options.nodes, trace=options.trace, pieces=options.bytes)
+        return _one(options.seed, (options.nodes, options.controllers), trace=options.trace, pieces=options.bytes)
     first, _, last = (options.seeds or "0..100").rpartition("..")
-    return _many(range(int(first or 0), int(last)), options.nodes, options.jobs)
+    return _many(range(int(first or 0), int(last)), (options.nodes, options.controllers), options.jobs)
 
 
-def _one(seed: int, nodes: int, *, trace: bool, pieces: bool) -> int:
+def _one(seed: int, size: Size, *, trace: bool, pieces: bool) -> int:
     def tell(now_ns: int, host: str, text: str) -> None:
         if pieces or " bytes " not in text:
             print(f"{now_ns / SECOND_NS:12.6f}  {host:<10} {text}")
 
-    world = World(seed, nodes=nodes, story=tell if trace else None)
+    world = World(seed, nodes=size[0], controllers=size[1], story=tell if trace else None)
     if trace:
         logging.basicConfig(level=logging.INFO, handlers=[_Aside(world)])
     print(world.knobs)
@@ -43,13 +49,13 @@ def _one(seed: int, nodes: int, *, trace: bool, pieces: bool) -> int:
     return 1 if outcome.problem else 0
 
 
-def _many(seeds: range, nodes: int, jobs: int) -> int:
+def _many(seeds: range, size: Size, jobs: int) -> int:
     started = time.perf_counter()
     failed = 0
     faults: dict[str, int] = {}
     simulated_s = 0.0
     acked = polled = boots = 0
-    for outcome in _outcomes(seeds, nodes, jobs):
+    for outcome in _outcomes(seeds, size, jobs):
         for fault, count in outcome.faults.items():
             faults[fault] = faults.get(fault, 0) + count
         simulated_s += outcome.simulated_s
@@ -60,8 +66,9 @@ def _many(seeds: range, nodes: int, jobs: int) -> int:
             failed += 1
             print(_line(outcome), flush=True)
     took = time.perf_counter() - started
+    who = f"{size[0]} broker(s) and {size[1]} controller(s)" if size[1] else f"{size[0]} node(s)"
     print(
-        f"{len(seeds)} seeds of {nodes} node(s), {failed} failed, {took:.1f} s ({len(seeds) / took:.1f} seeds/s); "
+        f"{len(seeds)} seeds of {who}, {failed} failed, {took:.1f} s ({len(seeds) / took:.1f} seeds/s); "
         f"{simulated_s / 3600:.2f} simulated hours, {sum(faults.values())} faults, {boots} boots, "
         f"{acked} records acknowledged, {polled} read"
     )
@@ -69,17 +76,17 @@ def _many(seeds: range, nodes: int, jobs: int) -> int:
     return 1 if failed else 0
 
 
-def _outcomes(seeds: Iterable[int], nodes: int, jobs: int) -> Iterator[Outcome]:
+def _outcomes(seeds: Iterable[int], size: Size, jobs: int) -> Iterator[Outcome]:
     if jobs == 1:
-        yield from map(partial(_run, nodes), seeds)
+        yield from map(partial(_run, size), seeds)
         return
     with ProcessPoolExecutor(jobs) as processes:
-        yield from processes.map(partial(_run, nodes), seeds)
+        yield from processes.map(partial(_run, size), seeds)
 
 
-def _run(nodes: int, seed: int) -> Outcome:
+def _run(size: Size, seed: int) -> Outcome:
     logging.disable()
-    outcome = World(seed, nodes=nodes).run()
+    outcome = World(seed, nodes=size[0], controllers=size[1]).run()
     if outcome.problem is not None:
         # Whatever it was can be told, but perhaps not be sent to another process.
         outcome.problem = RuntimeError(f"{type(outcome.problem).__name__}: {outcome.problem}")

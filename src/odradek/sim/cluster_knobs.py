@@ -12,10 +12,13 @@ from random import Random
 
 from odradek.sim.knobs import CLUSTER_FAULTS, POWER_CUTS, Focus, Knobs, TopicPlan
 
-COMBINED = ("broker", "controller")
+COMBINED, BROKER, CONTROLLER = ("broker", "controller"), ("broker",), ("controller",)
 
 
-def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, nodes: int) -> Knobs:
+def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controllers: int) -> Knobs:
+    """Without controllers of their own, all brokers are controllers, too."""
+    roles = (COMBINED,) * brokers if not controllers else (BROKER,) * brokers + (CONTROLLER,) * controllers
+    nodes = len(roles)
     drawn = tuple(fault for fault in CLUSTER_FAULTS if rng.random() < 0.5)
     faults = (*knobs.faults, *drawn) if focus.faults is None else focus.faults
     cuts = any(fault in POWER_CUTS or fault == "power cut of several" for fault in faults)
@@ -24,7 +27,7 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, nodes: int) -> Knobs:
         at_once = rng.random() < 0.3
     if focus.one_power_cut_at_a_time is not None:
         at_once = cuts and not focus.one_power_cut_at_a_time
-    replicas = min(3, nodes)
+    replicas = min(3, brokers)
     min_isr = rng.choice((1, 2))
     session_ms = rng.choice((1000, 3000, 6000))
     # After a failed sync only a new boot of the machine helps, and that is a power cut of its own.
@@ -33,7 +36,7 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, nodes: int) -> Knobs:
     return replace(
         knobs,
         nodes=nodes,
-        roles=(COMBINED,) * nodes,
+        roles=roles,
         replicas=replicas,
         # Through a straw, no follower keeps up with the metadata of many topics.
         net=replace(knobs.net, piece_bytes_max=max(1_500, knobs.net.piece_bytes_max), window_bytes=65_536),

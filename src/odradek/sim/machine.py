@@ -47,6 +47,7 @@ class Machine:
         self.name = f"node{number}"
         self.address = address_of(number)
         self._config = NodeConfig.parse(settings_of(number, knobs))
+        self.is_broker = self._config.is_broker
         self.clock = self._new_clock()
         self.disk = SimDisk(streams.stream(f"disk {number}"), knobs.disk)
         if knobs.nodes > 1:

@@ -54,12 +54,22 @@ class Outcome:
 
 
 class World:
-    def __init__(self, seed: int, *, nodes: int = 1, focus: Focus | None = None, story: Story | None = None) -> None:
+    """`nodes` brokers, each a controller as well, unless `controllers` others are."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        nodes: int = 1,
+        controllers: int = 0,
+        focus: Focus | None = None,
+        story: Story | None = None,
+    ) -> None:
         self.seed = seed
         self._streams = streams = Streams(seed)
         self.knobs = draw(streams.stream("knobs"), focus or Focus())
-        if nodes > 1:
-            self.knobs = draw_cluster(streams.stream("cluster"), self.knobs, focus or Focus(), nodes)
+        if nodes + controllers > 1:
+            self.knobs = draw_cluster(streams.stream("cluster"), self.knobs, focus or Focus(), nodes, controllers)
         self.loop = SimLoop(  # type: ignore[abstract]  # what is missing must raise
             streams.stream("schedule"), step_cost_ns=self.knobs.step_cost_ns
         )
@@ -70,6 +80,7 @@ class World:
             Machine(self.loop, self.net, streams, self.knobs, number, self._loaded)
             for number in range(1, self.knobs.nodes + 1)
         )
+        self._bootstrap = tuple(machine.address for machine in self.machines if machine.is_broker)
         self.truth = Truth(self.machines)
         self._clients: list[Host] = []
         self.nemesis = Nemesis(
@@ -191,7 +202,7 @@ class World:
         host = Host(name)
         self._clients.append(host)
         return Errand(
-            client=ClientHost(self.net, host, tuple(machine.address for machine in self.machines), self._incarnation),
+            client=ClientHost(self.net, host, self._bootstrap, self._incarnation),
             nodes=self.knobs.nodes,
             rng=self._streams.stream(name),
             clock=SimClock(self.loop),
