@@ -91,6 +91,7 @@ class Node:
         """Returns when clients are served; on a node that is no broker, when controllers are."""
         identity = await self._ports.spawner.blocking(self._open_directory)
         self._peers = self._new_peers(identity, self._controller_endpoint)
+        self._peers.on_lost = self._controller_lost
         self._brokers = self._new_peers(identity, self._broker_endpoint)
         self._quorum = MetadataQuorum(self._member(identity), self._ports, self._peers)
         self._controller = ActiveController(self._quorum, self._config.broker, self._ports.clock, self._ports.spawner)
@@ -136,7 +137,6 @@ class Node:
             clock=self._ports.clock,
             spawner=self._ports.spawner,
         )
-        self._peers.on_lost = self._controller_lost
         self._broker_epoch = await self._lifecycle.register()
         self._broker = self._new_broker(identity, channel, controller)
         # No await between the first image and the subscription: a commit in between would be missed.
@@ -149,6 +149,7 @@ class Node:
         await self._lifecycle.serve()
 
     def _controller_lost(self, node_id: BrokerId) -> None:
+        self._quorum.lost(node_id)
         if self._lifecycle is not None and node_id == self._quorum.leader_id:
             self._lifecycle.hurry()
 
