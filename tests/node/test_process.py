@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from odradek.node.config import NodeConfig
+from odradek.node.local_cluster import local_nodes
 from odradek.node.process import NodeFailed, serve
 
 
@@ -51,6 +52,56 @@ def test_a_node_that_fails_closes_its_connections_and_files(tmp_path):
         async with asyncio.timeout(5):
             assert await reader.read() == b""
         writer.close()
+
+    asyncio.run(scenario())
+    assert open_files(tmp_path) == []
+
+
+def test_a_node_that_waits_for_a_majority_can_be_told_to_stop(tmp_path):
+    """Of three that vote, the only one that was started."""
+    nodes = local_nodes(3, tmp_path, "127.0.0.1", 0, {})
+    lonely = NodeConfig.from_properties(nodes[0].properties.read_text())
+
+    async def scenario():
+        stopping = asyncio.Event()
+        serving = asyncio.ensure_future(serve(lonely, nodes[0].data, lambda _: None, stopping))
+        async with asyncio.timeout(10):
+            await until_listening(nodes[0].controllers.port)
+            assert not serving.done()
+            stopping.set()
+            await serving
+
+    asyncio.run(scenario())
+    assert open_files(tmp_path) == []
+
+
+async def until_listening(port):
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        await asyncio.sleep(0.01)
+
+
+def test_a_failure_during_a_start_ends_it(tmp_path):
+    nodes = local_nodes(3, tmp_path, "127.0.0.1", 0, {})
+    lonely = NodeConfig.from_properties(nodes[0].properties.read_text())
+    found = []
+
+    async def fail():
+        raise RuntimeError("as if the metadata log had failed")
+
+    def remember(ports):
+        found.append(ports)
+        return ports
+
+    async def scenario():
+        serving = asyncio.ensure_future(serve(lonely, nodes[0].data, lambda _: None, asyncio.Event(), around=remember))
+        async with asyncio.timeout(10):
+            await until_listening(nodes[0].controllers.port)
+            found[0].spawner.spawn("metadata log", fail())
+            with pytest.raises(NodeFailed, match="as if"):
+                await serving
 
     asyncio.run(scenario())
     assert open_files(tmp_path) == []

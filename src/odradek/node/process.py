@@ -137,14 +137,22 @@ async def serve(
     spawner = MachineSpawner(failed)
     with locked(directory), machine_ports(directory, spawner) as ports:
         node = Node(config, around(ports))
+        stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
+        starting = asyncio.ensure_future(node.start())
         try:
-            await node.start()
-            started(node)
-            stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
-            await asyncio.wait({stop_wanted, failure}, return_when=asyncio.FIRST_COMPLETED)
-            if not failure.done():
-                await node.stop()
+            # A node of a cluster starts when a majority is there, which may be never. One alone starts soon, and then
+            # stops cleanly.
+            patient = {starting, failure} if config.is_alone else {starting, failure, stop_wanted}
+            await asyncio.wait(patient, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                await starting
+                started(node)
+                await asyncio.wait({stop_wanted, failure}, return_when=asyncio.FIRST_COMPLETED)
+                if not failure.done():
+                    await node.stop()
         finally:
+            starting.cancel()
+            await asyncio.wait({starting})
             await node.abandon()
             # The lock outlives every thread that may still write to the directory.
             await spawner.close()
