@@ -227,6 +227,10 @@ def aliased(value: ColumnLike, name: str) -> Expression:
 def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(shown, value)) + "]"
+    if isinstance(value, set | frozenset):  # in an order that the next process finds too
+        return "{" + ", ".join(sorted(map(shown, value))) + "}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{shown(key)}: {shown(one)}" for key, one in value.items()) + "}"
     if callable(value) and not isinstance(value, Expression):
         return str(getattr(value, "__name__", value))
     text = repr(value)

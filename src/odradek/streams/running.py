@@ -20,6 +20,7 @@ from odradek.streams.explanations import explained_failure, explaining
 from odradek.streams.graph import DeadLetters, Materialize, Sink, Topic, TopicSink
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.recording import Tenure
+from odradek.streams.lifecycle.steps import keep_to_the_steps
 from odradek.streams.planning import Query
 from odradek.streams.settings import Settings
 from odradek.streams.signals import Signals
@@ -178,8 +179,10 @@ def start(
             origin=endless.trunk.origin,
         )
     internal = [sink.topic for sink in app.graph.sinks if isinstance(sink, Materialize)]
-    tenure = Tenure(Layout(settings.state_dir, app.name), settings.bootstrap, internal)
+    layout = Layout(settings.state_dir, app.name)
+    tenure = Tenure(layout, settings.bootstrap, internal)
     try:
+        keep_to_the_steps(layout, queries)
         create_topics(queries, settings)
         session_in_use = session_for(app, settings, session)
         if signals is not None:

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from odradek.client.admin import Cluster
-from odradek.streams import App, F
+from odradek.streams import App, F, PipelineError
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.lock import AlreadyRunning
 from odradek.streams.lifecycle.reset import carry_out, plan_reset
@@ -53,3 +53,7 @@ def test_run_look_stop_reset_and_run_again(spark, odradek, tmp_path):
     produce(bootstrap, "c")
     with app.start(session=spark, trigger_available_now=True) as running:
         assert counts(running) == {"a": 2, "b": 1, "c": 1}
+    other = App("fleet", bootstrap, state_dir=str(tmp_path))
+    other.stream("positions", schema="driver string").group_by("driver").agg(n=F.max("driver")).materialize("events")
+    with pytest.raises(PipelineError, match=r"aggregate: count\(\*\) → aggregate: max\(driver\)"):
+        other.start(session=spark)

@@ -54,6 +54,8 @@ def worn(odradek, cluster, layout):
     for group in ("fleet.count", "fleet.east.count", "fleet"):
         commit(odradek.bootstrap_servers, group, "in", 1)
     record(layout, odradek.bootstrap_servers, topics=["fleet-alerts-changelog"])
+    layout.steps("count").parent.mkdir()
+    layout.steps("count").write_text("")
     (layout.folder / "count" / "offsets").mkdir(parents=True)
     (layout.folder / "count" / "offsets" / "0").write_text("v1")
     for store in (layout.view_store("old"), layout.served_store("alerts")):

@@ -1,6 +1,7 @@
 """Where an application keeps what it must not forget. The only module that knows these names.
 
     <state dir>/<app>/<query>           a checkpoint of Spark: offsets, commits, state
+    <state dir>/<app>/@steps/<query>    what that state means: the steps that made it
     <state dir>/<app>/@views/<view>.db  the store of a view
     <state dir>/<app>/@served/<view>.db the same, of `odradek streams views`
     <state dir>/<app>/@status.json      how the queries are doing
@@ -36,6 +37,9 @@ class Layout:
 
     def checkpoint(self, query: str) -> str:
         return f"{self.state_dir.rstrip('/')}/{self.app}/{query}"
+
+    def steps(self, query: str) -> Path:
+        return self.folder / "@steps" / query
 
     def group(self, query: str) -> str:
         return f"{self.app}.{query}"

@@ -30,6 +30,15 @@ class Parameters:
     """The name of the parameter that takes the timers."""
 
 
+def halves(
+    function: Callable[..., Any] | Any,  # noqa: ANN401 or a class, or an object of one, with on_rows
+    on_timer: Callable[..., Any] | None,
+) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    """What is called with rows, and what with timers."""
+    both = function() if isinstance(function, type) else function
+    return getattr(both, "on_rows", both), on_timer or getattr(both, "on_timer", None)
+
+
 def parameters(function: Callable[..., Any]) -> Parameters:
     """All but the first two, which are the key and the rows (or the time)."""
     names = list(inspect.signature(function).parameters)[2:]

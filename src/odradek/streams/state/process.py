@@ -22,7 +22,7 @@ from odradek.streams.errors import PipelineError
 from odradek.streams.event_time import MILLISECOND, has_watermark
 from odradek.streams.formats.schemas import Schema, struct_of
 from odradek.streams.python_rows import ERROR
-from odradek.streams.state.parameters import Parameters, parameters
+from odradek.streams.state.parameters import Parameters, halves, parameters
 from odradek.streams.state.processor import Clock, Function, Plan, Processor
 from odradek.streams.state.values import nullable_struct
 
@@ -44,8 +44,7 @@ def process(
     same state. `key` is a tuple if there are several. With `dead_letters` the result also has failed rows, with
     `_error` and the `_record` they came with.
     """
-    both = function() if isinstance(function, type) else function
-    function, on_timer = getattr(both, "on_rows", both), on_timer or getattr(both, "on_timer", None)
+    function, on_timer = halves(function, on_timer)
     if not dead_letters:
         rows = rows.drop("_record")
     plan = Plan(
