@@ -297,3 +297,11 @@ def test_starting_anew_elsewhere(partition):
     assert partition.append(b"w").base_offset == 100
     partition.restart()
     assert partition.records() == [(100, b"w", partition.wall_ms)]
+
+
+def test_a_crash_after_starting_anew_costs_nothing(partition):
+    """Nothing was ever synced, and the log does not begin where logs do: that must not pass for a lost beginning."""
+    partition.log.truncate_fully_and_start_at(100)
+    partition.append(b"w")
+    partition.crash()
+    assert partition.records() == [(100, b"w", partition.wall_ms)]

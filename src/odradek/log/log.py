@@ -549,6 +549,8 @@ class Log:
         self.leader_epochs.clear()
         self._remove_snapshots(list(self._snapshots))
         self._end_at(offset)
+        # Before anything is written here: otherwise a log that begins so late would have lost its beginning.
+        self._persist_checkpoints()
 
     def _lower_checkpoints(self, end_offset: int) -> None:
         """Durably, before anything goes: a crash must not find a recovery point above data that was written anew."""
