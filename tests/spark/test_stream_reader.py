@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,23 +22,12 @@ from odradek.testing import Embedded
 from support.topics import Records
 
 ALL = ReadAllAvailable()
-_readers: list[OdradekStreamReader] = []
-
-
-@pytest.fixture(autouse=True)
-def readers_are_stopped() -> Iterator[None]:
-    """As Spark does: a member of a group that is only collected waits for its coordinator, which may be gone."""
-    yield
-    while _readers:
-        _readers.pop().stop()
 
 
 def stream(cluster: Cluster, **options: str) -> OdradekStreamReader:
     quick = {"fetchOffset.retryIntervalMs": "1", "startingOffsets": "earliest"}
     given = {"kafka.bootstrap.servers": cluster.bootstrap, **quick, **options}
-    reader = OdradekStreamReader(stream_options(given))
-    _readers.append(reader)
-    return reader
+    return OdradekStreamReader(stream_options(given))
 
 
 def planned(reader: OdradekStreamReader, start: dict, end: dict) -> list[str]:

@@ -145,8 +145,9 @@ class Node:
         self._broker.groups.apply(image, image.as_delta())
         self._quorum.feed.subscribe(self._broker.apply)
         self._housekeeping.start(self._broker.partitions)
-        self._clients.serve(Dispatcher(self._broker).handle)
         await self._lifecycle.serve()
+        # Not before: a client that is told of no broker at all may not ask again for minutes.
+        self._clients.serve(Dispatcher(self._broker).handle)
 
     def _controller_lost(self, node_id: BrokerId) -> None:
         self._quorum.lost(node_id)

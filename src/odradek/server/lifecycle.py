@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from odradek.base.errors import ErrorCode, KafkaError, error_code
@@ -121,14 +121,16 @@ class BrokerLifecycle:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_PAUSE_MAX_S)
         self._heartbeats = self._spawner.spawn("broker heartbeats", self._beat())
-        await self._registered_here()
+        # Then it has seen all that was decided before.
+        await self._seen(lambda: self._feed.image.offset >= self.broker_epoch)
         return self.broker_epoch
 
     async def serve(self) -> None:
-        """Everything is in place here: returns once the controller has unfenced this broker."""
+        """Everything is in place here: returns once this node, too, knows that the controller has unfenced it."""
         self._ready = True
         self._at_once.set()
         await self._unfenced.wait()
+        await self._seen(lambda: not self._feed.image.brokers[self._registration.broker_id].fenced)
 
     async def leave(self) -> None:
         """Until others lead what this broker led; not for ever, nor when no controller is there to arrange it."""
@@ -175,11 +177,10 @@ class BrokerLifecycle:
         self.broker_epoch = answer.broker_epoch
         return error_code(answer.error_code)
 
-    async def _registered_here(self) -> None:
-        """Until this node's own image has its registration: it has seen all that was decided before."""
-        seen = asyncio.Event()
-        while self._feed.image.offset < self.broker_epoch:
-            seen.clear()
+    async def _seen(self, holds: Callable[[], bool]) -> None:
+        """Until this node's own image says so."""
+        while not holds():
+            seen = asyncio.Event()
             self._feed.once(seen.set)
             await seen.wait()
 

@@ -62,10 +62,6 @@ def connection(options: ReadOptions) -> Config:
     return {**QUIET, **{name: value for name, value in given.items() if name.startswith(CONNECTION)}}
 
 
-def committing(options: ReadOptions, group: str) -> Config:
-    return {**connection(options), "group.id": group, "enable.auto.commit": False}
-
-
 def prefetch(records: int) -> int:
     """How many records to queue ahead. What is prefetched past the end of a range is fetched in vain."""
     return PREFETCH_SMALL if records <= PREFETCH_SMALL else PREFETCH_LARGE

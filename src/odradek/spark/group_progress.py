@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
+from concurrent.futures import Future, wait
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
 
 from odradek.spark.clients import Config
 from odradek.spark.offsets import Offsets
@@ -18,18 +21,19 @@ from odradek.spark.offsets import Offsets
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
+REQUEST_TIMEOUT_S = 10.0
 
 
 class GroupProgress:
-    def __init__(self, config: Config) -> None:
-        self._group = config["group.id"]
-        # It is never a member; yet this is how long closing waits for a coordinator that is gone.
-        patience = {"session.timeout.ms": "6000"}
-        self._consumer = Consumer({**config, **patience, "on_commit": self._on_commit})
+    """By the admin client: a consumer that waits for a coordinator that is gone could not be closed."""
+
+    def __init__(self, config: Config, group: str) -> None:
+        self._group = group
+        self._admin = AdminClient(config)
         self._finished: Offsets = {}
         # Committed, or on its way.
         self._sent: Offsets = {}
-        self._on_its_way = False
+        self._on_its_way: Future[Any] | None = None
         self._not_before_s = 0.0
 
     def commit(self, finished: Offsets) -> None:
@@ -43,28 +47,36 @@ class GroupProgress:
         while (self._on_its_way or self._sent != self._finished) and time.monotonic() < deadline_s:
             self._send(wait_s=0.05)
 
-    def close(self) -> None:
-        self._consumer.close()
-
     def _send(self, wait_s: float) -> None:
-        self._consumer.poll(wait_s)  # brings the answer
+        if self._on_its_way is not None:
+            wait([self._on_its_way], wait_s)
+            self._look_at(self._on_its_way)
+        elif wait_s:
+            time.sleep(wait_s)
         if self._on_its_way or self._sent == self._finished or time.monotonic() < self._not_before_s:
             return
         places = [KafkaPartition(place.topic, place.partition, offset) for place, offset in self._finished.items()]
-        self._sent, self._on_its_way = self._finished, True
+        self._sent = self._finished
+        asked = self._admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self._group, places)], request_timeout=REQUEST_TIMEOUT_S
+        )
+        self._on_its_way = asked[self._group]
+
+    def _look_at(self, answer: Future[Any]) -> None:
+        if not answer.done():
+            return
+        self._on_its_way = None
         try:
-            self._consumer.commit(offsets=places, asynchronous=True)
+            places = answer.result().topic_partitions
         except KafkaException as problem:
             self._failed(problem)
-
-    def _on_commit(self, problem: KafkaError | None, places: list[KafkaPartition]) -> None:
-        self._on_its_way = False
-        for error in [problem, *(place.error for place in places)]:
-            if error is not None:
-                self._failed(error)
+            return
+        for place in places:
+            if place.error is not None:
+                self._failed(place.error)
                 return
 
     def _failed(self, problem: object) -> None:
-        self._sent, self._on_its_way = {}, False
+        self._sent = {}
         self._not_before_s = time.monotonic() + RETRY_S
         log.warning("the progress of group %s was not committed, it will be sent again: %s", self._group, problem)

@@ -63,7 +63,7 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _progress(self) -> GroupProgress | None:
         group = self._options.group_id or os.environ.get(APPLICATION)
-        return GroupProgress(clients.committing(self._options, group)) if group else None
+        return GroupProgress(clients.connection(self._options), group) if group else None
 
     def initialOffset(self) -> OffsetJson:
         if self._initial is None:
@@ -116,10 +116,6 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: OffsetJson) -> None:
         """Nothing: Spark says this one batch late, `latestOffset` knows it earlier."""
-
-    def stop(self) -> None:
-        if self._progress:
-            self._progress.close()
 
     def _admitted(self, begun: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
         if isinstance(limit, ReadAllAvailable):
