@@ -66,14 +66,18 @@ class Truth:
         self._machines = machines
         self._newest: ClusterImage | None = None
 
-    def members(self) -> list[Running]:
-        """Whoever takes part in the quorum."""
+    def living(self) -> list[Running]:
+        """Whoever takes part in the quorum, be it to say good-bye."""
         living = [
             Running(machine, machine.host, machine.node)
             for machine in self._machines
-            if machine.host is not None and machine.node is not None and not machine.stopping
+            if machine.host is not None and machine.node is not None
         ]
         return [each for each in living if each.is_member()]
+
+    def members(self) -> list[Running]:
+        """Those whose logs are open."""
+        return [each for each in self.living() if not each.machine.stopping]
 
     def running(self) -> list[Running]:
         """Whose node has started."""
@@ -81,7 +85,7 @@ class Truth:
 
     def image(self) -> ClusterImage | None:
         """The newest that any node knew to be committed: what it says holds for all."""
-        for each in self.members():
+        for each in self.living():
             image = each.quorum.feed.image
             if self._newest is None or image.offset > self._newest.offset:
                 self._newest = image
