@@ -457,6 +457,8 @@ class MetadataQuorum:
         self._tell(VotersChanged(self.voters, self._loaded.voters.newest_offset))
         self._tell(SnapshotLoaded(snapshot))
         self._tell(LogSynced())
+        # What the log begins with is a new file: nothing is fetched before that is durable, too.
+        self._sync_soon()
 
     # Requests to peers
 
