@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.config import LogConfig
 from odradek.log.segment import Segment
 from odradek.protocol.fetch_response import DivergingEpoch, FetchedPartition
@@ -422,3 +422,16 @@ def test_what_a_follower_has_synced_is_not_committed_by_it():
     partition.log.finish_sync(work)
     partition.synced(work.offset, again=False)
     assert (partition.is_synced(0), partition.high_watermark) == (True, 0)
+
+
+def test_a_log_that_fails_while_it_begins_anew_has_its_watermark_where_it_begins(monkeypatch):
+    replicas = Replicas(2)
+    partition = replicas[2].partition
+
+    def fails():
+        raise OSError("no room")
+
+    monkeypatch.setattr(partition.log, "_persist_checkpoints", fails)
+    with pytest.raises(KafkaError):
+        partition.restart_at(5)
+    assert partition.log.log_start_offset <= partition.high_watermark <= partition.log.log_end_offset

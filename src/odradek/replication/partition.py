@@ -377,15 +377,20 @@ class Partition:
             logger.error(
                 "%s loses what was committed: cut to %d, the high watermark is %d", self, offset, self.high_watermark
             )
-        self.log.truncate_to(offset)
-        self._was_cut()
+        try:
+            self.log.truncate_to(offset)
+        finally:
+            self._was_cut()
 
     def restart_at(self, offset: int) -> None:
         """Slow. Nothing is left, the next record has `offset`."""
-        self.log.truncate_fully_and_start_at(offset)
-        self._was_cut()
+        try:
+            self.log.truncate_fully_and_start_at(offset)
+        finally:
+            self._was_cut()
 
     def _was_cut(self) -> None:
+        """Perhaps not as far as was wanted, when the disk failed."""
         log = self.log
         self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
 

@@ -34,7 +34,7 @@ NO_LOW_WATERMARK = -1
 
 async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
-    waiting: list[tuple[Partition, DeleteRecordsPartitionResult, asyncio.Future[ErrorCode]]] = []
+    waiting: list[tuple[int, DeleteRecordsPartitionResult, asyncio.Future[ErrorCode]]] = []
     for topic in request.topics:
         results: list[DeleteRecordsPartitionResult] = []
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
@@ -46,16 +46,17 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
             except KafkaError as refused:
                 result.error_code, result.low_watermark = refused.code, NO_LOW_WATERMARK
             else:
-                waiting.append((partition, result, _trimmed(partition, offset)))
+                waiting.append((offset, result, _trimmed(partition, offset)))
     with suppress(TimeoutError):
         async with asyncio.timeout(request.timeout_ms / 1000):
             for _, _, trimmed in waiting:
                 await trimmed
-    for partition, result, trimmed in waiting:
+    for offset, result, trimmed in waiting:
         trimmed.cancel()
         code = ErrorCode.REQUEST_TIMED_OUT if trimmed.cancelled() else trimmed.result()
         result.error_code = code
-        result.low_watermark = partition.low_watermark if code is ErrorCode.NONE else NO_LOW_WATERMARK
+        # Not where the replicas begin now: one that has just come back may still have to delete.
+        result.low_watermark = offset if code is ErrorCode.NONE else NO_LOW_WATERMARK
     return response
 
 
@@ -74,7 +75,7 @@ def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> t
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if offset > log.log_start_offset:
         log.advance_log_start(offset)
-    return partition, offset
+    return partition, log.log_start_offset
 
 
 def _trimmed(partition: Partition, offset: int) -> asyncio.Future[ErrorCode]:
