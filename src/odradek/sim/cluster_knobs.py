@@ -30,7 +30,8 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
     replicas = min(3, brokers)
     min_isr = rng.choice((1, 2))
     # What is committed waits for disks; a session must not be over before.
-    session_ms = rng.choice((3000, 6000) if knobs.slow_call_mean_us < 200_000 else (9000,))
+    slow_us = knobs.slow_call_mean_us
+    session_ms = rng.choice((1000, 3000, 6000) if slow_us <= 1_000 else (3000, 6000) if slow_us < 200_000 else (9000,))
     # After a failed sync only a new boot of the machine helps, and that is a power cut of its own.
     disk = knobs.disk if at_once else replace(knobs.disk, sync_error=0.0)
     syncs_all = "log.flush.interval.messages" in knobs.broker
