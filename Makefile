@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check unit clients crash sim ablations spark faults cluster interop bench screenshot requirements clean
+.PHONY: help demo test check unit clients crash sim spark faults cluster interop bench screenshot requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,11 +52,7 @@ crash: .venv/dev
 
 # make sim SEEDS=1000 NODES=3    deterministic simulation: power cuts, torn writes, walls between nodes
 sim: .venv/dev
-	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest -n 2 tests/sim --ignore=tests/sim/test_cluster_ablations.py)
-
-# make ablations         each safety rule of a cluster switched off: the simulation must notice
-ablations: .venv/dev
-	$(BIN)/pytest -n 2 -o timeout=900 tests/sim/test_cluster_ablations.py
+	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest -n 2 tests/sim)
 
 # make spark             pipelines on a real Spark (needs Java 17)
 spark: .venv/dev
