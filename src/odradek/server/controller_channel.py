@@ -54,6 +54,8 @@ class ControllerChannel:
         self._peers = peers
         self._apis = apis
         self._context = context
+        # One for all: the controller remembers over which connections it hears brokers.
+        self._own_node = OwnNode()
 
     @property
     def is_local(self) -> bool:
@@ -75,7 +77,7 @@ class ControllerChannel:
 
     async def _call(self, request: Message, version: int) -> Message:
         api = cast("Api", self._apis[type(request).KEY])
-        answer = api.handle(self._context(OwnNode(), version), request)
+        answer = api.handle(self._context(self._own_node, version), request)
         return await answer if isinstance(answer, Awaitable) else answer
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from odradek.server.metadata_quorum import MetadataQuorum
 
 READ_BYTES_MAX = 1 << 20
+# Whoever asks for longer may be gone long before; a replica asks for half a second.
+WAIT_MS_MAX = 5_000
 
 
 class _Held:
@@ -38,7 +40,7 @@ class MetadataFetches:
         held = _Held(fetch)
         self._held[held] = None
         try:
-            async with asyncio.timeout(max_wait_ms / 1000):
+            async with asyncio.timeout(min(max_wait_ms, WAIT_MS_MAX) / 1000):
                 await held.news.wait()
         except TimeoutError:
             pass

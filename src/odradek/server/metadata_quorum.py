@@ -483,7 +483,9 @@ class MetadataQuorum:
             _log.warning("node %d sent metadata that does not match its checksum", effect.peer)
             self._tell(RequestFailed(effect.peer, effect.request))
             return
-        self._told_endpoints |= endpoints_from_wire(response)
+        told = endpoints_from_wire(response)
+        if answer.leader_id in told:
+            self._told_endpoints[answer.leader_id] = told[answer.leader_id]
         self._tell(Answered(effect.peer, effect.request, answer))
 
     # The disk

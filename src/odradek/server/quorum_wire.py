@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError, error_code
 from odradek.base.ids import ZERO_UUID, BrokerId, DirectoryId, LeaderEpoch, Offset
+from odradek.base.invariants import InvariantBroken
 from odradek.metadata.metadata_log import METADATA_PARTITION, METADATA_TOPIC_ID
 from odradek.protocol.messages import (
     p01_fetch,
@@ -66,7 +67,7 @@ def request_to_wire(request: messages.Request, max_wait_ms: int, endpoints: Sequ
         case UpdateVoter():
             return _update(request)
         case _:
-            raise NotImplementedError(f"{type(request).__name__} is not sent by a member of the quorum")
+            raise InvariantBroken(f"a member of the quorum does not send {type(request).__name__}")
 
 
 def _vote(request: Vote) -> p52_vote.VoteRequest:
@@ -330,7 +331,7 @@ def answer_from_wire(response: Message) -> Answer:
         case p01_fetch.FetchResponse():
             return _fetch_answer(response)
         case _:
-            raise NotImplementedError(f"{type(response).__name__} is not an answer of the quorum")
+            raise InvariantBroken(f"{type(response).__name__} is no answer of the quorum")
 
 
 def endpoints_from_wire(response: Any) -> dict[BrokerId, Endpoint]:  # noqa: ANN401 any answer of the quorum

@@ -17,12 +17,13 @@ async def handle(ctx: ControllerContext, request: BrokerHeartbeatRequest) -> Bro
         return BrokerHeartbeatResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     controller = ctx.controller.controller
     now_ms = ctx.controller.clock.monotonic_ms()
+    # Before anything is awaited: a connection that is lost meanwhile must be forgotten after this, not before.
+    ctx.controller.heard(ctx.connection, BrokerId(request.broker_id))
     try:
         response = await controller.submit(lambda image: controller.heartbeats.answer(image, request, now_ms))
     except KafkaError as refused:
         return BrokerHeartbeatResponse(error_code=refused.code)
     controller.watch_sessions()
-    ctx.controller.heard(ctx.connection, BrokerId(request.broker_id))
     return response
 
 

@@ -13,12 +13,14 @@ from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.quorum_wire import add_from_wire
 from odradek.server.request import Api, ControllerContext
 
+TIMEOUT_MS_MAX = 60_000
+
 
 async def handle(ctx: ControllerContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
     if not ctx.authorize(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return AddRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
     try:
-        async with asyncio.timeout(max(0, request.timeout_ms) / 1000):
+        async with asyncio.timeout(min(max(0, request.timeout_ms), TIMEOUT_MS_MAX) / 1000):
             answer = await ctx.controller.quorum.ask(add_from_wire(request))
     except TimeoutError:
         return AddRaftVoterResponse(

@@ -1,0 +1,134 @@
+"""What strangers and dead peers can do to a controller's memory and to its idea of the leader: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId, LeaderEpoch, Offset
+from odradek.protocol.messages.p53_begin_quorum_epoch import LeaderEndpoint
+from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest
+from odradek.quorum.messages import Answer, Fetch, FetchAnswer
+from odradek.quorum.voters import VoterKey
+from odradek.security.authorizer import AllowAll
+from odradek.server import metadata_fetches, quorum_wire
+from odradek.server.api import p53_begin_quorum_epoch, p63_broker_heartbeat
+from odradek.server.controller import Controller
+from odradek.server.controller_channel import ControllerChannel
+from odradek.server.request import Api, ControllerContext
+
+NOBODY = VoterKey(BrokerId(9), b"x" * 16)
+
+
+class Quorum:
+    """Answers as it is told, and keeps what it is told of endpoints."""
+
+    leader_id = BrokerId(1)
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.told: list[tuple] = []
+
+    async def ask(self, _request) -> Answer:
+        return self.answer
+
+    def told_endpoint(self, *where) -> None:
+        self.told.append(where)
+
+    def leader_endpoints(self) -> list:
+        return []
+
+
+class Refusing:
+    heartbeats = None
+
+    def __init__(self) -> None:
+        self.suspected: list[int] = []
+
+    def submit(self, _decide):
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+
+    def suspect(self, broker_id: int) -> None:
+        self.suspected.append(broker_id)
+
+
+def controller(quorum=None) -> Controller:
+    return Controller(
+        node_id=BrokerId(1),
+        cluster_id="c",
+        config=None,
+        clock=SimpleNamespace(monotonic_ms=lambda: 0),
+        rng=None,
+        spawner=None,
+        authorizer=AllowAll(),
+        apis={},
+        quorum=quorum,
+        controller=Refusing(),
+    )
+
+
+def begin(answer: Answer) -> list[tuple]:
+    quorum = Quorum(answer)
+    request = quorum_wire.request_to_wire(
+        quorum_wire.BeginEpoch(leader_id=BrokerId(7), leader_epoch=LeaderEpoch(3), voter=NOBODY, cluster_id="c"), 0, ()
+    )
+    request.leader_endpoints = [LeaderEndpoint(name="CONTROLLER", host="evil", port=number) for number in range(1, 50)]
+    peer = SimpleNamespace(client_host="", principal="User:ANONYMOUS")
+    asyncio.run(p53_begin_quorum_epoch.handle(ControllerContext.of(controller(quorum), peer, 1), request))
+    return quorum.told
+
+
+def test_a_leader_that_is_refused_does_not_say_where_to_fetch():
+    assert begin(Answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader_id=BrokerId(1), leader_epoch=LeaderEpoch(9))) == []
+    assert begin(Answer(leader_id=BrokerId(1), leader_epoch=LeaderEpoch(3))) == []
+    assert len(begin(Answer(leader_id=BrokerId(7), leader_epoch=LeaderEpoch(3)))) == 1
+
+
+def test_a_replica_may_not_make_its_leader_wait_for_weeks(monkeypatch):
+    monkeypatch.setattr(metadata_fetches, "WAIT_MS_MAX", 1)
+    nothing_new = FetchAnswer(leader_id=BrokerId(1), leader_epoch=LeaderEpoch(3), high_watermark=Offset(0))
+    quorum = Quorum(nothing_new)
+    quorum.log = SimpleNamespace(log_end_offset=0, read=lambda *_, **__: None)
+    quorum.core = SimpleNamespace(fetch_answer=lambda _: nothing_new)
+    fetches = metadata_fetches.MetadataFetches(quorum)
+    fetch = Fetch(
+        replica=NOBODY,
+        cluster_id="c",
+        leader_epoch=LeaderEpoch(3),
+        fetch_offset=Offset(0),
+        last_fetched_epoch=LeaderEpoch(3),
+        high_watermark=Offset(0),
+    )
+    assert asyncio.run(asyncio.wait_for(fetches.answer(fetch, 2**31 - 1), 10)) == nothing_new
+    assert not fetches._held
+
+
+def test_a_connection_that_breaks_leaves_nothing_and_makes_its_broker_suspect():
+    apart = controller()
+    peer = type("Peer", (), {"client_host": "", "principal": "User:ANONYMOUS"})()
+    beat = BrokerHeartbeatRequest(broker_id=5)
+    asyncio.run(p63_broker_heartbeat.handle(ControllerContext.of(apart, peer, 0), beat))
+    apart.lost(peer)
+    assert apart.controller.suspected == [5]
+    assert not apart._heard_over
+
+
+def test_a_node_that_hears_itself_is_remembered_once():
+    apart = controller()
+    api = Api(key=63, versions=(0, 2), request=BrokerHeartbeatRequest, handle=p63_broker_heartbeat.handle)
+    channel = ControllerChannel(
+        node_id=BrokerId(1),
+        quorum=Quorum(Answer(leader_epoch=LeaderEpoch(1))),
+        peers=None,
+        apis={63: api},
+        context=lambda connection, version: ControllerContext.of(apart, connection, version),
+    )
+
+    async def beat() -> None:
+        for _ in range(20):
+            answer = await channel.ask(BrokerHeartbeatRequest(broker_id=1), object, timeout_ms=1000)
+            assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+    asyncio.run(beat())
+    assert len(apart._heard_over) == 1
