@@ -6,6 +6,7 @@ The first round leaves the epoch alone, so that a voter that was cut off does no
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from odradek.base.ids import NO_BROKER
@@ -43,11 +44,12 @@ class Nominee(RoleState):
     def failed(self, request: Request) -> None:
         self._ballot.failed(self.replica, request)
 
+    @abstractmethod
     def _decide(self) -> None:
-        raise NotImplementedError
+        """The count may have changed: whether it is won or lost."""
 
-    def _time_is_up(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _time_is_up(self) -> None: ...
 
 
 class Prospective(Nominee):

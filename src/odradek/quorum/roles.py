@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ NEXT_ROLES = {
 }
 
 
-class RoleState:
+class RoleState(ABC):
     """What a member remembers only while it has a role, and does in it."""
 
     role: Role
@@ -49,8 +50,9 @@ class RoleState:
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
 
+    @abstractmethod
     def deadline_ms(self) -> int | None:
-        raise NotImplementedError
+        """When `tick` is due."""
 
     def begin(self) -> None:
         """The role was just taken."""

@@ -97,9 +97,7 @@ def _begin(request: BeginEpoch, endpoints: Sequence[Endpoint]) -> p53_begin_quor
         cluster_id=request.cluster_id,
         voter_id=request.voter.voter_id,
         topics=[p53_begin_quorum_epoch.BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
-        leader_endpoints=[
-            p53_begin_quorum_epoch.LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in endpoints
-        ],
+        leader_endpoints=_named(p53_begin_quorum_epoch.LeaderEndpoint, endpoints),
     )
 
 
@@ -115,9 +113,7 @@ def _end(request: EndEpoch, endpoints: Sequence[Endpoint]) -> p54_end_quorum_epo
     return p54_end_quorum_epoch.EndQuorumEpochRequest(
         cluster_id=request.cluster_id,
         topics=[p54_end_quorum_epoch.EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])],
-        leader_endpoints=[
-            p54_end_quorum_epoch.LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in endpoints
-        ],
+        leader_endpoints=_named(p54_end_quorum_epoch.LeaderEndpoint, endpoints),
     )
 
 
@@ -147,9 +143,7 @@ def _update(request: UpdateVoter) -> p82_update_raft_voter.UpdateRaftVoterReques
         current_leader_epoch=request.leader_epoch,
         voter_id=voter.key.voter_id,
         voter_directory_id=voter.key.directory_id,
-        listeners=[
-            p82_update_raft_voter.Listener(name=each.name, host=each.host, port=each.port) for each in voter.endpoints
-        ],
+        listeners=_named(p82_update_raft_voter.Listener, voter.endpoints),
         kraft_version_feature=p82_update_raft_voter.KRaftVersionFeature(
             min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
         ),
@@ -209,7 +203,7 @@ def fetch_from_wire(request: p01_fetch.FetchRequest) -> Fetch:
 def add_from_wire(request: p80_add_raft_voter.AddRaftVoterRequest) -> AddVoter:
     voter = Voter(
         key=_key(request.voter_id, request.voter_directory_id),
-        endpoints=tuple(Endpoint(each.name, each.host, each.port) for each in request.listeners),
+        endpoints=_endpoints(request.listeners),
     )
     return AddVoter(voter=voter, cluster_id=request.cluster_id, ack_when_committed=request.ack_when_committed)
 
@@ -221,7 +215,7 @@ def remove_from_wire(request: p81_remove_raft_voter.RemoveRaftVoterRequest) -> R
 def update_from_wire(request: p82_update_raft_voter.UpdateRaftVoterRequest) -> UpdateVoter:
     voter = Voter(
         key=_key(request.voter_id, request.voter_directory_id),
-        endpoints=tuple(Endpoint(each.name, each.host, each.port) for each in request.listeners),
+        endpoints=_endpoints(request.listeners),
         min_kraft_version=request.kraft_version_feature.min_supported_version,
         max_kraft_version=request.kraft_version_feature.max_supported_version,
     )
@@ -242,9 +236,7 @@ def vote_answer_to_wire(answer: Answer, endpoints: Iterable[tuple[BrokerId, Endp
     )
     return p52_vote.VoteResponse(
         topics=[p52_vote.VoteResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=[
-            p52_vote.NodeEndpoint(node_id=node_id, host=each.host, port=each.port) for node_id, each in endpoints
-        ],
+        node_endpoints=_nodes(p52_vote.NodeEndpoint, endpoints),
     )
 
 
@@ -256,10 +248,7 @@ def begin_answer_to_wire(
     )
     return p53_begin_quorum_epoch.BeginQuorumEpochResponse(
         topics=[p53_begin_quorum_epoch.BeginQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=[
-            p53_begin_quorum_epoch.NodeEndpoint(node_id=node_id, host=each.host, port=each.port)
-            for node_id, each in endpoints
-        ],
+        node_endpoints=_nodes(p53_begin_quorum_epoch.NodeEndpoint, endpoints),
     )
 
 
@@ -271,10 +260,7 @@ def end_answer_to_wire(
     )
     return p54_end_quorum_epoch.EndQuorumEpochResponse(
         topics=[p54_end_quorum_epoch.EndQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=[
-            p54_end_quorum_epoch.NodeEndpoint(node_id=node_id, host=each.host, port=each.port)
-            for node_id, each in endpoints
-        ],
+        node_endpoints=_nodes(p54_end_quorum_epoch.NodeEndpoint, endpoints),
     )
 
 
@@ -301,9 +287,7 @@ def fetch_answer_to_wire(
         partition.records = bytes(answer.records)
     return p01_fetch.FetchResponse(
         responses=[p01_fetch.FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
-        node_endpoints=[
-            p01_fetch.NodeEndpoint(node_id=node_id, host=each.host, port=each.port) for node_id, each in endpoints
-        ],
+        node_endpoints=_nodes(p01_fetch.NodeEndpoint, endpoints),
     )
 
 
@@ -385,6 +369,19 @@ def _only(
     if index(partition) != 0:
         raise NotTheMetadataLog
     return partition
+
+
+def _endpoints(listeners: Iterable[Any]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(each.name, each.host, each.port) for each in listeners)
+
+
+def _named(kind: Callable[..., T], endpoints: Iterable[Endpoint]) -> list[T]:
+    """Each message has a class of its own for the same three things."""
+    return [kind(name=each.name, host=each.host, port=each.port) for each in endpoints]
+
+
+def _nodes(kind: Callable[..., T], endpoints: Iterable[tuple[BrokerId, Endpoint]]) -> list[T]:
+    return [kind(node_id=node_id, host=each.host, port=each.port) for node_id, each in endpoints]
 
 
 def _key(node_id: int, directory_id: bytes) -> VoterKey:

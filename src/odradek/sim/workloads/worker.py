@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -41,7 +42,7 @@ class Errand:
         await asyncio.sleep(self.rng.expovariate(1.0) * self.pause_mean_s * times)
 
 
-class Worker:
+class Worker(ABC):
     def __init__(self, name: str, errand: Errand) -> None:
         self.name = name
         self.errand = errand
@@ -68,8 +69,9 @@ class Worker:
     def finished(self) -> bool:
         return self.errand.closing.is_set()
 
+    @abstractmethod
     async def work(self, session: Session) -> None:
-        raise NotImplementedError
+        """Until it is done, or the session breaks."""
 
     def interrupted(self) -> None:
         """The session is over; nobody knows what became of the requests under way."""
