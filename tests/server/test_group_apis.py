@@ -42,6 +42,7 @@ from odradek.protocol.messages.p47_offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from odradek.protocol.metadata_records import PartitionChangeRecord
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.coordination import OFFSETS_TOPIC, positive_java_hash
 from support.admin_broker import Denying
@@ -573,6 +574,33 @@ def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker, 
         assert (await restarted.send(12, beat, 4)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
     restarted.run(after())
+
+
+def test_kafka_10614_a_leadership_that_comes_back_while_it_is_loaded_is_loaded_once_more(broker, monkeypatch):
+    """What the first reading found belongs to a leadership that is over: it must neither serve nor end the second."""
+    monkeypatch.setattr("odradek.server.coordination.LOAD_BYTES", 1000)
+
+    def led_by(leader: int) -> None:
+        offsets_topic = broker.broker.image.topics[OFFSETS_TOPIC]
+        index = broker.broker.groups.partition_for(GROUP)
+        broker.commit([PartitionChangeRecord(topic_id=offsets_topic.topic_id, partition_id=index, leader=leader)])
+
+    async def story():
+        await ready(broker, "orders")
+        for offset in range(200):
+            await broker.send(8, commit_of(offset), 8)
+        me = broker.broker.node_id
+        for _ in range(3):
+            led_by(me + 1)
+            assert (await broker.send(9, fetch_of(7), 7)).error_code == ErrorCode.NOT_COORDINATOR
+            led_by(me)
+            await asyncio.sleep(0)
+            assert (await broker.send(9, fetch_of(7), 7)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await asyncio.sleep(0.1)
+        assert fetched(await broker.send(9, fetch_of(7), 7), 7)["orders", 0] == (199, "", 0)
+        assert (await broker.send(8, commit_of(200), 8)).topics[0].partitions[0].error_code == 0
+
+    broker.run(story())
 
 
 def test_a_partition_that_cannot_be_read_has_no_coordinator_and_the_others_have(broker):

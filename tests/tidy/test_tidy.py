@@ -141,3 +141,11 @@ def test_a_page_has_one_title_and_its_links_lead_somewhere(path: Path) -> None:
     assert len(re.findall(r"^# ", text, flags=re.MULTILINE)) == 1
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("docs/**/*.md")) + sorted(ROOT.glob("*.md")), ids=lambda path: path.name
+)
+def test_tests_that_a_page_names_exist(path: Path) -> None:
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", path.read_text()):
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), flags=re.MULTILINE), f"{file}::{name}"
