@@ -99,6 +99,22 @@ def test_without_a_wall_all_passes():
     run(scenario)
 
 
+def test_connections_that_are_dropped_are_lost_and_may_be_made_again():
+    async def scenario(world):
+        client = await world.connected()
+        world.walled.drop_connections()
+        async with asyncio.timeout(10):
+            while not client.is_lost:
+                await client.news.wait()
+                client.news.clear()
+        client = await world.connected()
+        client.link.send([b"a"])
+        await client.until(b"a")
+        client.transport.abort()
+
+    run(scenario)
+
+
 def test_what_is_sent_against_a_wall_arrives_when_it_falls():
     async def scenario(world):
         client = await world.connected()

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from odradek.node.process import NodeFailed
-from odradek.testing.nursery import STOP, Done, Order, Ready, receive, the_nursery, walls_command
+from odradek.testing.nursery import STOP, Done, Order, Ready, drop_command, receive, the_nursery, walls_command
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
@@ -116,10 +116,19 @@ class EmbeddedNode:
     def wall_off(self, ports: Collection[int]) -> None:
         """From now on it reaches these ports of its peers no more, and all others. Also after it was started again."""
         self._walled_ports = frozenset(ports)
-        if self._channel is None or self._ready is None:
+        if self._ready is not None:
+            self._obey(walls_command(self._orders + 1, sorted(self._walled_ports)))
+
+    def drop_connections(self) -> None:
+        """Those to its clients and peers break, and may be made again at once. For a node of several."""
+        self._running()
+        self._obey(drop_command(self._orders + 1))
+
+    def _obey(self, command: bytes) -> None:
+        if self._channel is None:
             return
         self._orders += 1
-        self._channel.sendall(walls_command(self._orders, sorted(self._walled_ports)))
+        self._channel.sendall(command)
         # One that is paused obeys when it is resumed, before anything else.
         while not self._paused and self._heard(self._channel, ORDER_TIMEOUT_S, "answer") != Done(self._orders):
             pass

@@ -32,6 +32,7 @@ from odradek.testing.walls import WalledNet
 ORDER_BYTES_MAX = 64 * 1024
 STOP = b"stop\n"
 _WALLS = b"walls"
+_DROP = b"drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,10 @@ class Done:
 
 def walls_command(number: int, ports: Sequence[int]) -> bytes:
     return b" ".join((_WALLS, *(b"%d" % value for value in (number, *ports)))) + b"\n"
+
+
+def drop_command(number: int) -> bytes:
+    return b"%b %d\n" % (_DROP, number)
 
 
 class Nursery:
@@ -197,7 +202,10 @@ async def _run(config: NodeConfig, order: Order, channel: socket.socket) -> None
                 stopping.set()
             elif walls is not None:
                 number, *ports = map(int, command.split()[1:])
-                walls.wall_off(ports)
+                if command.startswith(_DROP):
+                    walls.drop_connections()
+                else:
+                    walls.wall_off(ports)
                 send(channel, Done(number))
 
     def started(node: Node) -> None:

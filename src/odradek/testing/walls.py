@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from weakref import WeakSet
 
 from odradek.base.ports import Link, Listener, Net, ProtocolFactory, Region
 
@@ -21,6 +22,13 @@ class WalledNet:
         self._walled: frozenset[int] = frozenset()
         self._fallen = asyncio.Event()
         self._links: dict[WalledLink, int] = {}
+        # Of everybody: peers and clients, made here or there.
+        self._transports: WeakSet[asyncio.Transport] = WeakSet()
+
+    def drop_connections(self) -> None:
+        """All that are open now break, with no word and with what was under way. New ones may be made."""
+        for transport in list(self._transports):
+            transport.abort()
 
     def wall_off(self, ports: Collection[int]) -> None:
         """From now on these, and no others."""
@@ -42,6 +50,7 @@ class WalledNet:
         await self._inner.connect(host, port, factory)
 
     def link(self, transport: asyncio.Transport) -> Link:
+        self._transports.add(transport)
         inner = self._inner.link(transport)
         peer = transport.get_extra_info("peername")
         if not peer or peer[1] not in self._peer_ports:
