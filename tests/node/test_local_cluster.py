@@ -42,6 +42,18 @@ def test_three_nodes_of_one_cluster_that_all_vote(tmp_path):
         assert len(config.bootstrap_servers) == 3
 
 
+def test_brokers_that_do_not_vote_and_controllers_of_their_own(tmp_path):
+    nodes = local_nodes(2, tmp_path, "127.0.0.1", 0, {}, controllers=3, own={2: {"broker.rack": "b"}})
+    assert [node.roles for node in nodes] == ["broker", "broker", "controller", "controller", "controller"]
+    assert [voter.key.voter_id for voter in voters(nodes[4]).voters] == [3, 4, 5]
+    assert len({identity.cluster_id for identity in identities(nodes)}) == 1
+    configs = [NodeConfig.from_properties(node.properties.read_text()) for node in nodes]
+    assert [config.rack for config in configs] == [None, "b", None, None, None]
+    assert all(config.bootstrap_servers == tuple(node.controllers for node in nodes[2:]) for config in configs)
+    with pytest.raises(UnusableDirectory, match="whose node 1 is broker"):
+        local_nodes(5, tmp_path, "127.0.0.1", 0, {})
+
+
 def test_ports_and_ids_are_remembered(tmp_path):
     first = planned(tmp_path)
     before = identities(first)

@@ -137,6 +137,20 @@ def test_one_that_is_paused_is_left_out_and_comes_back(cluster: Embedded) -> Non
     eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "it does not come back")
 
 
+def test_controllers_of_their_own(tmp_path: Path) -> None:
+    with Embedded(brokers=1, controllers=1, data=tmp_path) as cluster:
+        produce(cluster, "t", "kept")
+        cluster.nodes[2].restart()
+        assert cluster.bootstrap_servers == f"127.0.0.1:{cluster.nodes[1].port}"
+    with Embedded(brokers=1, controllers=1, data=tmp_path) as cluster:
+        assert consume(cluster, "t", 1) == ["kept"]
+
+
+def test_racks_are_named_for_all_or_none() -> None:
+    with pytest.raises(ValueError, match="2 racks for 3 brokers"):
+        Embedded(brokers=3, racks=("a", "b"))
+
+
 def test_a_directory_outlives_its_cluster(tmp_path: Path) -> None:
     with Embedded(brokers=3, data=tmp_path) as cluster:
         create(cluster, "t")

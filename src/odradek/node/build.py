@@ -85,7 +85,8 @@ class Node:
 
     @property
     def port(self) -> int:
-        return self._clients.port
+        """Where clients come; to a node that is no broker, where controllers do."""
+        return (self._clients if self._config.is_broker else self._controllers).port
 
     async def start(self) -> None:
         """Returns when clients are served; on a node that is no broker, when controllers are."""

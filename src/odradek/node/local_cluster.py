@@ -12,11 +12,12 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from odradek.base.errors import UnusableDirectory
 from odradek.base.ids import BrokerId, DirectoryId, random_uuid, uuid_text
-from odradek.node.config import NodeConfig
-from odradek.node.format import META_PROPERTIES, AlreadyFormatted, among
+from odradek.node.config import BROKER, CONTROLLER, NodeConfig
+from odradek.node.format import META_PROPERTIES, AlreadyFormatted, among, joining
 from odradek.node.initial_voters import parse_initial_voters, write_initial_voters
 from odradek.node.listeners import Endpoint
 from odradek.node.machine import format_on_machine, machine_rng
@@ -33,10 +34,20 @@ _PORT_MAX = 65535
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalNode:
     node_id: int
-    clients: Endpoint
-    controllers: Endpoint
+    # Of a broker.
+    clients: Endpoint | None
+    # Of a controller.
+    controllers: Endpoint | None
     data: Path
     properties: Path
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        return tuple(endpoint for endpoint in (self.clients, self.controllers) if endpoint)
+
+    @property
+    def roles(self) -> str:
+        return ",".join(role for role, where in ((BROKER, self.clients), (CONTROLLER, self.controllers)) if where)
 
 
 def free_port(host: str) -> int:
@@ -52,18 +63,24 @@ def local_nodes(
     port: int,
     overrides: Mapping[str, str],
     *,
+    controllers: int = 0,
+    own: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
     choose_port: Callable[[str], int] = free_port,
 ) -> list[LocalNode]:
     """The nodes under `directory`, formatted and with their properties written: ready to be started.
 
-    With port 0, clients come where they came last time, or to ports that `choose_port` finds.
+    Each is broker and controller, unless there are `controllers` of their own: they come after the brokers. With port
+    0, clients come where they came last time, or to ports that `choose_port` finds. `own` are settings of one node.
     """
     directory = directory.absolute()
-    _refuse_others(count, directory)
+    roles = [f"{BROKER},{CONTROLLER}"] * count if not controllers else [BROKER] * count + [CONTROLLER] * controllers
+    _refuse_others(len(roles), directory)
     directory.mkdir(parents=True, exist_ok=True)
-    node_ids = range(1, count + 1)
-    nodes = [_node(node_id, directory, host, port and port + node_id - 1, choose_port) for node_id in node_ids]
-    settings = [_settings(node, nodes, overrides) for node in nodes]
+    nodes = [
+        _node(node_id, role, directory, host, port and port + node_id - 1, choose_port)
+        for node_id, role in enumerate(roles, start=1)
+    ]
+    settings = [_settings(node, nodes, {**overrides, **own.get(node.node_id, {})}) for node in nodes]
     configs = [NodeConfig.parse(entry) for entry in settings]
     formed = nodes[-1].properties.exists() and not (directory / _FORMING).exists()
     plan = None if formed else _plan(directory, nodes)
@@ -89,17 +106,26 @@ def _refuse_others(count: int, directory: Path) -> None:
         raise UnusableDirectory(f"{directory} holds a cluster of {existing} nodes; start it with -n {existing}")
 
 
-def _node(node_id: int, directory: Path, host: str, port: int, choose_port: Callable[[str], int]) -> LocalNode:
+def _node(
+    node_id: int, roles: str, directory: Path, host: str, port: int, choose_port: Callable[[str], int]
+) -> LocalNode:
     properties = directory / f"{node_id}.properties"
-    remembered = NodeConfig.from_properties(properties.read_text()) if properties.exists() else None
-    if remembered and remembered.client_listener and remembered.controller_listener:
-        clients, controllers = remembered.client_listener.bind, remembered.controller_listener.bind
-        if port:
-            clients = Endpoint(host=host, port=port)
+    clients: Endpoint | None = None
+    controllers: Endpoint | None = None
+    if properties.exists():
+        remembered = NodeConfig.from_properties(properties.read_text())
+        if ",".join(remembered.roles) != roles:
+            raise UnusableDirectory(f"{directory} holds a cluster whose node {node_id} is {','.join(remembered.roles)}")
+        if remembered.client_listener:
+            clients = Endpoint(host=host, port=port) if port else remembered.client_listener.bind
+        if remembered.controller_listener:
+            controllers = remembered.controller_listener.bind
     else:
-        wanted = port + CONTROLLER_PORT_DISTANCE if port else 0
-        clients = Endpoint(host=host, port=port or choose_port(host))
-        controllers = Endpoint(host=host, port=wanted if _is_free(host, wanted) else choose_port(host))
+        if BROKER in roles:
+            clients = Endpoint(host=host, port=port or choose_port(host))
+        if CONTROLLER in roles:
+            wanted = port + CONTROLLER_PORT_DISTANCE if port else 0
+            controllers = Endpoint(host=host, port=wanted if _is_free(host, wanted) else choose_port(host))
     return LocalNode(
         node_id=node_id,
         clients=clients,
@@ -126,13 +152,16 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _settings(node: LocalNode, nodes: list[LocalNode], overrides: Mapping[str, str]) -> dict[str, str]:
+    listeners = [f"PLAINTEXT://{node.clients}"] if node.clients else []
+    if node.controllers:
+        listeners.append(f"{CONTROLLER_LISTENER}://{node.controllers}")
     return {
         **overrides,
         "node.id": str(node.node_id),
-        "process.roles": "broker,controller",
-        "listeners": f"PLAINTEXT://{node.clients},{CONTROLLER_LISTENER}://{node.controllers}",
+        "process.roles": node.roles,
+        "listeners": ",".join(listeners),
         "controller.listener.names": CONTROLLER_LISTENER,
-        "controller.quorum.bootstrap.servers": ",".join(str(peer.controllers) for peer in nodes),
+        "controller.quorum.bootstrap.servers": ",".join(str(peer.controllers) for peer in nodes if peer.controllers),
         "log.dirs": str(node.data),
     }
 
@@ -149,6 +178,7 @@ def _plan(directory: Path, nodes: list[LocalNode]) -> dict[str, str]:
                     endpoints=(quorum.Endpoint(CONTROLLER_LISTENER, node.controllers.host, node.controllers.port),),
                 )
                 for node in nodes
+                if node.controllers
             )
         )
         plan = {"cluster.id": uuid_text(random_uuid(rng)), "initial.controllers": write_initial_voters(voters)}
@@ -157,8 +187,12 @@ def _plan(directory: Path, nodes: list[LocalNode]) -> dict[str, str]:
 
 
 def _format(node: LocalNode, config: NodeConfig, plan: Mapping[str, str]) -> None:
-    voters = parse_initial_voters(plan["initial.controllers"], CONTROLLER_LISTENER)
-    formatting = among(config.node_id, voters, cluster_id=plan["cluster.id"])
+    cluster_id = plan["cluster.id"]
+    if config.is_controller:
+        voters = parse_initial_voters(plan["initial.controllers"], CONTROLLER_LISTENER)
+        formatting = among(config.node_id, voters, cluster_id=cluster_id)
+    else:
+        formatting = joining(machine_rng(), cluster_id=cluster_id)
     try:
         format_on_machine(node.data, config.node_id, formatting)
     except AlreadyFormatted:

@@ -115,14 +115,14 @@ class Supervisor:
         async for line in _lines(stream):
             if first_means_ready and not member.ready.is_set():
                 member.ready.set()
-                self._tell(f"node {member.node.node_id} is ready on {member.node.clients}")
+                self._tell(f"node {member.node.node_id} is ready on {member.node.endpoints[0]}")
             else:
                 self._log(f"{member.node.node_id} | {line}")
 
     async def _tell_when_all_are_ready(self) -> None:
         for member in self._members:
             await member.ready.wait()
-        servers = ",".join(str(member.node.clients) for member in self._members)
+        servers = ",".join(str(member.node.clients) for member in self._members if member.node.clients)
         self._tell(f"Odradek is ready on {servers}. Ctrl-C stops it.")
 
     async def _stop_one_after_another(self) -> None:

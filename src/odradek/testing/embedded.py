@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType, TracebackType
@@ -45,12 +45,16 @@ class Embedded:
     `Embedded(brokers=3)` is a cluster of three nodes that are brokers and controllers, with a replication factor of 3
     where topics do not say; its records are on disk, and gone after the block unless `data` says where. Each node,
     `nodes[1]` to `nodes[3]`, can be killed, stopped, started again, paused; `partition` puts walls between them.
+    With `controllers=3` there are three more, `nodes[4]` to `nodes[6]`, which are controllers, and the first three are
+    only brokers. `racks` says where each broker stands.
     """
 
     def __init__(
         self,
         *,
         brokers: int = 1,
+        controllers: int = 0,
+        racks: Sequence[str] = (),
         data: Path | None = None,
         port: int = 0,
         config: Mapping[str, str | int | bool] | None = None,
@@ -58,9 +62,13 @@ class Embedded:
     ) -> None:
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        if len(racks) not in (0, brokers):
+            raise ValueError(f"{len(racks)} racks for {brokers} brokers; name one for each")
         self._settings = {**QUICK, **{key: _text(value) for key, value in (config or {}).items()}}
         NodeConfig.parse({"listeners": f"PLAINTEXT://{HOST}:{port}", **self._settings})
         self._count = brokers
+        self._controllers = controllers
+        self._racks = {node_id: {"broker.rack": rack} for node_id, rack in enumerate(racks, start=1)}
         self._port = port
         self._data = data and data.absolute()
         self._log = log and log.absolute()
@@ -73,7 +81,7 @@ class Embedded:
 
     @property
     def nodes(self) -> Mapping[int, EmbeddedNode]:
-        """By their number, 1 to `brokers`."""
+        """By their number: first the brokers, then controllers of their own."""
         if not self._nodes:
             raise RuntimeError("the embedded broker is not running; use it inside `with Embedded() as broker:`")
         return MappingProxyType(self._nodes)
@@ -81,12 +89,12 @@ class Embedded:
     @property
     def port(self) -> int:
         """Of the first broker."""
-        return self._places[1].clients.port if self._places else self.nodes[1].port
+        return self._places[1].endpoints[0].port if self._places else self.nodes[1].port
 
     @property
     def bootstrap_servers(self) -> str:
         """All of them, also those that do not run just now."""
-        ports = [place.clients.port for place in self._places.values()] or [self.port]
+        ports = [place.clients.port for place in self._places.values() if place.clients] or [self.port]
         return ",".join(f"{HOST}:{port}" for port in ports)
 
     def start(self) -> None:
@@ -94,7 +102,7 @@ class Embedded:
         if any(node.is_running for node in self._nodes.values()):
             raise RuntimeError("the embedded broker runs already; stop it first")
         if not self._nodes:
-            self._nodes = self._alone() if self._count == 1 else self._together()
+            self._nodes = self._together() if self._count + self._controllers > 1 else self._alone()
         try:
             for node in self._nodes.values():
                 node.begin()
@@ -162,7 +170,7 @@ class Embedded:
         self.stop()
 
     def _alone(self) -> dict[int, EmbeddedNode]:
-        settings = {"listeners": f"PLAINTEXT://{HOST}:{self._port}", **self._settings}
+        settings = {"listeners": f"PLAINTEXT://{HOST}:{self._port}", **self._settings, **self._racks.get(1, {})}
         return {1: EmbeddedNode(1, Order(settings, self._data, self._log))}
 
     def _together(self) -> dict[int, EmbeddedNode]:
@@ -172,7 +180,16 @@ class Embedded:
             directory = Path(self._temporary.name)
         copies = str(min(self._count, COPIES_MAX))
         settings = {**QUICK_TOGETHER, "default.replication.factor": copies, **self._settings}
-        places = local_nodes(self._count, directory, HOST, self._port, settings, choose_port=self._reserve)
+        places = local_nodes(
+            self._count,
+            directory,
+            HOST,
+            self._port,
+            settings,
+            controllers=self._controllers,
+            own=self._racks,
+            choose_port=self._reserve,
+        )
         self._places = {place.node_id: place for place in places}
         self._cut = {place.node_id: set() for place in places}
         return {place.node_id: EmbeddedNode(place.node_id, self._order(place)) for place in places}
@@ -209,8 +226,8 @@ def _ids(side: int | Iterable[int]) -> list[int]:
     return [side] if isinstance(side, int) else list(side)
 
 
-def _ports(place: LocalNode) -> tuple[int, int]:
-    return place.clients.port, place.controllers.port
+def _ports(place: LocalNode) -> tuple[int, ...]:
+    return tuple(endpoint.port for endpoint in place.endpoints)
 
 
 def _text(value: str | int | bool) -> str:
