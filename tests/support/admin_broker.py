@@ -14,6 +14,7 @@ from typing import Any
 
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, TopicPartition
+from odradek.base.ports import Volume
 from odradek.controller.brokers import Registration, register_broker
 from odradek.controller.fencing import unfence_broker
 from odradek.controller.topics import TopicDefaults, create_topics
@@ -33,6 +34,7 @@ from odradek.server.producer_ids import ProducerIds
 from odradek.server.request import ControllerContext, RequestContext
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+FEATURES = {"metadata.version": (7, 29), "kraft.version": (0, 1)}
 
 ADMIN_APIS = (
     "p02_list_offsets",
@@ -45,10 +47,14 @@ ADMIN_APIS = (
     "p23_offset_for_leader_epoch",
     "p32_describe_configs",
     "p33_alter_configs",
+    "p35_describe_log_dirs",
     "p37_create_partitions",
     "p43_elect_leaders",
     "p44_incremental_alter_configs",
+    "p57_update_features",
     "p60_describe_cluster",
+    "p61_describe_producers",
+    "p74_list_config_resources",
     "p75_describe_topic_partitions",
 )
 APIS = {api.key: api for api in (import_module(f"odradek.server.api.{name}").API for name in ADMIN_APIS)}
@@ -123,6 +129,12 @@ class PutPartitions:
         hosted = self.topics.get(topic)
         return None if hosted is None else hosted.partitions.get(index)
 
+    def all(self):
+        return [partition for hosted in self.topics.values() for partition in hosted.partitions.values()]
+
+    def volume(self):
+        return Volume("/records", 1000, 400)
+
 
 class NoGroups:
     def shards(self):
@@ -150,7 +162,8 @@ def own_channel(broker) -> ControllerChannel:
 
 
 class AdminBroker:
-    def __init__(self, *, settings=None, brokers: int = 1, authorizer=None) -> None:
+    def __init__(self, *, settings=None, brokers: int = 1, authorizer=None, features=FEATURES) -> None:
+        self.features = {name: FeatureRange(*levels) for name, levels in features.items()}
         controller = ImmediateController(self)
         self.partitions = PutPartitions()
         self.logs = LogDirectory(MemoryDisk(), SeededRng())
@@ -183,7 +196,7 @@ class AdminBroker:
             incarnation_id=bytes([broker_id] * 16),
             listeners=(Listener(listener, f"host{broker_id}", 9092 + broker_id, 0),),
             directories=(DirectoryId(bytes([100 + broker_id] * 16)),),
-            features={"metadata.version": FeatureRange(7, 29), "kraft.version": FeatureRange(0, 1)},
+            features=self.features,
             rack=f"rack{broker_id}",
         )
         decision = register_broker(self.broker.image, registration)

@@ -15,7 +15,7 @@ import shutil
 import threading
 from collections import OrderedDict
 
-from odradek.base.ports import ByteSource, File
+from odradek.base.ports import ByteSource, File, Volume
 
 _SYNCFS = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
@@ -254,6 +254,10 @@ class OsDisk:
             os.fsync(file.fileno())
         os.rename(aside, self.absolute(path))
         self.sync_dir(path.rpartition("/")[0])
+
+    def volume(self) -> Volume:
+        room = os.statvfs(self._root)
+        return Volume(os.path.abspath(self._root), room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize)
 
     def close(self) -> None:
         """Nobody uses this disk any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.base.ports import ByteSource, File
+from odradek.base.ports import ByteSource, File, Volume
 
 Tree = dict[str, "Tree | MemoryFile"]
 
@@ -109,6 +109,9 @@ class MemoryDisk:
         folder, name = self._parent(path)
         file = folder[name] = MemoryFile(path)
         file.data += data
+
+    def volume(self) -> Volume:
+        return Volume("memory")
 
     def _at(self, path: str) -> Tree | MemoryFile:
         found: Tree | MemoryFile = self._root

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -61,6 +61,14 @@ class File(Protocol):
     def unpin(self) -> None: ...
 
 
+class Volume(NamedTuple):
+    """Where a data directory lies, and how much room is there; -1 where nobody knows."""
+
+    path: str
+    total_bytes: int = -1
+    usable_bytes: int = -1
+
+
 class Disk(Protocol):
     """One data directory. Paths are relative to it, with `/` between parts.
 
@@ -94,6 +102,9 @@ class Disk(Protocol):
 
     def replace(self, path: str, data: bytes) -> None:
         """Slow. Atomic and durable: write aside, sync, rename, sync the directory."""
+
+    def volume(self) -> Volume:
+        """Slow."""
 
 
 class Region:

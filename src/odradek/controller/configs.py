@@ -95,7 +95,7 @@ def _alter(image: ClusterImage, requests: Sequence[_Request], validate_only: boo
             outcomes.append(Outcome(resource, refused.code, refused.message or None))
             continue
         records += changed
-        records += _other_eligibles(image, changed)
+        records += other_eligibles(image, changed)
         records += _elections(image, changed)
         outcomes.append(Outcome(resource))
         told += [f"{_called(resource)}: {record.name} is now {record.value or 'its default'}" for record in changed]
@@ -209,7 +209,7 @@ def _check_min_isr(image: ClusterImage, resource: ConfigResource, changes: Chang
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Cluster-level {_MIN_ISR} cannot be removed while ELR is enabled.")
 
 
-def _other_eligibles(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[Message]:
+def other_eligibles(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[Message]:
     """Whoever was eligible by the old number no longer is, and no leader proposes an ISR before it knows the new one.
 
     The second needs a new partition epoch even where nobody was eligible. Without a leader nothing is acknowledged by

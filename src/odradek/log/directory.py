@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicId, TopicPartition
-from odradek.base.ports import Disk, Rng
+from odradek.base.ports import Disk, Rng, Volume
 from odradek.log import safeguards
 from odradek.log.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -115,6 +115,10 @@ class LogDirectory:
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
         return self.logs.get(topic_partition)
+
+    def volume(self) -> Volume:
+        """Slow."""
+        return self._disk.volume()
 
     def create_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig, wall_ms: int) -> Log:
         """The partition's log, new unless it is here already; durable with its first sync.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import BrokerId, Offset, TopicId, TopicPartition
-from odradek.base.ports import Clock
+from odradek.base.ports import Clock, Volume
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.broker import BrokerConfig
@@ -89,6 +89,10 @@ class PartitionTable:
     def get(self, topic: str, index: int) -> Partition | None:
         hosted = self.topics.get(topic)
         return None if hosted is None else hosted.partitions.get(index)
+
+    def volume(self) -> Volume:
+        """Slow. Where the logs of all partitions lie."""
+        return self._logs.volume()
 
     def all(self) -> Iterator[Partition]:
         for hosted in self.topics.values():

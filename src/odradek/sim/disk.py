@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from odradek.base.invariants import invariant
-from odradek.base.ports import ByteSource
+from odradek.base.ports import ByteSource, Volume
 from odradek.sim.inode import Directory, DiskKnobs, Inode, Node
 from odradek.sim.loop import PowerCut
 
@@ -252,6 +252,9 @@ class MountedDisk:
         file.close()
         self.rename(aside, path)
         self.sync_dir(path.rpartition("/")[0])
+
+    def volume(self) -> Volume:
+        return Volume("simulated")
 
     def _find(self, path: str) -> Node:
         node: Node = self.disk.root

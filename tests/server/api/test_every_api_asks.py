@@ -27,6 +27,7 @@ from odradek.protocol.messages import (
     p23_offset_for_leader_epoch,
     p32_describe_configs,
     p33_alter_configs,
+    p35_describe_log_dirs,
     p37_create_partitions,
     p42_delete_groups,
     p43_elect_leaders,
@@ -34,8 +35,11 @@ from odradek.protocol.messages import (
     p45_alter_partition_reassignments,
     p46_list_partition_reassignments,
     p47_offset_delete,
+    p57_update_features,
     p60_describe_cluster,
+    p61_describe_producers,
     p64_unregister_broker,
+    p74_list_config_resources,
     p75_describe_topic_partitions,
 )
 from odradek.protocol.schema import Struct
@@ -153,6 +157,7 @@ SAMPLES = {
         ),
         2,
     ),
+    35: (p35_describe_log_dirs.DescribeLogDirsRequest(topics=None), 4),
     37: (
         p37_create_partitions.CreatePartitionsRequest(
             topics=[p37_create_partitions.CreatePartitionsTopic(name="secret", count=5)]
@@ -170,8 +175,21 @@ SAMPLES = {
     45: (p45_alter_partition_reassignments.AlterPartitionReassignmentsRequest(), 1),
     46: (p46_list_partition_reassignments.ListPartitionReassignmentsRequest(), 0),
     47: (p47_offset_delete.OffsetDeleteRequest(group_id="secret"), 0),
+    57: (
+        p57_update_features.UpdateFeaturesRequest(
+            feature_updates=[p57_update_features.FeatureUpdateKey(feature="metadata.version", max_version_level=26)]
+        ),
+        1,
+    ),
     60: (p60_describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=True), 2),
+    61: (
+        p61_describe_producers.DescribeProducersRequest(
+            topics=[p61_describe_producers.TopicRequest(name="secret", partition_indexes=[0])]
+        ),
+        0,
+    ),
     64: (p64_unregister_broker.UnregisterBrokerRequest(broker_id=1), 0),
+    74: (p74_list_config_resources.ListConfigResourcesRequest(), 1),
     75: (
         p75_describe_topic_partitions.DescribeTopicPartitionsRequest(
             topics=[p75_describe_topic_partitions.TopicRequest(name="secret")]

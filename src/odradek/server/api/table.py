@@ -28,6 +28,7 @@ from odradek.server.api import (
     p23_offset_for_leader_epoch,
     p32_describe_configs,
     p33_alter_configs,
+    p35_describe_log_dirs,
     p37_create_partitions,
     p42_delete_groups,
     p43_elect_leaders,
@@ -35,8 +36,11 @@ from odradek.server.api import (
     p45_alter_partition_reassignments,
     p46_list_partition_reassignments,
     p47_offset_delete,
+    p57_update_features,
     p60_describe_cluster,
+    p61_describe_producers,
     p64_unregister_broker,
+    p74_list_config_resources,
     p75_describe_topic_partitions,
 )
 from odradek.server.request import Api, FrameApi
@@ -63,6 +67,7 @@ MODULES = (
     p23_offset_for_leader_epoch,
     p32_describe_configs,
     p33_alter_configs,
+    p35_describe_log_dirs,
     p37_create_partitions,
     p42_delete_groups,
     p43_elect_leaders,
@@ -70,8 +75,11 @@ MODULES = (
     p45_alter_partition_reassignments,
     p46_list_partition_reassignments,
     p47_offset_delete,
+    p57_update_features,
     p60_describe_cluster,
+    p61_describe_producers,
     p64_unregister_broker,
+    p74_list_config_resources,
     p75_describe_topic_partitions,
 )
 

@@ -1,0 +1,63 @@
+"""DescribeLogDirs 1-5: how large the logs here are, and how much room their disk has.
+
+2 is flexible, 3 has an error on top, 4 tells the size of the volume, 5 whether new partitions are kept away from the
+directory, which never happens here. No topics named asks for every log. A follower's lag is what it knows to be
+committed and does not have yet; -1 stands for a log that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.p35_describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from odradek.replication.partition import Partition
+from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
+from odradek.server.broker import Broker
+from odradek.server.request import Api, RequestContext
+
+UNKNOWN_LAG = -1
+
+
+async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    if not ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    volume = await ctx.broker.spawner.blocking(ctx.broker.partitions.volume)
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for partition in _asked_for(ctx.broker, request):
+        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+        topic.partitions.append(_partition(partition))
+    directory = DescribeLogDirsResult(
+        log_dir=volume.path,
+        topics=list(topics.values()),
+        total_bytes=volume.total_bytes,
+        usable_bytes=volume.usable_bytes,
+    )
+    return DescribeLogDirsResponse(results=[directory])
+
+
+def _asked_for(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[Partition]:
+    """What is not here is left out."""
+    if request.topics is None:
+        yield from broker.partitions.all()
+        return
+    named = dict.fromkeys((topic.topic, index) for topic in request.topics for index in topic.partitions)
+    for topic, index in named:
+        partition = broker.partitions.get(topic, index)
+        if partition is not None:
+            yield partition
+
+
+def _partition(partition: Partition) -> DescribeLogDirsPartition:
+    log = partition.log
+    lag = max(0, partition.high_watermark - log.log_end_offset) if log.offline is None else UNKNOWN_LAG
+    return DescribeLogDirsPartition(partition_index=partition.index, partition_size=log.size_bytes, offset_lag=lag)
+
+
+API = Api(key=35, versions=(1, 5), request=DescribeLogDirsRequest, handle=handle)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId, DirectoryId
+from odradek.controller.brokers import Registration, register_broker
+from odradek.controller.decision import Decision
+from odradek.controller.features import FeatureUpdate, UpgradeType, update_features
+from odradek.controller.topics import TopicDefaults, create_topics
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.features import ELIGIBLE_LEADERS, METADATA_VERSION
+from odradek.metadata.image import BROKER_RESOURCE, FeatureRange, Listener
+from odradek.protocol.messages.p19_create_topics import CreatableTopic
+from odradek.protocol.metadata_records import ConfigRecord
+
+CLUSTER = "cluster"
+UP, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE
+CONFIG = BrokerConfig.parse({"node.id": "1", "min.insync.replicas": "2"})
+
+
+def update(cluster, feature, level, kind=UP):
+    return cluster.take(update_features(cluster.image, [FeatureUpdate(feature, level, kind)], CONFIG))
+
+
+def refusal(cluster, *asked) -> str:
+    with pytest.raises(KafkaError) as refused:
+        update(cluster, *asked)
+    assert refused.value.code == ErrorCode.INVALID_UPDATE_VERSION
+    return refused.value.message
+
+
+def test_levels_rise_and_fall_for_whoever_says_so(cluster):
+    update(cluster, METADATA_VERSION, 29)
+    assert "ask for a downgrade" in refusal(cluster, METADATA_VERSION, 26)
+    assert "no downgrade" in refusal(cluster, METADATA_VERSION, 30, SAFE)
+    update(cluster, METADATA_VERSION, 26, SAFE)
+    assert cluster.image.features[METADATA_VERSION] == 26
+
+
+@pytest.mark.parametrize("kind", [SAFE, UNSAFE])
+def test_what_was_written_at_a_level_is_not_forgotten(cluster, kind):
+    update(cluster, METADATA_VERSION, 30)
+    assert "might be lost" in refusal(cluster, METADATA_VERSION, 29, kind)
+
+
+@pytest.mark.parametrize(
+    ("feature", "level"),
+    [(METADATA_VERSION, 31), (METADATA_VERSION, 24), (METADATA_VERSION, -1), ("transaction.version", 2), ("other", 1)],
+)
+def test_what_we_do_not_speak_is_refused(cluster, feature, level):
+    assert "this version of Odradek" in refusal(cluster, feature, level)
+
+
+def test_what_one_broker_does_not_speak_is_refused(cluster):
+    older = Registration(
+        broker_id=BrokerId(9),
+        cluster_id=CLUSTER,
+        incarnation_id=bytes(16),
+        listeners=(Listener("PLAINTEXT", "localhost", 9092, 0),),
+        directories=(DirectoryId(bytes([9]) * 16),),
+        features={METADATA_VERSION: FeatureRange(25, 26), ELIGIBLE_LEADERS: FeatureRange(0, 1)},
+    )
+    cluster.take(register_broker(cluster.image, older))
+    assert "broker 9 speaks 25 to 26" in refusal(cluster, METADATA_VERSION, 27)
+    update(cluster, METADATA_VERSION, 26)
+
+
+def test_an_unknown_kind_of_upgrade(cluster):
+    assert "no kind of upgrade" in refusal(cluster, METADATA_VERSION, 26, 7)
+
+
+def test_the_version_of_the_quorum_stays(cluster):
+    assert update_features(cluster.image, [FeatureUpdate("kraft.version", 1, UP)], CONFIG).records == ()
+    assert "kraft.version" in refusal(cluster, "kraft.version", 0, SAFE)
+
+
+def test_with_eligible_leaders_min_isr_is_one_number_for_all(cluster):
+    """KIP-966. Leaders that mean another one must hear of it before they propose an ISR: a new partition epoch."""
+    cluster.forget_eligible_leaders()
+    for broker_id in (2, 3):
+        cluster.add_broker(broker_id)
+    topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=3)
+    cluster.take(create_topics(cluster.image, [topic], defaults=TopicDefaults(), rng=cluster.rng))
+    own = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="2", name="min.insync.replicas", value="1")
+    cluster.take(Decision(records=(own,), response=None))
+    epoch = cluster.partition("orders").partition_epoch
+    update(cluster, ELIGIBLE_LEADERS, 1)
+    assert cluster.image.features[ELIGIBLE_LEADERS] == 1
+    assert cluster.image.config(BROKER_RESOURCE, "") == {"min.insync.replicas": "2"}
+    assert cluster.image.config(BROKER_RESOURCE, "2") == {}
+    assert cluster.partition("orders").partition_epoch == epoch + 1
+    update(cluster, ELIGIBLE_LEADERS, 0, SAFE)
+    assert ELIGIBLE_LEADERS not in cluster.image.features

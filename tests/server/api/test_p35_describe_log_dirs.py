@@ -1,0 +1,54 @@
+from odradek.protocol.messages.p35_describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from support.admin_broker import AdminBroker
+from support.data_broker import batch
+
+
+def a_broker_with_logs():
+    admin = AdminBroker()
+    admin.create_topic("orders", 2)
+    for index in (0, 1):
+        admin.host("orders", index)
+    admin.create_topic("empty")
+    admin.host("empty")
+    first = admin.partitions.get("orders", 0)
+    first.append(memoryview(batch("one", "two", timestamp=0)), 1, wall_ms=0)
+    return admin, first
+
+
+def described(admin, topics, version=4):
+    answer = admin.ask(35, DescribeLogDirsRequest(topics=topics), version)
+    (directory,) = answer.results
+    return directory, {(topic.name, row.partition_index): row for topic in directory.topics for row in topic.partitions}
+
+
+def test_every_log_when_no_topic_is_named():
+    admin, first = a_broker_with_logs()
+    directory, rows = described(admin, None)
+    assert (directory.log_dir, directory.total_bytes, directory.usable_bytes) == ("/records", 1000, 400)
+    assert sorted(rows) == [("empty", 0), ("orders", 0), ("orders", 1)]
+    assert rows["orders", 0].partition_size == first.log.size_bytes > 61
+    assert rows["empty", 0].partition_size == 0
+    assert {row.offset_lag for row in rows.values()} == {0}
+
+
+def test_only_what_is_named_and_here():
+    admin, _ = a_broker_with_logs()
+    named = [
+        DescribableLogDirTopic(topic="orders", partitions=[1, 7, 1]),
+        DescribableLogDirTopic(topic="nowhere", partitions=[0]),
+    ]
+    _, rows = described(admin, named)
+    assert list(rows) == [("orders", 1)]
+
+
+def test_before_version_4_the_volume_is_not_told():
+    admin, _ = a_broker_with_logs()
+    directory, _ = described(admin, None, version=1)
+    assert (directory.log_dir, directory.total_bytes) == ("/records", -1)
+
+
+def test_a_follower_lags_behind_what_is_committed():
+    admin, first = a_broker_with_logs()
+    first.log.truncate_fully_and_start_at(0)
+    _, rows = described(admin, None)
+    assert rows["orders", 0].offset_lag == 2
