@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.client.admin import Cluster, ClusterError, UnknownTopic
 from odradek.testing import Embedded
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Embedded]:
-    with Embedded() as broker:
-        yield broker
 
 
 @pytest.fixture

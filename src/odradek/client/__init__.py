@@ -1,1 +1,64 @@
-"""Our doors to any Kafka cluster, on librdkafka: admin calls and the names of client configs."""
+"""Our doors to any Kafka cluster, on librdkafka: producers, consumers, admin calls, and the names of client configs.
+
+from odradek.client import JSON, Consumer, Producer
+
+Imported on first use: the command line starts without librdkafka.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.client.admin import Cluster, ClusterError, UnknownTopic
+    from odradek.client.async_consumer import AsyncConsumer
+    from odradek.client.async_producer import AsyncProducer
+    from odradek.client.consumer import Consumer
+    from odradek.client.producer import Producer, Unsent
+    from odradek.client.records import BadRecord, ClientError, Record, SendFailed, Stored
+    from odradek.client.refused import RefusedConfig
+    from odradek.client.serdes import BYTES, FLOAT64, INT64, JSON, TEXT, UUID, Serde, json_of
+
+_HOMES = {
+    "admin": ("Cluster", "ClusterError", "UnknownTopic"),
+    "async_consumer": ("AsyncConsumer",),
+    "async_producer": ("AsyncProducer",),
+    "consumer": ("Consumer",),
+    "producer": ("Producer", "Unsent"),
+    "records": ("BadRecord", "ClientError", "Record", "SendFailed", "Stored"),
+    "refused": ("RefusedConfig",),
+    "serdes": ("BYTES", "FLOAT64", "INT64", "JSON", "TEXT", "UUID", "Serde", "json_of"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BYTES",
+    "FLOAT64",
+    "INT64",
+    "JSON",
+    "TEXT",
+    "UUID",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "BadRecord",
+    "ClientError",
+    "Cluster",
+    "ClusterError",
+    "Consumer",
+    "Producer",
+    "Record",
+    "RefusedConfig",
+    "SendFailed",
+    "Serde",
+    "Stored",
+    "UnknownTopic",
+    "Unsent",
+    "json_of",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

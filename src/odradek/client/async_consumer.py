@@ -1,0 +1,144 @@
+"""AsyncConsumer: the same as Consumer, for asyncio.
+
+async with AsyncConsumer("orders", group="billing", value=Order) as consumer:
+    async for record in consumer:
+        await bill(record.value)
+
+librdkafka is asked by a thread of its own, for many records at a time; those of a partition that has moved to another
+member meanwhile are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from confluent_kafka import Message
+
+from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.reading import Reading, Start, Topic
+from odradek.client.records import Record
+from odradek.client.serdes import BYTES, Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+
+POLL_S = 0.25
+RECORDS_AT_ONCE = 500
+# A group takes a member for dead that asks for nothing for five minutes (max.poll.interval.ms).
+ASKED_AGAIN_AFTER_S = 10.0
+
+
+class _BufferedReading(Reading[K, V]):
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, as Reading's
+        self.messages: deque[Message] = deque()
+        super().__init__(*args, **options)
+
+    def forget(self, gone: set[tuple[str, int]]) -> None:
+        super().forget(gone)
+        kept = [message for message in self.messages if (message.topic(), message.partition()) not in gone]
+        self.messages = deque(kept)
+
+
+class AsyncConsumer(Generic[K, V]):
+    def __init__(
+        self,
+        *topics: Topic,
+        bootstrap: str = BOOTSTRAP,
+        group: str | None = None,
+        start: Start = "earliest",
+        key: Serde[K] | type[K] = BYTES,
+        value: Serde[V] | type[V] = BYTES,
+        stop_at_end: bool = False,
+        auto_commit: bool = True,
+        **config: Setting,
+    ) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-consumer")
+        self._asked_at = 0.0
+        self._reading: _BufferedReading[K, V] | None = None
+        self._opened = lambda: _BufferedReading[K, V](
+            topics,
+            bootstrap,
+            group=group,
+            start=start,
+            key=key,
+            value=value,
+            stop_at_end=stop_at_end,
+            auto_commit=auto_commit,
+            config=config,
+        )
+
+    async def _open(self) -> _BufferedReading[K, V]:
+        if self._reading is None:
+            self._reading = await self._aside(self._opened)
+        return self._reading
+
+    async def poll(self, timeout: float | None = None) -> Record[K, V] | None:  # noqa: ASYNC109, as Consumer's
+        """The next record; None when none came in time, or with `stop_at_end` when all is read."""
+        reading = await self._open()
+        reading.done_with_last()
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        while True:
+            if time.monotonic() - self._asked_at > ASKED_AGAIN_AFTER_S or not reading.messages:
+                if not reading.messages and reading.is_at_end:
+                    return None
+                await self._ask(reading, ends_at)
+            while reading.messages:
+                record = reading.taken(reading.messages.popleft())
+                if record is not None:
+                    return record
+            if ends_at is not None and time.monotonic() >= ends_at:
+                return None
+
+    async def _ask(self, reading: _BufferedReading[K, V], ends_at: float | None) -> None:
+        patience = 0.0 if reading.messages else POLL_S
+        if ends_at is not None:
+            patience = max(min(patience, ends_at - time.monotonic()), 0)
+        # Appended after the callbacks of a rebalance, which run inside this call, have dropped what is lost.
+        messages = await self._aside(lambda: reading.client.consume(RECORDS_AT_ONCE, patience))
+        reading.messages.extend(messages)
+        self._asked_at = time.monotonic()
+
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
+        while (record := await self.poll()) is not None:
+            yield record
+
+    async def commit(self, *records: Record[Any, Any]) -> None:
+        """The group goes on after these records."""
+        if not records:
+            raise ValueError("name the records: others may have been fetched ahead of them")
+        reading = await self._open()
+        await self._aside(lambda: reading.commit(records))
+
+    async def seek(self, topic: str, partition: int, offset: int) -> None:
+        reading = await self._open()
+        reading.forget({(topic, partition)})
+        await self._aside(lambda: reading.seek(topic, partition, offset))
+
+    async def close(self) -> None:
+        """What was taken counts as done."""
+        await self._close(clean=True)
+
+    async def _close(self, *, clean: bool) -> None:
+        reading = self._reading
+        if reading is not None:
+            await self._aside(lambda: reading.close(clean=clean))
+        self._thread.shutdown(wait=False)
+
+    async def _aside(self, call: Callable[[], R]) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    async def __aenter__(self) -> Self:
+        await self._open()
+        return self
+
+    async def __aexit__(
+        self, error: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        await self._close(clean=error is None)

@@ -1,0 +1,100 @@
+"""Consumer: records in log order, by iteration.
+
+with Consumer("orders", group="billing", value=Order) as consumer:
+    for record in consumer:
+        bill(record.value)
+
+With a group it shares the partitions with the group's other members, goes on where the group left off, and commits each
+record once the next one is asked for. Without a group it reads all partitions, joins nothing and commits nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.reading import Reading, Start, Topic
+from odradek.client.records import Record
+from odradek.client.serdes import BYTES, Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+# How long a poll may last before Ctrl-C is noticed.
+POLL_S = 0.25
+
+
+class Consumer(Generic[K, V]):
+    """`start` counts where the group has never been, and without one: earliest, latest, a datetime, or so long ago."""
+
+    def __init__(
+        self,
+        *topics: Topic,
+        bootstrap: str = BOOTSTRAP,
+        group: str | None = None,
+        start: Start = "earliest",
+        key: Serde[K] | type[K] = BYTES,
+        value: Serde[V] | type[V] = BYTES,
+        stop_at_end: bool = False,
+        auto_commit: bool = True,
+        **config: Setting,
+    ) -> None:
+        self._reading: Reading[K, V] = Reading(
+            topics,
+            bootstrap,
+            group=group,
+            start=start,
+            key=key,
+            value=value,
+            stop_at_end=stop_at_end,
+            auto_commit=auto_commit,
+            config=config,
+        )
+
+    def poll(self, timeout: float | None = None) -> Record[K, V] | None:
+        """The next record; None when none came in time, or with `stop_at_end` when all is read."""
+        reading = self._reading
+        reading.done_with_last()
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        while not reading.is_at_end:
+            left = POLL_S if ends_at is None else max(min(POLL_S, ends_at - time.monotonic()), 0)
+            record = reading.taken(reading.client.poll(left))
+            if record is not None:
+                return record
+            if ends_at is not None and time.monotonic() >= ends_at:
+                break
+        return None
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        while (record := self.poll()) is not None:
+            yield record
+
+    def commit(self, *records: Record[Any, Any]) -> None:
+        """The group goes on after these records; without any, after all that was taken."""
+        self._reading.commit(records)
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        self._reading.seek(topic, partition, offset)
+
+    def assignment(self) -> list[tuple[str, int]]:
+        return [(place.topic, place.partition) for place in self._reading.client.assignment()]
+
+    def position(self) -> dict[tuple[str, int], int]:
+        """Of each partition, the offset that comes next."""
+        return self._reading.position()
+
+    def lag(self) -> dict[tuple[str, int], int]:
+        return self._reading.lag()
+
+    def close(self) -> None:
+        """What was taken counts as done."""
+        self._reading.close(clean=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        self._reading.close(clean=error is None)

@@ -1,0 +1,83 @@
+"""What a consumer gets, what a producer is told, and what both may raise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+    from odradek.client.serdes import Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Headers = Mapping[str, bytes | str | None] | list[tuple[str, bytes | str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[K, V]):
+    """One record as it was read. `value` is None for a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | None
+    key: K
+    value: V
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+
+    def header(self, name: str) -> bytes | None:
+        """The last one of that name."""
+        return next((value for known, value in reversed(self.headers) if known == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a record was stored. The offset is -1 with acks=0: nobody was asked."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | None
+
+
+class ClientError(Exception):
+    """The cluster refused, or did not answer. `name` is Kafka's name of the reason."""
+
+    def __init__(self, what: str, error: KafkaError) -> None:
+        self.error = error
+        self.name = error.name()
+        super().__init__(f"{what}: {error.str()} ({self.name})")
+
+
+class SendFailed(ClientError):
+    """This record is not stored, or nobody knows: its time was over before it was acknowledged."""
+
+
+class BadRecord(ValueError):
+    """A record that cannot be decoded. Going on with the iteration passes it over."""
+
+    def __init__(self, message: Message, part: str, serde: Serde[Any], why: Exception) -> None:
+        self.topic, self.partition, self.offset = message.topic(), message.partition(), message.offset()
+        self.raw_key, self.raw_value = message.key(), message.value()
+        super().__init__(f"{self.topic}-{self.partition} at offset {self.offset}: its {part} is not {serde!r}: {why}")
+
+
+def time_of(message: Message) -> datetime | None:
+    kind, ms = message.timestamp()
+    return datetime.fromtimestamp(ms / 1000, UTC) if kind else None
+
+
+def record_of(message: Message, key: Serde[Any], value: Serde[Any]) -> Record[Any, Any]:
+    parts: dict[str, Any] = {}
+    for part, serde, raw in (("key", key, message.key()), ("value", value, message.value())):
+        try:
+            parts[part] = serde.from_bytes(raw)
+        except Exception as unreadable:  # whatever a serde of the user raises
+            raise BadRecord(message, part, serde, unreadable) from unreadable
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    return Record(topic, partition, offset, time_of(message), parts["key"], parts["value"], message.headers() or [])

@@ -1,0 +1,29 @@
+"""One broker for the tests of this room, and a topic for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client import Cluster
+from odradek.testing import Embedded
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Embedded]:
+    with Embedded() as broker:
+        yield broker
+
+
+@pytest.fixture
+def bootstrap(broker: Embedded) -> str:
+    return broker.bootstrap_servers
+
+
+@pytest.fixture
+def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
+    """With three partitions."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in f"{request.path.stem}-{request.node.name}")[:200]
+    Cluster(bootstrap).create_topic(name, 3)
+    return name

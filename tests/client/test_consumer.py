@@ -1,0 +1,172 @@
+"""Consumers of both flavours against a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from odradek.client import (
+    JSON,
+    AsyncConsumer,
+    BadRecord,
+    Cluster,
+    Consumer,
+    Producer,
+    UnknownTopic,
+    json_of,
+)
+
+
+@dataclass
+class Order:
+    id: int
+
+
+@pytest.fixture
+def orders(bootstrap: str, topic: str) -> str:
+    """Twelve of them, four in each partition."""
+    with Producer(bootstrap, value=json_of(Order)) as producer:
+        for number in range(12):
+            producer.send(topic, Order(number), partition=number % 3)
+    return topic
+
+
+def test_without_a_group_everything_is_read_and_nothing_committed(bootstrap: str, orders: str) -> None:
+    for _ in range(2):
+        with Consumer(orders, bootstrap=bootstrap, value=Order, stop_at_end=True) as consumer:
+            assert sorted(record.value.id for record in consumer) == list(range(12))
+            assert consumer.lag() == {(orders, partition): 0 for partition in range(3)}
+            assert consumer.position() == {(orders, partition): 4 for partition in range(3)}
+            with pytest.raises(RuntimeError, match="without a group commits nothing"):
+                consumer.commit()
+    assert "odradek-reader" not in Cluster(bootstrap).groups()
+
+
+def test_a_group_goes_on_after_the_last_record_that_was_done(bootstrap: str, orders: str) -> None:
+    def read(count: int, fail: bool = False) -> list[int]:
+        seen = []
+        with Consumer(orders, bootstrap=bootstrap, group=orders, value=Order, stop_at_end=True) as consumer:
+            for record in consumer:
+                if len(seen) == count:
+                    if fail:
+                        raise ZeroDivisionError
+                    break
+                seen.append(record.value.id)
+                if len(seen) == count and not fail:
+                    break
+        return seen
+
+    first = read(5)
+    with pytest.raises(ZeroDivisionError):
+        read(0, fail=True)
+    assert sorted(first + read(12)) == list(range(12)), "what failed comes again, nothing is skipped, nothing doubled"
+
+
+def test_commits_by_hand(bootstrap: str, orders: str) -> None:
+    options = {"bootstrap": bootstrap, "group": orders, "auto_commit": False, "stop_at_end": True}
+    with Consumer(orders, **options) as consumer:
+        third = [record for record in consumer if record.partition == 0][2]
+        consumer.commit(third)
+    with Consumer(orders, **options) as consumer:
+        assert sorted((record.partition, record.offset) for record in consumer if record.partition == 0) == [(0, 3)]
+
+
+def test_where_to_begin(bootstrap: str, topic: str) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    with Producer(bootstrap) as producer:
+        for hours in range(4):
+            producer.send(topic, str(hours), partition=0, timestamp=noon + timedelta(hours=hours)).result(10)
+
+    def read(**options: object) -> list[bytes]:
+        with Consumer(topic, bootstrap=bootstrap, stop_at_end=True, **options) as consumer:
+            return [record.value for record in consumer]
+
+    assert read(start="latest") == []
+    assert read(start=noon + timedelta(hours=2)) == [b"2", b"3"]
+    assert read(start=timedelta(days=36500)) == [b"0", b"1", b"2", b"3"]
+    assert read(start=noon + timedelta(hours=3), group=topic) == [b"3"]
+    assert read(start=noon, group=topic) == [], "a group goes on where it was"
+    with pytest.raises(ValueError, match="start='middle': use 'earliest'"):
+        read(start="middle")
+
+
+def test_rewinding(bootstrap: str, orders: str) -> None:
+    with Consumer(orders, bootstrap=bootstrap, stop_at_end=True) as consumer:
+        assert len(list(consumer)) == 12
+        consumer.seek(orders, 1, 2)
+        assert [(record.partition, record.offset) for record in consumer] == [(1, 2), (1, 3)]
+        assert sorted(consumer.assignment()) == [(orders, partition) for partition in range(3)]
+
+
+def test_a_record_that_cannot_be_read_is_named_and_may_be_passed_over(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as producer:
+        for value in ('{"id": 1}', "{", '{"id": 2}'):
+            producer.send(topic, value, partition=0).result(10)
+    seen: list[int] = []
+    with Consumer(topic, bootstrap=bootstrap, value=Order, stop_at_end=True) as consumer:
+        seen.append(consumer.poll(10).value.id)
+        with pytest.raises(BadRecord, match=rf"{topic}-0 at offset 1: its value is not JSON of Order: ") as bad:
+            consumer.poll(10)
+        assert bad.value.raw_value == b"{"
+        seen += [record.value.id for record in consumer]
+    assert seen == [1, 2]
+
+
+def test_patterns_and_topics_that_do_not_exist(bootstrap: str, orders: str) -> None:
+    pattern = re.compile(re.escape(orders[:-3]) + ".*")
+    for group in (None, f"{orders}-pattern"):
+        with Consumer(pattern, bootstrap=bootstrap, group=group, stop_at_end=True) as consumer:
+            assert len(list(consumer)) == 12
+    with pytest.raises(UnknownTopic, match="there is no topic 'nosuch'"):
+        Consumer("nosuch", bootstrap=bootstrap)
+    with Consumer("nosuch", bootstrap=bootstrap, group="nobody") as consumer, pytest.raises(UnknownTopic):
+        consumer.poll(20)
+
+
+def test_async(bootstrap: str, orders: str) -> None:
+    async def read(**options: object) -> list[int]:
+        async with AsyncConsumer(orders, bootstrap=bootstrap, value=JSON, stop_at_end=True, **options) as consumer:
+            return sorted([record.value["id"] async for record in consumer])
+
+    async def story() -> None:
+        assert await read() == list(range(12))
+        assert await read(group=f"{orders}-async") == list(range(12))
+        assert await read(group=f"{orders}-async") == []
+
+    asyncio.run(story())
+
+
+def test_async_what_was_fetched_ahead_is_not_committed(bootstrap: str, orders: str) -> None:
+    async def story() -> None:
+        options = {"bootstrap": bootstrap, "group": f"{orders}-ahead", "stop_at_end": True}
+        async with AsyncConsumer(orders, **options) as consumer:
+            first = [await consumer.poll(20), await consumer.poll(20)]
+        async with AsyncConsumer(orders, **options) as consumer:
+            rest = [record async for record in consumer]
+            await consumer.commit(*rest)
+        places = [(record.partition, record.offset) for record in first + rest]
+        assert sorted(places) == [(partition, offset) for partition in range(3) for offset in range(4)]
+
+    asyncio.run(story())
+
+
+def test_two_members_share_the_partitions(bootstrap: str, orders: str) -> None:
+    async def story() -> None:
+        options = {"bootstrap": bootstrap, "group": f"{orders}-two", "heartbeat_interval_ms": 100}
+        async with AsyncConsumer(orders, **options) as one, AsyncConsumer(orders, **options) as two:
+            seen: list[tuple[int, int]] = []
+
+            async def drain(consumer: AsyncConsumer) -> None:
+                while len(seen) < 12:
+                    record = await consumer.poll(0.1)
+                    if record is not None:
+                        seen.append((record.partition, record.offset))
+
+            await asyncio.gather(drain(one), drain(two))
+            assert len(set(seen)) == 12
+
+    asyncio.run(story())
