@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
 from odradek.cli.main import main
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.lock import AppLock
 from odradek.streams.lifecycle.recording import AppRecord, QueryRecord
@@ -120,7 +120,7 @@ def test_reset_shows_first_and_does_it_when_told_to(odradek, app_file, tmp_path)
     arguments = ["reset", app_file, "--state-dir", state, "-b", odradek.bootstrap_servers]
     assert "nothing to forget" in streams(*arguments).stderr
     layout = record(state, odradek.bootstrap_servers)
-    cluster = Cluster(odradek.bootstrap_servers)
+    cluster = Admin(odradek.bootstrap_servers)
     cluster.create_topic("fleet-top-changelog", 1, {"cleanup.policy": "compact"})
     shown = streams(*arguments)
     assert shown.stdout.splitlines() == [
@@ -148,7 +148,7 @@ def test_run_says_at_once_that_nobody_is_there(app_file, tmp_path, monkeypatch):
 
 
 def test_views_are_served_without_spark(odradek, app_file, tmp_path):
-    cluster = Cluster(odradek.bootstrap_servers)
+    cluster = Admin(odradek.bootstrap_servers)
     cluster.create_topic("fleet-top-changelog", 1, {"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": odradek.bootstrap_servers})
     producer.produce("fleet-top-changelog", key=b"ann", value=b'{"driver":"ann","top":91.5}')

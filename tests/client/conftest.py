@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.client import Cluster
+from odradek.client import Admin
 from odradek.testing import Embedded
 
 
@@ -25,5 +25,5 @@ def bootstrap(broker: Embedded) -> str:
 def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
     """With three partitions."""
     name = "".join(letter if letter.isalnum() else "-" for letter in f"{request.path.stem}-{request.node.name}")[:200]
-    Cluster(bootstrap).create_topic(name, 3)
+    Admin(bootstrap).create_topic(name, 3)
     return name

@@ -2,57 +2,61 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from odradek.client.admin import Cluster, ClusterError, UnknownTopic
+from odradek.client.admin import Admin, UnknownTopic
+from odradek.client.async_admin import AsyncAdmin
+from odradek.client.records import ClientError
 from odradek.testing import Embedded
 
 
 @pytest.fixture
-def cluster(broker: Embedded) -> Cluster:
-    return Cluster(broker.bootstrap_servers)
+def cluster(broker: Embedded) -> Admin:
+    return Admin(broker.bootstrap_servers)
 
 
-def test_topics_are_created_once_listed_and_deleted(cluster: Cluster) -> None:
+def test_topics_are_created_once_listed_and_deleted(cluster: Admin) -> None:
     assert cluster.create_topic("made", 3, {"cleanup.policy": "compact"})
     assert not cluster.create_topic("made", 3)
     assert "made" in cluster.topics()
     assert cluster.partitions("made") == [0, 1, 2]
-    with pytest.raises(ClusterError, match=r"creating topic 'made' on .*already exists.*TOPIC_ALREADY_EXISTS"):
+    with pytest.raises(ClientError, match=r"creating topic 'made' on .*already exists.*TOPIC_ALREADY_EXISTS"):
         cluster.create_topic("made", 3, if_missing=False)
     cluster.delete_topics(name for name in ("made", "never-was"))
     assert "made" not in cluster.topics()
     cluster.delete_topics([])
 
 
-def test_the_config_of_a_topic(cluster: Cluster) -> None:
+def test_the_config_of_a_topic(cluster: Admin) -> None:
     cluster.create_topic("t", 1, {"retention.ms": "5000"})
     config = cluster.topic_config("t")
     assert (config["retention.ms"], config["cleanup.policy"]) == ("5000", "delete")
 
 
-def test_internal_topics_are_listed_when_asked_for(cluster: Cluster) -> None:
+def test_internal_topics_are_listed_when_asked_for(cluster: Admin) -> None:
     commit(cluster, "any", {("any-topic", 0): 0})
     assert "__consumer_offsets" not in cluster.topics()
     assert "__consumer_offsets" in cluster.topics(include_internal=True)
 
 
-def test_a_refusal_says_what_was_asked_and_why_not(cluster: Cluster) -> None:
-    with pytest.raises(ClusterError, match=r"creating topic 'b!' on 127\.0\.0\.1:\d+: .*TOPIC_EXCEPTION"):
+def test_a_refusal_says_what_was_asked_and_why_not(cluster: Admin) -> None:
+    with pytest.raises(ClientError, match=r"creating topic 'b!' on 127\.0\.0\.1:\d+: .*TOPIC_EXCEPTION"):
         cluster.create_topic("b!")
-    with pytest.raises(ClusterError, match=r"INVALID_CONFIG"):
+    with pytest.raises(ClientError, match=r"INVALID_CONFIG"):
         cluster.create_topic("b", config={"colour": "blue"})
 
 
-def test_an_unknown_topic_is_named_and_not_created_by_the_question(cluster: Cluster) -> None:
+def test_an_unknown_topic_is_named_and_not_created_by_the_question(cluster: Admin) -> None:
     for ask in (cluster.partitions, cluster.end_offsets, cluster.start_offsets):
         with pytest.raises(UnknownTopic, match="there is no topic 'nowhere'"):
             ask("nowhere")
     assert "nowhere" not in cluster.topics()
 
 
-def test_a_topic_that_was_made_again_has_another_id(cluster: Cluster) -> None:
+def test_a_topic_that_was_made_again_has_another_id(cluster: Admin) -> None:
     assert cluster.topic_id("again") is None
     cluster.create_topic("again", 1)
     first = cluster.topic_id("again")
@@ -62,7 +66,7 @@ def test_a_topic_that_was_made_again_has_another_id(cluster: Cluster) -> None:
     assert cluster.topic_id("again") not in (None, first)
 
 
-def test_offsets_of_each_partition(cluster: Cluster) -> None:
+def test_offsets_of_each_partition(cluster: Admin) -> None:
     cluster.create_topic("counted", 2)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for _ in range(5):
@@ -72,7 +76,7 @@ def test_offsets_of_each_partition(cluster: Cluster) -> None:
     assert cluster.end_offsets("counted") == {0: 0, 1: 5}
 
 
-def test_groups_and_what_they_committed(cluster: Cluster) -> None:
+def test_groups_and_what_they_committed(cluster: Admin) -> None:
     cluster.create_topic("any-topic", 2)
     commit(cluster, "app.one", {("any-topic", 0): 3, ("any-topic", 1): 4})
     commit(cluster, "other", {("any-topic", 0): 1})
@@ -85,14 +89,56 @@ def test_groups_and_what_they_committed(cluster: Cluster) -> None:
 
 
 def test_a_broker_that_is_away_is_named() -> None:
-    away = Cluster("127.0.0.1:1", timeout_s=0.3)
-    with pytest.raises(ClusterError, match=r"listing groups on 127\.0\.0\.1:1: "):
+    away = Admin("127.0.0.1:1", timeout_s=0.3)
+    with pytest.raises(ClientError, match=r"listing groups on 127\.0\.0\.1:1: "):
         away.groups()
 
 
-def commit(cluster: Cluster, group: str, offsets: dict[tuple[str, int], int]) -> None:
+def commit(cluster: Admin, group: str, offsets: dict[tuple[str, int], int]) -> None:
     cluster.create_topic("any-topic", 2)
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
     consumer.commit(offsets=places, asynchronous=False)
     consumer.close()
+
+
+def test_a_topic_grows_changes_and_is_trimmed(cluster: Admin, topic: str, bootstrap: str) -> None:
+    cluster.add_partitions(topic, 4)
+    assert cluster.partitions(topic) == [0, 1, 2, 3]
+    cluster.set_topic_config(topic, retention_ms="5000", cleanup_policy="compact")
+    cluster.set_topic_config(topic, cleanup_policy=None)
+    config = cluster.topic_config(topic)
+    assert (config["retention.ms"], config["cleanup.policy"]) == ("5000", "delete")
+    with pytest.raises(ClientError, match=r"changing the config of .*INVALID_CONFIG"):
+        cluster.set_topic_config(topic, no_such="1")
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for _ in range(5):
+        producer.produce(topic, b"x", partition=3)
+    producer.flush()
+    assert cluster.delete_records({(topic, 3): 2}) == {(topic, 3): 2}
+    assert cluster.delete_records({(topic, 3): -1}) == {(topic, 3): 5}
+
+
+def test_where_a_group_goes_on_is_set(cluster: Admin, topic: str, bootstrap: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for _ in range(5):
+        producer.produce(topic, b"x", partition=1)
+    producer.flush()
+    cluster.set_committed(topic, {(topic, 1): 2})
+    assert cluster.committed(topic) == {(topic, 1): 2}
+    assert cluster.lag(topic) == {(topic, 1): 3}
+
+
+def test_async_calls_are_the_same(topic: str, bootstrap: str) -> None:
+    async def story() -> None:
+        admin = AsyncAdmin(bootstrap)
+        assert topic in await admin.topics()
+        assert await admin.end_offsets(topic) == {0: 0, 1: 0, 2: 0} == await admin.start_offsets(topic)
+        await admin.set_committed(f"{topic}-group", {(topic, 0): 0})
+        assert await admin.lag(f"{topic}-group") == {(topic, 0): 0}
+        await admin.delete_group(f"{topic}-group")
+        assert await admin.groups(topic) == []
+        with pytest.raises(UnknownTopic):
+            await admin.partitions("nosuch")
+
+    asyncio.run(story())

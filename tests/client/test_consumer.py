@@ -11,9 +11,9 @@ import pytest
 
 from odradek.client import (
     JSON,
+    Admin,
     AsyncConsumer,
     BadRecord,
-    Cluster,
     Consumer,
     Producer,
     UnknownTopic,
@@ -43,7 +43,7 @@ def test_without_a_group_everything_is_read_and_nothing_committed(bootstrap: str
             assert consumer.position() == {(orders, partition): 4 for partition in range(3)}
             with pytest.raises(RuntimeError, match="without a group commits nothing"):
                 consumer.commit()
-    assert "odradek-reader" not in Cluster(bootstrap).groups()
+    assert "odradek-reader" not in Admin(bootstrap).groups()
 
 
 def test_a_group_goes_on_after_the_last_record_that_was_done(bootstrap: str, orders: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Message
 
 from cluster.spark_cluster import SparkCluster
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.demo.trucking import app, topics
 from odradek.demo.trucking.checking import Results, problems
 from odradek.demo.trucking.fleet import Fleet, Record
@@ -85,7 +85,7 @@ def test_the_trucking_application_runs_on_two_workers_by_master_alone(
 
 
 def create_topics(bootstrap: str) -> None:
-    cluster = Cluster(bootstrap)
+    cluster = Admin(bootstrap)
     for name in topics.INPUTS + topics.OUTPUTS:
         cluster.create_topic(name, topics.PARTITIONS)
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 from confluent_kafka import Consumer, TopicPartition
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.demo.ports import free_port
 from odradek.demo.trucking import topics
 from odradek.demo.trucking.fleet import Fleet, Record
@@ -17,7 +17,7 @@ from odradek.testing import Embedded
 
 
 def create_topics(bootstrap: str) -> None:
-    cluster = Cluster(bootstrap)
+    cluster = Admin(bootstrap)
     for name in topics.INPUTS + topics.OUTPUTS:
         cluster.create_topic(name, topics.PARTITIONS)
 

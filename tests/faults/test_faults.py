@@ -25,7 +25,7 @@ from faults.application import Application, Process, kill
 from faults.clicking import Clicks
 from faults.counting import CLICKS, FINAL, NEWEST
 from faults.results import PARTITIONS, Results
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.spark.java import NoJava, find_java
 from support.broker_process import BrokerProcess
 
@@ -76,7 +76,7 @@ class Plan:
 class Story:
     def __init__(self, place: Path) -> None:
         self.broker = BrokerProcess(place / "broker").start()
-        cluster = Cluster(self.broker.bootstrap)
+        cluster = Admin(self.broker.bootstrap)
         for topic in (CLICKS, NEWEST, FINAL):
             cluster.create_topic(topic, PARTITIONS)
         self.clicks = Clicks(self.broker.bootstrap)

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.spark.batch_reader import OdradekBatchReader
 from odradek.spark.options import batch_options, stream_options
 from odradek.spark.stream_reader import OdradekStreamReader
@@ -44,7 +44,7 @@ def read(bootstrap: str, isolation: str, **more: str) -> list[str]:
 
 @pytest.mark.parametrize("way", [{}, {"kafka.check.crcs": "true"}], ids=["fast", "librdkafka"])
 def test_transactions(bootstrap: str, way: dict[str, str]):
-    cluster = Cluster(bootstrap)
+    cluster = Admin(bootstrap)
     cluster.delete_topics(["payments"])
     while "payments" in cluster.topics():
         pass

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.testing import Embedded
 from support.topics import Records
 
@@ -18,8 +18,8 @@ def broker() -> Iterator[Embedded]:
 
 
 @pytest.fixture
-def cluster(broker: Embedded) -> Cluster:
-    return Cluster(broker.bootstrap_servers)
+def cluster(broker: Embedded) -> Admin:
+    return Admin(broker.bootstrap_servers)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.spark.batch_reader import OdradekBatchReader
 from odradek.spark.errors import RefusedOption, TopicMissing
 from odradek.spark.options import batch_options
@@ -17,9 +17,9 @@ from support.topics import Records
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[Admin]:
     with Embedded(config={"auto.create.topics.enable": False}) as broker:
-        cluster, records = Cluster(broker.bootstrap_servers), Records(broker.bootstrap_servers)
+        cluster, records = Admin(broker.bootstrap_servers), Records(broker.bootstrap_servers)
         cluster.create_topic("sales", 2)
         for number in range(10):
             records.put("sales", ["v"], partition=0, timestamp_ms=1000 + number)
@@ -27,12 +27,12 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def batch(cluster: Cluster, **options: str) -> OdradekBatchReader:
+def batch(cluster: Admin, **options: str) -> OdradekBatchReader:
     given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "sales", "fetchOffset.retryIntervalMs": "1"}
     return OdradekBatchReader(batch_options(given | options))
 
 
-def planned(cluster: Cluster, **options: str) -> list[str]:
+def planned(cluster: Admin, **options: str) -> list[str]:
     return [str(part.value) for part in batch(cluster, **options).partitions()]
 
 
@@ -53,11 +53,11 @@ def planned(cluster: Cluster, **options: str) -> list[str]:
         ({"endingOffsetsByTimestamp": '{"sales":{"0":1002,"1":9999}}'}, ["sales-0 [0, 2)", "sales-1 [0, 2)"]),
     ],
 )
-def test_what_a_batch_reads(cluster: Cluster, options: dict[str, str], ranges: list[str]):
+def test_what_a_batch_reads(cluster: Admin, options: dict[str, str], ranges: list[str]):
     assert planned(cluster, **options) == ranges
 
 
-def test_only_what_was_asked_for_as_an_edge_is_looked_up_again_by_the_task(cluster: Cluster):
+def test_only_what_was_asked_for_as_an_edge_is_looked_up_again_by_the_task(cluster: Admin):
     ends = {"startingOffsets": '{"sales":{"0":-2,"1":1}}', "endingOffsets": '{"sales":{"0":5,"1":-1}}'}
     first, second = (part.value for part in batch(cluster, **ends).partitions())
 
@@ -73,17 +73,17 @@ def test_only_what_was_asked_for_as_an_edge_is_looked_up_again_by_the_task(clust
         ({"startingOffsets": '{"sales":{"0":1}}'}, "sales-1"),
     ],
 )
-def test_offsets_that_make_no_sense(cluster: Cluster, options: dict[str, str], told: str):
+def test_offsets_that_make_no_sense(cluster: Admin, options: dict[str, str], told: str):
     with pytest.raises(RefusedOption, match=told):
         planned(cluster, **options)
 
 
-def test_a_topic_that_does_not_exist(cluster: Cluster):
+def test_a_topic_that_does_not_exist(cluster: Admin):
     with pytest.raises(TopicMissing, match="nowhere"):
         planned(cluster, subscribe="sales,nowhere")
 
 
-def test_no_topic_at_all_is_an_empty_batch(cluster: Cluster):
+def test_no_topic_at_all_is_an_empty_batch(cluster: Admin):
     reader = OdradekBatchReader(
         batch_options({"kafka.bootstrap.servers": cluster.bootstrap, "subscribePattern": "^nothing$"})
     )
@@ -92,7 +92,7 @@ def test_no_topic_at_all_is_an_empty_batch(cluster: Cluster):
     assert list(reader.read(InputPartition(None))) == []  # what Spark makes of no partitions
 
 
-def test_a_task_reads_its_part(cluster: Cluster):
+def test_a_task_reads_its_part(cluster: Admin):
     reader = batch(cluster, minPartitions="4")
     shipped = pickle.loads(pickle.dumps(reader))
 

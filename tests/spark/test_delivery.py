@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.spark import delivery as delivery_module
 from odradek.spark.delivery import Delivery, DeliveryFailed, Record
 from odradek.spark.sink_options import sink_options
@@ -37,7 +37,7 @@ def broker() -> Iterator[Embedded]:
 
 @pytest.fixture
 def topic(broker: Embedded, request: pytest.FixtureRequest) -> str:
-    Cluster(broker.bootstrap_servers).create_topic(request.node.name, 5)
+    Admin(broker.bootstrap_servers).create_topic(request.node.name, 5)
     return request.node.name
 
 
@@ -53,7 +53,7 @@ def deliver(config: dict[str, str], records: list[Record]) -> None:
 
 
 def stored(bootstrap: str, topic: str) -> list[Message]:
-    ends = Cluster(bootstrap).end_offsets(topic)
+    ends = Admin(bootstrap).end_offsets(topic)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
     consumer.assign([TopicPartition(topic, index, 0) for index in ends])
     messages = consumer.consume(sum(ends.values()), timeout=20)
@@ -108,7 +108,7 @@ def test_a_record_that_is_too_large_fails_with_the_limit(broker: Embedded, topic
 
 
 def test_what_the_broker_refuses_fails_the_task(broker: Embedded) -> None:
-    Cluster(broker.bootstrap_servers).create_topic("small", 1, {"max.message.bytes": "200"})
+    Admin(broker.bootstrap_servers).create_topic("small", 1, {"max.message.bytes": "200"})
     with pytest.raises(DeliveryFailed, match=r"to topic 'small': .*MSG_SIZE_TOO_LARGE"):
         deliver(config(broker.bootstrap_servers), [("small", b"v" * 1000)])
 
@@ -175,7 +175,7 @@ def test_a_task_that_fails_midway_leaves_nothing_that_comes_later(broker: Embedd
 
 def test_a_broker_that_is_killed_and_comes_back_has_every_record_once(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
-        Cluster(broker.bootstrap).create_topic("t", 1)
+        Admin(broker.bootstrap).create_topic("t", 1)
         with Delivery(config(broker.bootstrap, reconnect_backoff_max_ms="100")) as delivery:
             for part in range(10):
                 delivery.send(("t", b"%d" % number) for number in range(part * 1_000, (part + 1) * 1_000))
@@ -190,7 +190,7 @@ def test_a_broker_that_is_killed_and_comes_back_has_every_record_once(tmp_path: 
 
 def test_an_acknowledgement_is_waited_for(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
-        Cluster(broker.bootstrap).create_topic("t", 1)
+        Admin(broker.bootstrap).create_topic("t", 1)
         mine = config(broker.bootstrap)
         deliver(mine, [("t", b"before")])
         os.kill(broker.pid, signal.SIGSTOP)
@@ -200,7 +200,7 @@ def test_an_acknowledgement_is_waited_for(tmp_path: Path) -> None:
         assert waiting.is_alive()
         os.kill(broker.pid, signal.SIGCONT)
         waiting.join(timeout=20)
-        assert Cluster(broker.bootstrap).end_offsets("t") == {0: 2}
+        assert Admin(broker.bootstrap).end_offsets("t") == {0: 2}
 
 
 def murmur2(data: bytes) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.protocol.batch import CONTROL, CRC, CRC_POSITION, TRANSACTIONAL, checksum, encode_batch, iter_batches
 from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.records import Record
@@ -49,7 +49,7 @@ def offsets(rows: list[dict]) -> list[int]:
     return [row["offset"] for row in rows]
 
 
-def test_a_record_is_a_row_with_all_it_has(cluster: Cluster, records: Records):
+def test_a_record_is_a_row_with_all_it_has(cluster: Admin, records: Records):
     cluster.create_topic("all", 1)
     records.put("all", [b"v1"], key="k", headers=[("a", b"1"), ("b", None)], timestamp_ms=1_700_000_000_123)
     records.put("all", [None, b""], timestamp_ms=1)
@@ -70,7 +70,7 @@ def test_a_record_is_a_row_with_all_it_has(cluster: Cluster, records: Records):
     assert third["value"] == b""
 
 
-def test_headers_of_some_records_by_both_ways(cluster: Cluster, records: Records):
+def test_headers_of_some_records_by_both_ways(cluster: Admin, records: Records):
     cluster.create_topic("mixed", 1)
     some = [("größe", "µ".encode()), ("", b""), ("same", None), ("same", b"x" * 300)]
     many = [(f"n{number}", b"%d" % number) for number in range(200)]  # of which the fast way hands over
@@ -85,7 +85,7 @@ def test_headers_of_some_records_by_both_ways(cluster: Cluster, records: Records
     assert [row["headers"] is None for row in rows[:5]] == [False, False, True, False, False]
 
 
-def test_a_timestamp_given_by_the_broker_is_told_as_such(cluster: Cluster, records: Records):
+def test_a_timestamp_given_by_the_broker_is_told_as_such(cluster: Admin, records: Records):
     cluster.create_topic("appended", 1, {"message.timestamp.type": "LogAppendTime"})
     records.put("appended", [b"v"], timestamp_ms=1)
 
@@ -95,7 +95,7 @@ def test_a_timestamp_given_by_the_broker_is_told_as_such(cluster: Cluster, recor
     assert row["timestamp"].timestamp() > 1_700_000_000
 
 
-def test_a_range_is_read_from_its_start_to_its_end_and_no_further(cluster: Cluster, records: Records):
+def test_a_range_is_read_from_its_start_to_its_end_and_no_further(cluster: Admin, records: Records):
     cluster.create_topic("middle", 1)
     records.put("middle", (str(number) for number in range(1000)))
 
@@ -104,7 +104,7 @@ def test_a_range_is_read_from_its_start_to_its_end_and_no_further(cluster: Clust
     assert read(cluster.bootstrap, wanted("middle", 5, 5)) == []
 
 
-def test_latest_is_looked_up_by_the_task(cluster: Cluster, records: Records):
+def test_latest_is_looked_up_by_the_task(cluster: Admin, records: Records):
     cluster.create_topic("growing", 1)
     planned = wanted("growing", 0, 0, to_latest=True)
     assert read(cluster.bootstrap, planned) == []
@@ -114,7 +114,7 @@ def test_latest_is_looked_up_by_the_task(cluster: Cluster, records: Records):
     assert offsets(read(cluster.bootstrap, planned)) == [0, 1]
 
 
-def test_large_ranges_come_in_bounded_batches(cluster: Cluster, records: Records, monkeypatch: pytest.MonkeyPatch):
+def test_large_ranges_come_in_bounded_batches(cluster: Admin, records: Records, monkeypatch: pytest.MonkeyPatch):
     cluster.create_topic("large", 1)
     records.put("large", (b"x" * 100 for _ in range(25_000)))
     given = batch_options({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "large"})
@@ -136,7 +136,7 @@ def test_large_ranges_come_in_bounded_batches(cluster: Cluster, records: Records
     assert max(batch.num_rows for batch in batches) <= 100
 
 
-def test_a_small_range_does_not_wait_for_a_full_block(cluster: Cluster, records: Records):
+def test_a_small_range_does_not_wait_for_a_full_block(cluster: Admin, records: Records):
     """`consume(10 000)` would wait for its whole timeout when 100 records are left."""
     cluster.create_topic("small", 1)
     records.put("small", ["v"] * 100)
@@ -148,7 +148,7 @@ def test_a_small_range_does_not_wait_for_a_full_block(cluster: Cluster, records:
     assert time.perf_counter() - begun_s < 10 * POLL_S
 
 
-def test_consumers_are_kept_for_the_next_task(cluster: Cluster, records: Records):
+def test_consumers_are_kept_for_the_next_task(cluster: Admin, records: Records):
     cluster.create_topic("kept", 1)
     records.put("kept", ["v"] * 10)
     read(cluster.bootstrap, wanted("kept", 0, 10))
@@ -163,7 +163,7 @@ def test_consumers_are_kept_for_the_next_task(cluster: Cluster, records: Records
     assert len(consumers._idle) == consumers.IDLE_MAX
 
 
-def test_a_query_that_needs_no_more_rows_gives_its_consumer_back(cluster: Cluster, records: Records):
+def test_a_query_that_needs_no_more_rows_gives_its_consumer_back(cluster: Admin, records: Records):
     cluster.create_topic("limited", 1)
     records.put("limited", ["v"] * 10)
     given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "limited", "groupIdPrefix": "limited"}
@@ -176,7 +176,7 @@ def test_a_query_that_needs_no_more_rows_gives_its_consumer_back(cluster: Cluste
     assert any(("group.id", "limited-executor") in key for key in consumers._idle)
 
 
-def test_records_that_retention_took_are_a_loss(cluster: Cluster, records: Records, caplog: pytest.LogCaptureFixture):
+def test_records_that_retention_took_are_a_loss(cluster: Admin, records: Records, caplog: pytest.LogCaptureFixture):
     cluster.create_topic("aged", 1)
     records.put("aged", ["v"] * 10)
     records.delete_before("aged", 6)
@@ -189,7 +189,7 @@ def test_records_that_retention_took_are_a_loss(cluster: Cluster, records: Recor
     assert read(cluster.bootstrap, wanted("aged", 2, 5), failOnDataLoss="false") == []
 
 
-def test_whoever_asked_for_the_earliest_has_lost_nothing(cluster: Cluster, records: Records):
+def test_whoever_asked_for_the_earliest_has_lost_nothing(cluster: Admin, records: Records):
     cluster.create_topic("from-earliest", 1)
     records.put("from-earliest", ["v"] * 10)
     records.delete_before("from-earliest", 6)
@@ -197,7 +197,7 @@ def test_whoever_asked_for_the_earliest_has_lost_nothing(cluster: Cluster, recor
     assert offsets(read(cluster.bootstrap, wanted("from-earliest", 0, 10, from_earliest=True))) == [6, 7, 8, 9]
 
 
-def test_a_topic_that_was_created_again_is_a_loss(cluster: Cluster, records: Records):
+def test_a_topic_that_was_created_again_is_a_loss(cluster: Admin, records: Records):
     cluster.create_topic("again", 1)
     records.put("again", ["v"] * 10)
     cluster.delete_topics(["again"])
@@ -209,7 +209,7 @@ def test_a_topic_that_was_created_again_is_a_loss(cluster: Cluster, records: Rec
     assert read(cluster.bootstrap, wanted("again", 7, 10), failOnDataLoss="false") == []
 
 
-def test_a_topic_that_is_gone_is_a_loss(cluster: Cluster):
+def test_a_topic_that_is_gone_is_a_loss(cluster: Admin):
     quick = {"fetchOffset.retryIntervalMs": "1"}
 
     with pytest.raises(DataLoss, match="the partition no longer exists"):
@@ -218,7 +218,7 @@ def test_a_topic_that_is_gone_is_a_loss(cluster: Cluster):
 
 
 def test_a_topic_that_goes_while_it_is_read_is_a_loss_when_it_was_missed_several_times(
-    cluster: Cluster, records: Records, caplog: pytest.LogCaptureFixture
+    cluster: Admin, records: Records, caplog: pytest.LogCaptureFixture
 ):
     cluster.create_topic("going", 1)
     records.put("going", ["v"] * 3)
@@ -233,7 +233,7 @@ def test_a_topic_that_goes_while_it_is_read_is_a_loss_when_it_was_missed_several
     assert "to 4 of going-0 cannot be read: the partition no longer exists" in caplog.text
 
 
-def test_records_that_never_come_are_waited_for_so_long_and_no_longer(cluster: Cluster, records: Records):
+def test_records_that_never_come_are_waited_for_so_long_and_no_longer(cluster: Admin, records: Records):
     cluster.create_topic("short", 1)
     records.put("short", ["v"] * 3)
 
@@ -254,7 +254,7 @@ def test_a_broker_that_is_away_is_named_when_time_is_up():
 def test_a_broker_restart_in_the_middle_of_a_range_is_survived(tmp_path: Path, options: dict[str, str]):
     with Embedded(data=tmp_path) as broker:
         bootstrap, port = broker.bootstrap_servers, broker.port
-        Cluster(bootstrap).create_topic("restarted", 1)
+        Admin(bootstrap).create_topic("restarted", 1)
         Records(bootstrap).put("restarted", (b"x" * 1000 for _ in range(20_000)))
         given = batch_options({"kafka.bootstrap.servers": bootstrap, "subscribe": "restarted", **options})
         reading = read_range(given, wanted("restarted", 0, 20_000))
@@ -264,7 +264,7 @@ def test_a_broker_restart_in_the_middle_of_a_range_is_survived(tmp_path: Path, o
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records(cluster: Cluster, codec: str):
+def test_compressed_records(cluster: Admin, codec: str):
     cluster.create_topic(codec, 1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": codec, "linger.ms": 5})
     for number in range(2_000):
@@ -275,7 +275,7 @@ def test_compressed_records(cluster: Cluster, codec: str):
     assert [row["value"].decode() for row in rows] == [f"{number} is a number" for number in range(3, 1_900)]
 
 
-def test_a_leader_that_is_not_there_any_more_is_found_again(cluster: Cluster, records: Records):
+def test_a_leader_that_is_not_there_any_more_is_found_again(cluster: Admin, records: Records):
     cluster.create_topic("moved", 1)
     records.put("moved", ["v"] * 5)
     given = batch_options(
@@ -291,7 +291,7 @@ def test_a_leader_that_is_not_there_any_more_is_found_again(cluster: Cluster, re
     assert consumer.leaders[TopicPartition("moved", 0)] == leader
 
 
-def test_connections_are_kept_unless_something_is_on_its_way(broker: Embedded, cluster: Cluster, records: Records):
+def test_connections_are_kept_unless_something_is_on_its_way(broker: Embedded, cluster: Admin, records: Records):
     leader = ("127.0.0.1", broker.port)
     cluster.create_topic("connected", 1)
     records.put("connected", (bytes(1000) for _ in range(10_000)))
@@ -329,7 +329,7 @@ def test_the_fast_way_is_for_what_it_can_do(options: dict[str, str], fast: bool)
 def test_offsets_that_do_not_exist_are_stepped_over(tmp_path: Path):
     """Compaction and transaction markers leave gaps, also at the very end of a range: a reader that counts hangs."""
     with Embedded(data=tmp_path) as broker:
-        Cluster(broker.bootstrap_servers).create_topic("gaps", 1, {"cleanup.policy": "compact"})
+        Admin(broker.bootstrap_servers).create_topic("gaps", 1, {"cleanup.policy": "compact"})
         Records(broker.bootstrap_servers).put("gaps", ["v"], key="k")
     marker = Record(key=encode_control_key(ControlType.COMMIT), value=b"\0\0\0\0\0\0", timestamp=1)
     producer = {"producer_id": 1, "producer_epoch": 0}
@@ -346,7 +346,7 @@ def test_offsets_that_do_not_exist_are_stepped_over(tmp_path: Path):
         file.unlink()
 
     with Embedded(data=tmp_path) as broker:
-        (end,) = Cluster(broker.bootstrap_servers).end_offsets("gaps").values()
+        (end,) = Admin(broker.bootstrap_servers).end_offsets("gaps").values()
         assert end == 22
         for isolation in ("read_committed", "read_uncommitted"):
             level = {"kafka.isolation.level": isolation}
@@ -358,7 +358,7 @@ def test_offsets_that_do_not_exist_are_stepped_over(tmp_path: Path):
 
 def test_a_record_that_is_not_what_was_written_is_not_read(tmp_path: Path):
     with Embedded(data=tmp_path) as broker:
-        Cluster(broker.bootstrap_servers).create_topic("rotten", 1)
+        Admin(broker.bootstrap_servers).create_topic("rotten", 1)
         Records(broker.bootstrap_servers).put("rotten", ["a value"])
     (log,) = tmp_path.glob("rotten-0/*.log")
     log.write_bytes(log.read_bytes().replace(b"a value", b"a velue"))  # after a clean stop no broker looks again
@@ -372,7 +372,7 @@ def test_a_record_that_is_not_what_was_written_is_not_read(tmp_path: Path):
 
 def test_a_header_whose_name_is_no_text_is_read_as_in_java_or_told_with_its_place(tmp_path: Path):
     with Embedded(data=tmp_path) as broker:
-        Cluster(broker.bootstrap_servers).create_topic("odd", 1)
+        Admin(broker.bootstrap_servers).create_topic("odd", 1)
         Records(broker.bootstrap_servers).put("odd", ["v"] * 100, headers=[("good", b"1")])
         Records(broker.bootstrap_servers).put("odd", ["v"], headers=[("name", b"1")])
     (log,) = tmp_path.glob("odd-0/*.log")
@@ -397,7 +397,7 @@ def test_the_default_of_the_kafka_connector_is_not_that_of_librdkafka():
     assert clients.reading(batch_options(committed), 1)["isolation.level"] == "read_committed"
 
 
-def test_no_worker_pays_for_the_import_of_pandas(cluster: Cluster, records: Records):
+def test_no_worker_pays_for_the_import_of_pandas(cluster: Admin, records: Records):
     cluster.create_topic("light", 1)
     records.put("light", ["v"], key="k", headers=[("h", b"1")])
     script = f"""
@@ -439,7 +439,7 @@ def test_columns_hold_what_they_were_given():
     ]
 
 
-def test_a_timestamp_beyond_spark_is_an_error_and_no_other_time(cluster: Cluster, records: Records):
+def test_a_timestamp_beyond_spark_is_an_error_and_no_other_time(cluster: Admin, records: Records):
     cluster.create_topic("far", 1, {"message.timestamp.after.max.ms": str((1 << 63) - 1)})
     records.put("far", ["v"], timestamp_ms=(1 << 62))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.testing import Embedded
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ def broker() -> Iterator[Embedded]:
 
 
 @pytest.fixture
-def cluster(broker: Embedded) -> Cluster:
-    return Cluster(broker.bootstrap_servers)
+def cluster(broker: Embedded) -> Admin:
+    return Admin(broker.bootstrap_servers)
 
 
-def write(rows: DataFrame, cluster: Cluster, **options: str) -> None:
+def write(rows: DataFrame, cluster: Admin, **options: str) -> None:
     writer = rows.write.format("odradek").mode("append").option("kafka.bootstrap.servers", cluster.bootstrap)
     writer.options(**options).save()
 
 
-def stored(cluster: Cluster, topic: str) -> list[tuple[Any, ...]]:
+def stored(cluster: Admin, topic: str) -> list[tuple[Any, ...]]:
     ends = cluster.end_offsets(topic)
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reader"})
     consumer.assign([TopicPartition(topic, index, 0) for index in ends])
@@ -45,7 +45,7 @@ def stored(cluster: Cluster, topic: str) -> list[tuple[Any, ...]]:
     return [(m.partition(), m.key(), m.value(), m.headers()) for m in messages]
 
 
-def test_a_batch_is_written_with_all_its_columns(spark: SparkSession, cluster: Cluster) -> None:
+def test_a_batch_is_written_with_all_its_columns(spark: SparkSession, cluster: Admin) -> None:
     cluster.create_topic("one")
     cluster.create_topic("two")
     rows = [
@@ -65,7 +65,7 @@ def test_a_batch_is_written_with_all_its_columns(spark: SparkSession, cluster: C
     }
 
 
-def test_no_task_starts_when_rows_or_options_are_wrong(spark: SparkSession, cluster: Cluster) -> None:
+def test_no_task_starts_when_rows_or_options_are_wrong(spark: SparkSession, cluster: Admin) -> None:
     from pyspark.errors import AnalysisException
 
     rows = spark.sql("select 'v' value")
@@ -81,7 +81,7 @@ def test_no_task_starts_when_rows_or_options_are_wrong(spark: SparkSession, clus
         ).save()
 
 
-def test_a_failed_delivery_fails_the_job_with_its_words(spark: SparkSession, cluster: Cluster) -> None:
+def test_a_failed_delivery_fails_the_job_with_its_words(spark: SparkSession, cluster: Admin) -> None:
     from pyspark.errors import PySparkException
 
     quick = {"kafka.topic.metadata.propagation.max.ms": "100"}
@@ -90,7 +90,7 @@ def test_a_failed_delivery_fails_the_job_with_its_words(spark: SparkSession, clu
 
 
 def test_a_stream_is_copied_and_resumes_from_its_checkpoint(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
+    spark: SparkSession, cluster: Admin, tmp_path: Path
 ) -> None:
     cluster.create_topic("in", 2)
     cluster.create_topic("out", 2)
@@ -101,7 +101,7 @@ def test_a_stream_is_copied_and_resumes_from_its_checkpoint(
     assert all(headers == [("h", b"1")] for *_, headers in stored(cluster, "out"))
 
 
-def copy(spark: SparkSession, cluster: Cluster, checkpoint: Path) -> None:
+def copy(spark: SparkSession, cluster: Admin, checkpoint: Path) -> None:
     reader = spark.readStream.format("odradek").option("kafka.bootstrap.servers", cluster.bootstrap)
     rows = reader.options(subscribe="in", startingOffsets="earliest", includeHeaders="true").load()
     writer = rows.select("key", "value", "headers").writeStream.format("odradek")
@@ -111,7 +111,7 @@ def copy(spark: SparkSession, cluster: Cluster, checkpoint: Path) -> None:
 
 
 def test_a_complete_result_is_appended_and_an_updated_one_goes_through_foreach_batch(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
+    spark: SparkSession, cluster: Admin, tmp_path: Path
 ) -> None:
     from pyspark.errors import PySparkException
 
@@ -143,7 +143,7 @@ def test_a_complete_result_is_appended_and_an_updated_one_goes_through_foreach_b
     assert sorted((key, value) for _, key, value, _ in stored(cluster, "updates")) == [(b"a", b"2"), (b"b", b"1")]
 
 
-def produce(cluster: Cluster, topic: str, values: list[str]) -> None:
+def produce(cluster: Admin, topic: str, values: list[str]) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for value in values:
         producer.produce(topic, value, key=value, headers=[("h", b"1")])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.spark.schema import spark_schema
 from support.topics import Records
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 
-def batch(spark: SparkSession, cluster: Cluster, **options: str) -> DataFrame:
+def batch(spark: SparkSession, cluster: Admin, **options: str) -> DataFrame:
     return spark.read.format("odradek").options(**options).option("kafka.bootstrap.servers", cluster.bootstrap).load()
 
 
-def stream(spark: SparkSession, cluster: Cluster, **options: str) -> DataFrame:
+def stream(spark: SparkSession, cluster: Admin, **options: str) -> DataFrame:
     reader = spark.readStream.format("odradek").options(**options)
     return reader.option("kafka.bootstrap.servers", cluster.bootstrap).load()
 
 
 def test_a_batch_found_by_name_has_the_columns_of_the_kafka_connector(
-    spark: SparkSession, cluster: Cluster, records: Records
+    spark: SparkSession, cluster: Admin, records: Records
 ):
     cluster.create_topic("batch", 2)
     records.put("batch", ["a"], key="k", headers=[("h", b"1")], timestamp_ms=1_700_000_000_000)
@@ -48,7 +48,7 @@ def test_a_batch_found_by_name_has_the_columns_of_the_kafka_connector(
     assert batch(spark, cluster, subscribePattern="^no-such-topic$").count() == 0
 
 
-def test_what_is_wrong_is_heard_before_a_query_starts(spark: SparkSession, cluster: Cluster):
+def test_what_is_wrong_is_heard_before_a_query_starts(spark: SparkSession, cluster: Admin):
     from pyspark.errors import AnalysisException
 
     with pytest.raises(AnalysisException, match=r"did you mean subscribe\?"):
@@ -77,7 +77,7 @@ def wait(query: StreamingQuery, until: Callable[[], bool]) -> None:
 
 
 def test_a_stream_from_latest_stops_and_goes_on_where_it_was(
-    spark: SparkSession, cluster: Cluster, records: Records, tmp_path: Path
+    spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path
 ):
     cluster.create_topic("live", 2)
     records.put("live", ["old"] * 3)
@@ -104,7 +104,7 @@ def test_a_stream_from_latest_stops_and_goes_on_where_it_was(
 
 
 def test_limits_shape_the_batches_and_an_end_in_a_stream_is_refused_aloud(
-    spark: SparkSession, cluster: Cluster, records: Records, tmp_path: Path
+    spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path
 ):
     from pyspark.errors import StreamingQueryException
 

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.spark.errors import ClusterUnavailable, DataLoss, RefusedOption, TopicMissing
 from odradek.spark.options import stream_options
 from odradek.spark.source import OdradekDataSource
@@ -24,7 +24,7 @@ from support.topics import Records
 ALL = ReadAllAvailable()
 
 
-def stream(cluster: Cluster, **options: str) -> OdradekStreamReader:
+def stream(cluster: Admin, **options: str) -> OdradekStreamReader:
     quick = {"fetchOffset.retryIntervalMs": "1", "startingOffsets": "earliest"}
     given = {"kafka.bootstrap.servers": cluster.bootstrap, **quick, **options}
     return OdradekStreamReader(stream_options(given))
@@ -34,7 +34,7 @@ def planned(reader: OdradekStreamReader, start: dict, end: dict) -> list[str]:
     return [str(part.value) for part in reader.partitions(start, end)]
 
 
-def test_a_query_follows_its_topics(cluster: Cluster, records: Records):
+def test_a_query_follows_its_topics(cluster: Admin, records: Records):
     cluster.create_topic("followed", 2)
     records.put("followed", ["v"] * 3, partition=1)
     reader = stream(cluster, subscribe="followed")
@@ -53,7 +53,7 @@ def test_a_query_follows_its_topics(cluster: Cluster, records: Records):
     assert reader.reportLatestOffset() == second
 
 
-def test_latest_is_asked_once_and_pinned_by_an_empty_batch(cluster: Cluster, records: Records):
+def test_latest_is_asked_once_and_pinned_by_an_empty_batch(cluster: Admin, records: Records):
     cluster.create_topic("pinned", 1)
     records.put("pinned", ["old"] * 3)
     reader = stream(cluster, subscribe="pinned", startingOffsets="latest")
@@ -73,7 +73,7 @@ def test_latest_is_asked_once_and_pinned_by_an_empty_batch(cluster: Cluster, rec
     assert planned(again, start, again.latestOffset(start, ALL)) == ["pinned-0 [3, 5)"]
 
 
-def test_a_start_that_cannot_move_costs_no_empty_batch(cluster: Cluster, records: Records):
+def test_a_start_that_cannot_move_costs_no_empty_batch(cluster: Admin, records: Records):
     cluster.create_topic("earliest", 1)
     records.put("earliest", ["v"] * 3)
     reader = stream(cluster, subscribe="earliest")
@@ -81,7 +81,7 @@ def test_a_start_that_cannot_move_costs_no_empty_batch(cluster: Cluster, records
     assert reader.latestOffset(reader.initialOffset(), ALL) == {"earliest": {"0": 3}}
 
 
-def test_offsets_may_be_given_one_by_one(cluster: Cluster, records: Records):
+def test_offsets_may_be_given_one_by_one(cluster: Admin, records: Records):
     cluster.create_topic("exact", 3)
     for partition in range(3):
         records.put("exact", ["v"] * 9, partition=partition)
@@ -93,7 +93,7 @@ def test_offsets_may_be_given_one_by_one(cluster: Cluster, records: Records):
         stream(cluster, subscribe="exact", startingOffsets='{"exact":{"0":4}}').initialOffset()
 
 
-def test_a_query_may_start_at_a_time(cluster: Cluster, records: Records):
+def test_a_query_may_start_at_a_time(cluster: Admin, records: Records):
     cluster.create_topic("timed", 2)
     for number in range(5):
         records.put("timed", ["v"], partition=0, timestamp_ms=1000 + number)
@@ -111,7 +111,7 @@ def test_a_query_may_start_at_a_time(cluster: Cluster, records: Records):
         stream(cluster, subscribe="timed", startingOffsetsByTimestamp='{"timed":{"0":1}}').initialOffset()
 
 
-def test_partitions_may_be_assigned(cluster: Cluster, records: Records):
+def test_partitions_may_be_assigned(cluster: Admin, records: Records):
     cluster.create_topic("assigned", 3)
     records.put("assigned", ["v"], partition=2)
     reader = stream(cluster, assign='{"assigned":[0,2]}')
@@ -121,7 +121,7 @@ def test_partitions_may_be_assigned(cluster: Cluster, records: Records):
         stream(cluster, assign='{"assigned":[0,7]}').initialOffset()
 
 
-def test_a_pattern_finds_topics_as_they_come_and_reads_them_from_the_beginning(cluster: Cluster, records: Records):
+def test_a_pattern_finds_topics_as_they_come_and_reads_them_from_the_beginning(cluster: Admin, records: Records):
     reader = stream(cluster, subscribePattern="^shop-.*", startingOffsets="latest")
     start = reader.initialOffset()
     assert start == {}
@@ -136,7 +136,7 @@ def test_a_pattern_finds_topics_as_they_come_and_reads_them_from_the_beginning(c
     assert planned(reader, start, end) == ["shop-north-0 [0, 2)"]
 
 
-def test_a_pattern_does_not_mean_internal_topics(broker: Embedded, cluster: Cluster):
+def test_a_pattern_does_not_mean_internal_topics(broker: Embedded, cluster: Admin):
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "makes-it-exist"})
     cluster.create_topic("not-internal", 1)
     consumer.commit(offsets=[KafkaPartition("not-internal", 0, 0)], asynchronous=False)
@@ -148,7 +148,7 @@ def test_a_pattern_does_not_mean_internal_topics(broker: Embedded, cluster: Clus
     assert "__consumer_offsets" not in found
 
 
-def test_new_partitions_are_read_from_the_beginning(broker: Embedded, cluster: Cluster, records: Records):
+def test_new_partitions_are_read_from_the_beginning(broker: Embedded, cluster: Admin, records: Records):
     cluster.create_topic("widened", 1)
     reader = stream(cluster, subscribe="widened", startingOffsets="latest", maxOffsetsPerTrigger="2")
     start = reader.initialOffset()
@@ -163,7 +163,7 @@ def test_new_partitions_are_read_from_the_beginning(broker: Embedded, cluster: C
     assert reader.latestOffset(start, ReadMaxRows(2)) == {"widened": {"0": 0, "1": 2}}
 
 
-def test_a_limit_starts_where_a_new_partition_starts(cluster: Cluster, records: Records):
+def test_a_limit_starts_where_a_new_partition_starts(cluster: Admin, records: Records):
     cluster.create_topic("late-north", 1)
     reader = stream(cluster, subscribePattern="^late-", maxOffsetsPerTrigger="2", failOnDataLoss="false")
     start = reader.initialOffset()
@@ -174,7 +174,7 @@ def test_a_limit_starts_where_a_new_partition_starts(cluster: Cluster, records: 
     assert reader.latestOffset(start, reader.getDefaultReadLimit()) == {"late-north": {"0": 0}, "late-south": {"0": 7}}
 
 
-def test_admission(cluster: Cluster, records: Records):
+def test_admission(cluster: Admin, records: Records):
     cluster.create_topic("limited", 2)
     records.put("limited", ["v"] * 30, partition=0)
     records.put("limited", ["v"] * 10, partition=1)
@@ -188,7 +188,7 @@ def test_admission(cluster: Cluster, records: Records):
     assert stream(cluster, subscribe="limited").getDefaultReadLimit() == ALL
 
 
-def test_a_batch_waits_for_enough_records_or_long_enough(cluster: Cluster, records: Records):
+def test_a_batch_waits_for_enough_records_or_long_enough(cluster: Admin, records: Records):
     cluster.create_topic("awaited", 1)
     limits = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "6"}
     reader = stream(cluster, subscribe="awaited", **limits, maxTriggerDelay="1h")
@@ -209,7 +209,7 @@ def test_a_batch_waits_for_enough_records_or_long_enough(cluster: Cluster, recor
     assert impatient.latestOffset({"awaited": {"0": 11}}, ReadMinRows(5)) == {"awaited": {"0": 12}}
 
 
-def test_available_now_has_one_end_and_reaches_it(cluster: Cluster, records: Records):
+def test_available_now_has_one_end_and_reaches_it(cluster: Admin, records: Records):
     cluster.create_topic("now", 1)
     records.put("now", ["v"] * 5)
     reader = stream(cluster, subscribe="now", minOffsetsPerTrigger="3", maxOffsetsPerTrigger="3", maxTriggerDelay="1h")
@@ -224,7 +224,7 @@ def test_available_now_has_one_end_and_reaches_it(cluster: Cluster, records: Rec
     assert seen == [3, 5]
 
 
-def test_min_partitions_divides_by_offsets_alone(cluster: Cluster):
+def test_min_partitions_divides_by_offsets_alone(cluster: Admin):
     reader = stream(cluster, subscribe="any", minPartitions="4")
     start, end = {"any": {"0": 10}}, {"any": {"0": 50}}
 
@@ -232,14 +232,14 @@ def test_min_partitions_divides_by_offsets_alone(cluster: Cluster):
     assert planned(stream(cluster, subscribe="any", minPartitions="4"), start, end) == planned(reader, start, end)
 
 
-def test_a_topic_that_does_not_exist_is_named(cluster: Cluster):
+def test_a_topic_that_does_not_exist_is_named(cluster: Admin):
     with pytest.raises(TopicMissing, match=r"nowhere: no such topic .* at 127\.0\.0\.1:\d+; create it"):
         stream(cluster, subscribe="nowhere").initialOffset()
     assert "nowhere" not in cluster.topics()
 
 
 def test_a_topic_deleted_while_it_is_read_ends_the_query_or_not(
-    cluster: Cluster, records: Records, caplog: pytest.LogCaptureFixture
+    cluster: Admin, records: Records, caplog: pytest.LogCaptureFixture
 ):
     cluster.create_topic("doomed", 1)
     cluster.create_topic("spared", 1)
@@ -258,7 +258,7 @@ def test_a_topic_deleted_while_it_is_read_ends_the_query_or_not(
     assert "doomed-0 no longer exist" in caplog.text
 
 
-def test_a_topic_created_again_is_noticed(cluster: Cluster, records: Records):
+def test_a_topic_created_again_is_noticed(cluster: Admin, records: Records):
     cluster.create_topic("reborn", 1)
     records.put("reborn", ["v"] * 9)
     strict, lenient = (stream(cluster, subscribe="reborn", failOnDataLoss=fails) for fails in ("true", "false"))
@@ -273,7 +273,7 @@ def test_a_topic_created_again_is_noticed(cluster: Cluster, records: Records):
     assert planned(lenient, start, {"reborn": {"0": 2}}) == []
 
 
-def test_a_broker_that_is_behind_is_asked_again(cluster: Cluster, records: Records):
+def test_a_broker_that_is_behind_is_asked_again(cluster: Admin, records: Records):
     """A new leader may not know yet how far its log is read: that is no loss."""
     cluster.create_topic("behind", 1)
     records.put("behind", ["v"] * 2)
@@ -287,7 +287,7 @@ def test_a_broker_that_is_behind_is_asked_again(cluster: Cluster, records: Recor
         assert asked.result(30) == {"behind": {"0": 3}}
 
 
-def test_progress_is_committed_to_the_group(cluster: Cluster, records: Records):
+def test_progress_is_committed_to_the_group(cluster: Admin, records: Records):
     cluster.create_topic("progress", 1)
     records.put("progress", ["v"] * 5)
     reader = stream(cluster, subscribe="progress", **{"kafka.group.id": "watched"})
@@ -300,7 +300,7 @@ def test_progress_is_committed_to_the_group(cluster: Cluster, records: Records):
     reader.stop()
 
 
-def test_the_group_is_named_by_the_application(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+def test_the_group_is_named_by_the_application(cluster: Admin, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ODRADEK_SPARK_APPLICATION", raising=False)
     assert stream(cluster, subscribe="any")._progress is None
     monkeypatch.setenv("ODRADEK_SPARK_APPLICATION", "shop")
@@ -308,7 +308,7 @@ def test_the_group_is_named_by_the_application(cluster: Cluster, monkeypatch: py
 
 
 def test_progress_that_cannot_be_committed_is_sent_again_and_disturbs_nobody(
-    cluster: Cluster, records: Records, monkeypatch: pytest.MonkeyPatch
+    cluster: Admin, records: Records, monkeypatch: pytest.MonkeyPatch
 ):
     """The group has a member of its own: its coordinator refuses offsets from outside."""
     from odradek.spark import group_progress
@@ -335,7 +335,7 @@ def test_progress_that_cannot_be_committed_is_sent_again_and_disturbs_nobody(
 
 def test_a_broker_that_restarts_is_waited_for(tmp_path: Path):
     with Embedded(data=tmp_path) as broker:
-        cluster, port = Cluster(broker.bootstrap_servers), broker.port
+        cluster, port = Admin(broker.bootstrap_servers), broker.port
         cluster.create_topic("survives", 1)
         reader = stream(cluster, subscribe="survives", **{"kafka.group.id": "survivors"})
         start = reader.initialOffset()
@@ -350,10 +350,10 @@ def test_a_cluster_that_is_not_there_is_named_with_the_reason(monkeypatch: pytes
 
     monkeypatch.setattr(topics_view, "REQUEST_TIMEOUT_S", 0.2)
     with pytest.raises(ClusterUnavailable, match=r"127\.0\.0\.1:1 did not tell its offsets: .*refused"):
-        stream(Cluster("127.0.0.1:1"), subscribe="any").initialOffset()
+        stream(Admin("127.0.0.1:1"), subscribe="any").initialOffset()
 
 
-def test_metadata_is_kept_when_asked(cluster: Cluster, records: Records):
+def test_metadata_is_kept_when_asked(cluster: Admin, records: Records):
     cluster.create_topic("cached-a", 1)
     reader = stream(cluster, subscribePattern="^cached-", **{"partition.metadata.cache.ttl.ms": "3600000"})
     start = reader.initialOffset()
@@ -362,7 +362,7 @@ def test_metadata_is_kept_when_asked(cluster: Cluster, records: Records):
     assert reader.latestOffset(start, ALL) == start
 
 
-def test_readers_travel_to_executors(cluster: Cluster):
+def test_readers_travel_to_executors(cluster: Admin):
     cluster.create_topic("pickled", 1)
     reader = stream(cluster, subscribe="pickled", **{"kafka.group.id": "pickled"})
     reader.latestOffset(reader.initialOffset(), ALL)

@@ -15,7 +15,7 @@ from odradek.cli.output import Row, output_option, print_rows
 from odradek.cli.remote import NOT_FOUND, fail, require_somebody_there
 
 if TYPE_CHECKING:
-    from odradek.client.admin import Cluster
+    from odradek.client.admin import Admin
     from odradek.streams.app import App
     from odradek.streams.lifecycle.layout import Layout
     from odradek.streams.lifecycle.reset import ResetPlan
@@ -214,7 +214,8 @@ def _nothing_to_show(found: list[AppStatus], state_dir: str | None) -> str:
 @contextmanager
 def told() -> Iterator[None]:
     """Errors that know what to say are said, and nothing more."""
-    from odradek.client.admin import ClusterError, UnknownTopic
+    from odradek.client.admin import UnknownTopic
+    from odradek.client.records import ClientError
     from odradek.client.refused import RefusedConfig
     from odradek.spark.java import NoJava
     from odradek.spark.session import NoSpark
@@ -225,7 +226,7 @@ def told() -> Iterator[None]:
         yield
     except NoSuchFile as missing:
         fail(str(missing), NOT_FOUND)
-    except (StreamsError, ClusterError, UnknownTopic, RefusedConfig, NoJava, NoSpark) as problem:
+    except (StreamsError, ClientError, UnknownTopic, RefusedConfig, NoJava, NoSpark) as problem:
         fail(str(problem))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
@@ -258,12 +259,12 @@ def _state_dir(given: str | None) -> str:
     return given or DEFAULT_STATE_DIR
 
 
-def _cluster(bootstrap: str, app: App | None = None) -> Cluster:
-    from odradek.client.admin import Cluster
+def _cluster(bootstrap: str, app: App | None = None) -> Admin:
+    from odradek.client.admin import Admin
     from odradek.client.java_names import librdkafka_config
 
     require_somebody_there(bootstrap)
-    return Cluster(bootstrap, librdkafka_config(app.settings.config) if app else {})
+    return Admin(bootstrap, librdkafka_config(app.settings.config) if app else {})
 
 
 def _status(layout: Layout, bootstrap: str | None) -> AppStatus | None:

@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.client.admin import Cluster, ClusterError, UnknownTopic
+    from odradek.client.admin import Admin, UnknownTopic
+    from odradek.client.async_admin import AsyncAdmin
     from odradek.client.async_consumer import AsyncConsumer
     from odradek.client.async_producer import AsyncProducer
     from odradek.client.consumer import Consumer
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from odradek.client.serdes import BYTES, FLOAT64, INT64, JSON, TEXT, UUID, Serde, json_of
 
 _HOMES = {
-    "admin": ("Cluster", "ClusterError", "UnknownTopic"),
+    "admin": ("Admin", "UnknownTopic"),
+    "async_admin": ("AsyncAdmin",),
     "async_consumer": ("AsyncConsumer",),
     "async_producer": ("AsyncProducer",),
     "consumer": ("Consumer",),
@@ -39,12 +41,12 @@ __all__ = [
     "JSON",
     "TEXT",
     "UUID",
+    "Admin",
+    "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
     "BadRecord",
     "ClientError",
-    "Cluster",
-    "ClusterError",
     "Consumer",
     "Producer",
     "Record",

@@ -1,4 +1,4 @@
-"""What pipelines ask of a cluster besides records: its topics, their offsets, what groups have committed.
+"""What one asks of a cluster besides records: topics and configs, their offsets, groups and what they committed.
 
 Thin over librdkafka's admin client: plain values out, and errors that say what was asked and what was answered.
 """
@@ -11,18 +11,20 @@ from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+
+from odradek.client.records import ClientError
 
 REQUEST_TIMEOUT_S = 30.0
 NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-class ClusterError(Exception):
-    """The cluster refused, or did not answer."""
-
-    def __init__(self, asked: str, bootstrap: str, error: KafkaError) -> None:
-        self.error = error
-        super().__init__(f"{asked} on {bootstrap}: {error.str()} ({error.name()})")
 
 
 class UnknownTopic(Exception):
@@ -33,7 +35,7 @@ class UnknownTopic(Exception):
         )
 
 
-class Cluster:
+class Admin:
     """A Kafka cluster, by any of its brokers. `config` takes librdkafka's names (see java_names for Java's)."""
 
     def __init__(
@@ -91,6 +93,34 @@ class Cluster:
             with self._told(f"deleting topic {name!r}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
                 deletion.result()
 
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Keys may go to other partitions from then on."""
+        with self._told(f"growing topic {topic!r} to {total} partitions"):
+            self._admin.create_partitions([NewPartitions(topic, total)], request_timeout=self._timeout_s)[
+                topic
+            ].result()
+
+    def set_topic_config(self, topic: str, **changes: str | None) -> None:
+        """Names with underscores for dots; None takes the topic's own value away. Others stay as they are."""
+        entries = [
+            ConfigEntry(
+                name.replace("_", "."),
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for name, value in changes.items()
+        ]
+        wanted = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        with self._told(f"changing the config of {topic!r}"):
+            self._admin.incremental_alter_configs([wanted], request_timeout=self._timeout_s)[wanted].result()
+
+    def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Everything before these offsets (-1: all there is). Where each partition begins afterwards."""
+        asked = [TopicPartition(topic, index, offset) for (topic, index), offset in before.items()]
+        with self._told("deleting records"):
+            answers = self._admin.delete_records(asked, request_timeout=self._timeout_s)
+            return {(tp.topic, tp.partition): answer.result().low_watermark for tp, answer in answers.items()}
+
     def start_offsets(self, topic: str) -> dict[int, int]:
         return self._offsets(topic, OffsetSpec.earliest())
 
@@ -112,11 +142,31 @@ class Cluster:
             places = asked[group].result().topic_partitions
         return {(place.topic, place.partition): place.offset for place in places if place.offset >= 0}
 
+    def set_committed(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Where the group goes on; it must have no members meanwhile."""
+        places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
+        with self._told(f"setting the offsets of group {group!r}"):
+            asked = [ConsumerGroupTopicPartitions(group, places)]
+            told = self._admin.alter_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group].result()
+            for place in told.topic_partitions:
+                if place.error is not None:
+                    raise KafkaException(place.error)
+
+    def lag(self, group: str) -> dict[tuple[str, int], int]:
+        """How many records each partition has after what the group committed."""
+        committed = self.committed(group)
+        ends = {topic: self.end_offsets(topic) for topic in {topic for topic, _ in committed}}
+        return {
+            (topic, index): max(ends[topic][index] - offset, 0)
+            for (topic, index), offset in committed.items()
+            if index in ends[topic]
+        }
+
     def groups(self, prefix: str = "") -> list[str]:
         with self._told("listing groups"):
             answer = self._admin.list_consumer_groups(request_timeout=self._timeout_s).result()
         for error in answer.errors:
-            raise ClusterError("listing groups", self.bootstrap, error)
+            raise ClientError(f"listing groups on {self.bootstrap}", error)
         return sorted(group.group_id for group in answer.valid if group.group_id.startswith(prefix))
 
     def delete_group(self, group: str) -> None:
@@ -132,7 +182,7 @@ class Cluster:
         except KafkaException as refused:
             error: Any = refused.args[0]
             if error.code() != unless:
-                raise ClusterError(asked, self.bootstrap, error) from None
+                raise ClientError(f"{asked} on {self.bootstrap}", error) from None
             answer.ignored = True
 
 

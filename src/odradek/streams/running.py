@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeGuard
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.client.java_names import librdkafka_config
 from odradek.spark.session import local_session
 from odradek.streams.compiling import Compilation
@@ -248,7 +248,7 @@ def check_time_zone(zone: str) -> None:
 
 def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
     """Those that sinks write and nobody has made yet. What is read must be there, unless this application writes it."""
-    cluster = Cluster(settings.bootstrap, librdkafka_config(settings.config))
+    cluster = Admin(settings.bootstrap, librdkafka_config(settings.config))
     made = [sink for query in queries for sink in query.sinks if _makes_its_topic(sink)]
     known = {*cluster.topics(), *(sink.topic for sink in made)}
     for query in queries:
@@ -278,7 +278,7 @@ def spread_state(queries: tuple[Query, ...], settings: Settings, session: SparkS
     """
     if session.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
         return
-    cluster = Cluster(settings.bootstrap, librdkafka_config(settings.config))
+    cluster = Admin(settings.bootstrap, librdkafka_config(settings.config))
     topics = {topic for query in queries for topic in query.reads}
     widest = max((len(cluster.partitions(topic)) for topic in topics), default=0)
     if widest:

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.streams.formats import Avro, Debezium, Delimited, Format, Json, Raw, columns_of, format_of
 from odradek.streams.formats.avro_schemas import avro_schema_of
 from odradek.streams.graph import Node, Topic, TopicSink
@@ -117,7 +117,7 @@ class OutputTopic:
         self._format = format_of(node.format) if isinstance(node, Topic | TopicSink) else Json()
         self._schema = node.schema if isinstance(node, Topic | TopicSink) else None
         self._before = before
-        self._cluster = Cluster(bootstrap)
+        self._cluster = Admin(bootstrap)
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "odradek-test-driver", "enable.auto.commit": False}
         )

@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.spark.session import local_session
 from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
 from odradek.streams.running import RunningApp, group_of, start
@@ -68,7 +68,7 @@ class TestDriver:
 
     def __enter__(self) -> Self:
         self._broker.start()
-        cluster = Cluster(self.bootstrap)
+        cluster = Admin(self.bootstrap)
         for node in self.app.graph.topics:
             cluster.create_topic(node.topic)
         return self

@@ -7,13 +7,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 
 
 class Topics:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.cluster = Cluster(bootstrap)
+        self.cluster = Admin(bootstrap)
 
     def create(self, *names: str, partitions: int = 1) -> None:
         for name in names:

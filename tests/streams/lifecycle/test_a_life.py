@@ -7,7 +7,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.streams import App, F, PipelineError
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.lock import AlreadyRunning
@@ -30,7 +30,7 @@ def counts(running) -> dict[str, int]:
 
 def test_run_look_stop_reset_and_run_again(spark, odradek, tmp_path):
     bootstrap = odradek.bootstrap_servers
-    cluster = Cluster(bootstrap)
+    cluster = Admin(bootstrap)
     cluster.create_topic("positions", 1)
     app = App("fleet", bootstrap, state_dir=str(tmp_path))
     layout = Layout(str(tmp_path), "fleet")

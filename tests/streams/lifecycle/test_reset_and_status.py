@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.streams import App
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.lock import AlreadyRunning, AppLock
@@ -19,7 +19,7 @@ COMPACTED = {"cleanup.policy": "compact"}
 
 @pytest.fixture
 def cluster(odradek):
-    return Cluster(odradek.bootstrap_servers)
+    return Admin(odradek.bootstrap_servers)
 
 
 @pytest.fixture

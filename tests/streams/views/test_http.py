@@ -8,7 +8,7 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.streams.views import View
 from odradek.streams.views.http import _row, view_routes
 from odradek.web import HttpServer, application
@@ -27,7 +27,7 @@ NOT_QUITE_JSON = [b'{"a": NaN}', b"1e999", b'"\\ud800"', b"[" * 100_000 + b"]" *
 @pytest.fixture(scope="module")
 def server(odradek_session, tmp_path_factory):
     bootstrap = odradek_session.bootstrap_servers
-    Cluster(bootstrap).create_topic("http-view", 2, {"cleanup.policy": "compact"})
+    Admin(bootstrap).create_topic("http-view", 2, {"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": bootstrap})
     for key, value in ROWS.items():
         producer.produce("http-view", key=key, value=value)

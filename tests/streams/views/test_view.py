@@ -8,7 +8,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.streams.views import NotCaughtUp, View
 from odradek.testing import Embedded
 
@@ -17,7 +17,7 @@ COMPACTED = {"cleanup.policy": "compact"}
 
 @pytest.fixture
 def cluster(odradek):
-    return Cluster(odradek.bootstrap_servers)
+    return Admin(odradek.bootstrap_servers)
 
 
 def write(broker: Embedded, topic: str, rows: dict[str, str | None], partition: int = -1) -> dict[int, int]:
@@ -198,7 +198,7 @@ def test_a_broker_that_comes_back_is_followed_again(tmp_path):
     broker = Embedded(data=data)
     broker.start()
     port = broker.port
-    Cluster(broker.bootstrap_servers).create_topic("t", 1, COMPACTED)
+    Admin(broker.bootstrap_servers).create_topic("t", 1, COMPACTED)
     write(broker, "t", {"a": "1"})
     with view_of(broker, "t", tmp_path) as view:
         view.wait_caught_up()

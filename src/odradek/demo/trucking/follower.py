@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from odradek.client.admin import Cluster, ClusterError
+from odradek.client.admin import Admin
+from odradek.client.records import ClientError
 from odradek.demo.trucking import topics
 
 LAG_EVERY_S = 1.5
@@ -60,7 +61,7 @@ class LagWatch:
 
     def __init__(self, bootstrap: str, application: str, follower: Follower) -> None:
         # When every broker was away librdkafka starts afresh, and would go on asking the coordinator it knew before.
-        self._cluster = Cluster(bootstrap, {"metadata.recovery.strategy": "none"}, timeout_s=REQUEST_TIMEOUT_S)
+        self._cluster = Admin(bootstrap, {"metadata.recovery.strategy": "none"}, timeout_s=REQUEST_TIMEOUT_S)
         self._prefix = f"{application}."
         self._follower = follower
         self._stop = threading.Event()
@@ -77,7 +78,7 @@ class LagWatch:
         while not self._stop.wait(LAG_EVERY_S):
             try:
                 self.lag = self._measured()
-            except ClusterError:
+            except ClientError:
                 continue  # the broker is away; the page shows that
 
     def _measured(self) -> dict[str, int]:

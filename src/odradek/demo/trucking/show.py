@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import Message
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.demo.ports import free_port, listens
 from odradek.demo.trucking import topics
 from odradek.demo.trucking.checking import Results, problems
@@ -171,7 +171,7 @@ class _Scene:
         return "" if ended_well else self._broker.last_words()
 
     def _create_topics(self) -> None:
-        cluster = Cluster(self._bootstrap)
+        cluster = Admin(self._bootstrap)
         for name in topics.INPUTS + topics.OUTPUTS:
             config = {"cleanup.policy": "compact"} if name in topics.COMPACTED else {}
             cluster.create_topic(name, topics.PARTITIONS, config)

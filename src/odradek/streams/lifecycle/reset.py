@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.streams.graph import Graph, Materialize
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.lock import AppLock
@@ -38,7 +38,7 @@ class ResetPlan:
         return not any(found) and not self.layout.status.exists()
 
 
-def plan_reset(layout: Layout, cluster: Cluster, graph: Graph | None = None) -> ResetPlan:
+def plan_reset(layout: Layout, cluster: Admin, graph: Graph | None = None) -> ResetPlan:
     """With the graph of the application also what it has never recorded here."""
     queries = {query.name for query in plan(graph)} if graph is not None else set()
     checkpoints = _folders(layout)
@@ -65,7 +65,7 @@ def plan_reset(layout: Layout, cluster: Cluster, graph: Graph | None = None) -> 
     )
 
 
-def carry_out(reset: ResetPlan, cluster: Cluster) -> None:
+def carry_out(reset: ResetPlan, cluster: Admin) -> None:
     """Refused while the application runs or its views are served. The files go last: a second try finds the rest.
 
     What another reset has taken away since the plan was made is no longer missed.

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.client.java_names import librdkafka_config
 from odradek.streams.errors import PipelineError
 from odradek.streams.graph import Materialize
@@ -47,11 +47,11 @@ def serve(app: App, settings: Settings, host: str, port: int, *, on_ready: Calla
         ]
         for view in views:
             following.enter_context(view)
-        routes = [*view_routes(views), *_about(app, layout, Cluster(settings.bootstrap, config))]
+        routes = [*view_routes(views), *_about(app, layout, Admin(settings.bootstrap, config))]
         HttpServer(application(routes), host, port).serve_forever(on_ready)
 
 
-def _about(app: App, layout: Layout, cluster: Cluster) -> list[Route]:
+def _about(app: App, layout: Layout, cluster: Admin) -> list[Route]:
     async def graph(_request: Request) -> Response:
         return Response(draw(app), media_type="image/svg+xml")
 

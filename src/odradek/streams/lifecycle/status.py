@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from odradek.client.admin import Cluster
+from odradek.client.admin import Admin
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.lock import Holder, holder_of
 from odradek.streams.lifecycle.recording import AppRecord, QueryRecord
@@ -27,7 +27,7 @@ class AppStatus:
     queries: tuple[QueryStatus, ...]
 
 
-def status(layout: Layout, cluster: Cluster | None) -> AppStatus | None:
+def status(layout: Layout, cluster: Admin | None) -> AppStatus | None:
     """None for an application that never ran from here. Without a cluster the lags are left out."""
     record = AppRecord.read(layout.status)
     if record is None:
@@ -54,7 +54,7 @@ def _state(query: QueryRecord, holder: Holder | None) -> str:
     return "killed" if holder is None and query.state in ("starting", "waiting", "working") else query.state
 
 
-def _lag(cluster: Cluster, group: str, ends: dict[str, dict[int, int]]) -> dict[str, int] | None:
+def _lag(cluster: Admin, group: str, ends: dict[str, dict[int, int]]) -> dict[str, int] | None:
     committed = cluster.committed(group)
     if not committed:
         return None

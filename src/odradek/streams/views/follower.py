@@ -19,7 +19,8 @@ from typing import Any, Literal, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from odradek.base.limits import MIB
-from odradek.client.admin import Cluster, ClusterError, UnknownTopic
+from odradek.client.admin import Admin, UnknownTopic
+from odradek.client.records import ClientError
 from odradek.streams.views.store import Store
 
 ViewState = Literal["waiting for its topic", "loading", "following"]
@@ -55,7 +56,7 @@ class Follower:
     def __init__(
         self,
         store: Store,
-        cluster: Cluster,
+        cluster: Admin,
         config: Mapping[str, str],
         topic: str,
         on_progress: Callable[[], None],
@@ -90,7 +91,7 @@ class Follower:
                     self._follow(topic_id)
             except Misfit as noticed:
                 _log.info("view of %s starts over from its positions: %s", self._topic, noticed)
-            except (ClusterError, KafkaException, UnknownTopic, sqlite3.Error) as problem:
+            except (ClientError, KafkaException, UnknownTopic, sqlite3.Error) as problem:
                 self._report(problem)
                 self._stopping.wait(RETRY_S)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
-from odradek.client.admin import Cluster, UnknownTopic
+from odradek.client.admin import Admin, UnknownTopic
 from odradek.streams.views.follower import Follower, ViewState
 from odradek.streams.views.store import Store
 
@@ -59,7 +59,7 @@ class View:
         self.name = name or topic
         self.topic = topic
         self._path = store_path
-        self._cluster = Cluster(bootstrap, config, timeout_s=REQUEST_TIMEOUT_S)
+        self._cluster = Admin(bootstrap, config, timeout_s=REQUEST_TIMEOUT_S)
         self._config = {**config, "bootstrap.servers": bootstrap}
         self._store: Store | None = None
         self._follower: Follower | None = None
