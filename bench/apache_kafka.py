@@ -1,7 +1,8 @@
 """Apache Kafka 4 as it comes: jars from Maven Central, the stock KRaft server.properties, the start script's JVM flags.
 
-What differs from stock: ports and the data directory, files of deleted topics go after a second (Odradek is given
-the same), and there is no log4j binding, so Kafka writes no log of its own.
+What differs from stock: ids, ports and data directories, files of deleted topics go after a second (Odradek is given
+the same), and there is no log4j binding, so Kafka writes no log of its own. A cluster's nodes are brokers and
+controllers at once, as Odradek's are.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from servers import DELETE_SOON, Server, free_port
 
 PROPERTIES = """
 process.roles=broker,controller
-node.id=1
-controller.quorum.bootstrap.servers=localhost:{controller_port}
+node.id={node_id}
+controller.quorum.bootstrap.servers={controllers}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 inter.broker.listener.name=PLAINTEXT
 advertised.listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller_port}
@@ -56,31 +57,40 @@ JVM = (
 class ApacheKafka(Server):
     name = "Apache Kafka"
 
-    def format(self) -> None:
-        """What `kafka-storage format --standalone` does: not part of a start."""
-        self.port, controller_port = free_port(), free_port()
-        text = PROPERTIES.format(port=self.port, controller_port=controller_port, directory=self.directory)
+    def prepare(self) -> None:
+        """Formats the directories, as `kafka-storage format` does."""
+        self._ports = {node_id: free_port() for node_id in self.node_ids}
+        controllers = {node_id: f"localhost:{free_port()}" for node_id in self.node_ids}
+        voters = ",".join(f"{node_id}@{where}:{uuid()}" for node_id, where in controllers.items())
+        cluster = uuid()
+        for node_id, where in controllers.items():
+            self._write_properties(node_id, int(where.split(":")[1]), ",".join(controllers.values()))
+            tool = ["java", "-cp", f"{jars()}/*", "kafka.tools.StorageTool", "format", "--initial-controllers", voters]
+            subprocess.run(
+                [*tool, "-t", cluster, "-c", self._properties(node_id)],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def command(self, node_id: int) -> list[str | Path]:
+        return ["java", *JVM, "-cp", f"{jars()}/*", "kafka.Kafka", self._properties(node_id)]
+
+    def _write_properties(self, node_id: int, controller_port: int, controllers: str) -> None:
+        text = PROPERTIES.format(
+            node_id=node_id,
+            controllers=controllers,
+            port=self._ports[node_id],
+            controller_port=controller_port,
+            directory=self.directory / str(node_id),
+        )
         text += "".join(f"{key}={value}\n" for key, value in DELETE_SOON.items())
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.properties.write_text(text)
-        cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
-        tool = ["java", "-cp", f"{jars()}/*", "kafka.tools.StorageTool", "format", "--standalone"]
-        subprocess.run(
-            [*tool, "-t", cluster, "-c", self.properties],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        self._properties(node_id).write_text(text)
 
-    @property
-    def properties(self) -> Path:
-        return self.directory.parent / f"{self.directory.name}.properties"
+    def _properties(self, node_id: int) -> Path:
+        return self.directory / f"{node_id}.properties"
 
-    def start(self) -> None:
-        if not self.properties.exists():
-            self.format()
-        self.spawn(["java", *JVM, "-cp", f"{jars()}/*", "kafka.Kafka", self.properties])
 
-    def wipe(self) -> None:
-        super().wipe()
-        self.properties.unlink(missing_ok=True)
+def uuid() -> str:
+    return base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")

@@ -24,12 +24,18 @@ static uint64_t process_cpu_ns(int pid) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void take_census(Census *census, int except) {
+static int is_among(int pid, const int *pids, int count) {
+    for (int i = 0; i < count; i++)
+        if (pids[i] == pid) return 1;
+    return 0;
+}
+
+static void take_census(Census *census, const int *except, int excepted) {
     DIR *proc = opendir("/proc");
     census->count = 0;
     for (struct dirent *entry; proc && (entry = readdir(proc)) && census->count < PROCESSES_MAX;) {
         int pid = atoi(entry->d_name);
-        if (pid <= 0 || pid == except || pid == getpid()) continue;
+        if (pid <= 0 || is_among(pid, except, excepted) || pid == getpid()) continue;
         census->pid[census->count] = pid;
         census->cpu_ns[census->count++] = process_cpu_ns(pid);
     }

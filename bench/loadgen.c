@@ -7,8 +7,11 @@
  *   e2e      pace, and a second connection whose parked fetch sees each record arrive
  *   touch    makes the machine own its memory: the first use of a page in a virtual machine costs a fault outside it
  *
+ * Connection i serves partition i modulo --partitions; --ports names the port of each partition's leader, the last one
+ * that of all the rest. --batch-file is a batch encoded elsewhere; --stride makes fetches jump over so many batches.
  * Closed loops look for replies --spin-us before they sleep: waking a sleeping virtual CPU costs more than a request.
- * Prints one JSON object. Server CPU is the process clock of --pid, read at the edges of the measured stretch.
+ * Prints one JSON object. Server CPU are the process clocks of --pids, read at the edges of the measured stretch.
+ * `client_waits` is the share of time in which no reply was there to be read: near 0 the client is the bottleneck.
  */
 #define _GNU_SOURCE
 #include "foreign.h"
@@ -24,18 +27,23 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { RING = 1 << 16, SMALL_READ = 8 << 10, LARGE_READ = 8 << 20, MAX_CONNECTIONS = 1024 };
+enum { RING = 1 << 16, SMALL_READ = 8 << 10, LARGE_READ = 8 << 20, MAX_CONNECTIONS = 1024, MAX_LISTED = 64 };
 enum Body { TRUNC, READ, CHECK };
 
+typedef struct {
+    int count, at[MAX_LISTED];
+} Numbers;
+
 static struct {
-    const char *mode, *topic;
-    int port, pid, acks, connections, window, partitions;
-    uint32_t record_bytes, batch_bytes, batches, rate;
+    const char *mode, *topic, *batch_file;
+    Numbers ports, pids;
+    int acks, connections, window, partitions;
+    uint32_t record_bytes, batch_bytes, batches, stride, rate;
     uint64_t max_requests, warm_requests, spin_us;
     double seconds, warm_seconds, gigabytes;
     enum Body body;
 } opt = {.acks = 1, .connections = 1, .window = 5, .partitions = 1, .record_bytes = 100, .seconds = 1, .gigabytes = 4,
-         .max_requests = UINT64_MAX, .spin_us = 30, .batches = 1, .rate = 1000, .topic = "bench"};
+         .max_requests = UINT64_MAX, .spin_us = 30, .batches = 1, .stride = 1, .rate = 1000, .topic = "bench"};
 
 typedef struct {
     int fd, blocked; /* blocked: the socket is full, EPOLLOUT is asked for */
@@ -52,12 +60,12 @@ typedef struct {
 } Connection;
 
 typedef struct {
-    uint64_t at_ns, requests, server_ns, client_ns;
+    uint64_t at_ns, requests, waited_ns, server_ns, client_ns;
 } Edge;
 
 static Connection connections[MAX_CONNECTIONS];
 static Buffer latencies; /* uint32_t, in units of 100 ns */
-static uint64_t completed, issued, fetch_next, body_bytes;
+static uint64_t completed, issued, fetch_next, body_bytes, waited_ns;
 static int epoll, measuring;
 static Census others_before, others_after;
 static size_t reply_error_at[2], reply_records_at;
@@ -72,10 +80,10 @@ static uint64_t clock_ns(clockid_t clock) {
 static uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 static Edge edge(Census *others) {
-    if (!measuring) take_census(others, opt.pid);
-    Edge e = {.at_ns = now_ns(), .requests = completed, .client_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
-    if (opt.pid) e.server_ns = process_cpu_ns(opt.pid);
-    if (measuring) take_census(others, opt.pid);
+    if (!measuring) take_census(others, opt.pids.at, opt.pids.count);
+    Edge e = {.at_ns = now_ns(), .requests = completed, .waited_ns = waited_ns, .client_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
+    for (int i = 0; i < opt.pids.count; i++) e.server_ns += process_cpu_ns(opt.pids.at[i]);
+    if (measuring) take_census(others, opt.pids.at, opt.pids.count);
     return e;
 }
 
@@ -90,8 +98,8 @@ static void note_latency(uint64_t since_ns) {
     put_bytes(&latencies, &stored, sizeof stored);
 }
 
-static void open_connection(Connection *c, Request *request) {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)opt.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+static void open_connection(Connection *c, Request *request, int port) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int one = 1;
     c->fd = socket(AF_INET, SOCK_STREAM, 0);
     if (connect(c->fd, (struct sockaddr *)&to, sizeof to)) die("connect");
@@ -106,7 +114,7 @@ static void open_connection(Connection *c, Request *request) {
 
 static uint64_t fetch_offset(Connection *c) {
     if (!strcmp(opt.mode, "e2e")) return fetch_next;
-    return (uint64_t)(c->sent % opt.batches) * c->request->batch_records;
+    return ((uint64_t)c->sent * opt.stride % opt.batches) * c->request->batch_records;
 }
 
 static uint8_t *patch_prefix(Connection *c) {
@@ -224,11 +232,12 @@ static void receive(Connection *c) {
 static void turn(int timeout_us) {
     struct epoll_event ready[64];
     struct timespec wait = {0, timeout_us * 1000L};
-    uint64_t spin_until = now_ns() + opt.spin_us * 1000u;
+    uint64_t from = now_ns(), spin_until = from + opt.spin_us * 1000u;
     int count;
     do count = epoll_wait(epoll, ready, 64, 0);
     while (!count && now_ns() < spin_until);
     if (!count && timeout_us) count = epoll_pwait2(epoll, ready, 64, &wait, NULL);
+    waited_ns += now_ns() - from;
     for (int i = 0; i < count; i++) {
         Connection *c = ready[i].data.ptr;
         if (ready[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive(c);
@@ -240,7 +249,8 @@ static void start_connections(Request *requests) {
     epoll = epoll_create1(0);
     for (int i = 0; i < opt.connections; i++) {
         Connection *c = &connections[i];
-        open_connection(c, &requests[i % opt.partitions]);
+        int partition = i % opt.partitions, last = opt.ports.count - 1;
+        open_connection(c, &requests[partition], opt.ports.at[partition < last ? partition : last]);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
         epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event);
     }
@@ -334,13 +344,14 @@ static void report(const Edge *from, const Edge *to, const Request *r) {
     double seconds = (double)(to->at_ns - from->at_ns) / 1e9, requests = (double)(to->requests - from->requests);
     double bytes = body_bytes && strcmp(opt.mode, "e2e") ? (double)body_bytes : requests * r->batch_bytes;
     double server = (double)(to->server_ns - from->server_ns) / 1e9, client = (double)(to->client_ns - from->client_ns) / 1e9;
+    double waits = (double)(to->waited_ns - from->waited_ns) / 1e9 / seconds;
     double foreign = (double)foreign_ns(&others_before, &others_after) / 1e9;
     qsort(latencies.data, latencies.length / 4, 4, by_value);
     printf("{\"requests\": %.0f, \"seconds\": %.6f, \"bytes\": %.0f, \"requests_per_s\": %.1f, \"records_per_s\": %.1f, "
-           "\"mb_per_s\": %.2f, \"server_cpu_s\": %.6f, \"client_cpu_s\": %.6f, \"foreign_cores\": %.3f, \"batch_bytes\": %u, "
+           "\"mb_per_s\": %.2f, \"server_cpu_s\": %.6f, \"client_cpu_s\": %.6f, \"client_waits\": %.3f, \"foreign_cores\": %.3f, \"batch_bytes\": %u, "
            "\"batch_records\": %u, \"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f, \"max_us\": %.1f}\n",
            requests, seconds, bytes, requests / seconds, requests * r->batch_records / seconds, bytes / 1e6 / seconds, server, client,
-           foreign / seconds, r->batch_bytes, r->batch_records, percentile_us(.5), percentile_us(.99),
+           waits, foreign / seconds, r->batch_bytes, r->batch_records, percentile_us(.5), percentile_us(.99),
            percentile_us(.999), percentile_us(1));
 }
 
@@ -351,17 +362,27 @@ static void touch(void) {
     printf("{\"gigabytes\": %.2f, \"seconds\": %.2f}\n", opt.gigabytes, (double)(now_ns() - start) / 1e9);
 }
 
+static Numbers parse_numbers(const char *text) {
+    Numbers numbers = {0};
+    for (char *end; *text && numbers.count < MAX_LISTED; text = *end == ',' ? end + 1 : end) {
+        numbers.at[numbers.count++] = (int)strtol(text, &end, 10);
+        if (end == text) exit(2);
+    }
+    return numbers;
+}
+
 static void parse_options(int argc, char **argv) {
     static const struct option names[] = {
-        {"port", 1, 0, 'p'}, {"topic", 1, 0, 't'}, {"pid", 1, 0, 'i'}, {"acks", 1, 0, 'a'}, {"connections", 1, 0, 'c'},
+        {"ports", 1, 0, 'p'}, {"topic", 1, 0, 't'}, {"pids", 1, 0, 'i'}, {"acks", 1, 0, 'a'}, {"connections", 1, 0, 'c'},
         {"window", 1, 0, 'w'}, {"partitions", 1, 0, 'n'}, {"record-bytes", 1, 0, 'r'}, {"batch-bytes", 1, 0, 'b'}, {"batches", 1, 0, 'B'},
+        {"batch-file", 1, 0, 'f'}, {"stride", 1, 0, 'd'},
         {"rate", 1, 0, 'R'}, {"requests", 1, 0, 'm'}, {"warm-requests", 1, 0, 'W'}, {"seconds", 1, 0, 's'}, {"warm-seconds", 1, 0, 'S'},
         {"body", 1, 0, 'y'}, {"spin-us", 1, 0, 'u'}, {"gigabytes", 1, 0, 'g'}, {0, 0, 0, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) switch (name) {
-        case 'p': opt.port = atoi(optarg); break;
+        case 'p': opt.ports = parse_numbers(optarg); break;
         case 't': opt.topic = optarg; break;
-        case 'i': opt.pid = atoi(optarg); break;
+        case 'i': opt.pids = parse_numbers(optarg); break;
         case 'a': opt.acks = atoi(optarg); break;
         case 'c': opt.connections = atoi(optarg); break;
         case 'w': opt.window = atoi(optarg); break;
@@ -369,6 +390,8 @@ static void parse_options(int argc, char **argv) {
         case 'r': opt.record_bytes = (uint32_t)atoi(optarg); break;
         case 'b': opt.batch_bytes = (uint32_t)atoi(optarg); break;
         case 'B': opt.batches = (uint32_t)atoi(optarg); break;
+        case 'f': opt.batch_file = optarg; break;
+        case 'd': opt.stride = (uint32_t)atoi(optarg); break;
         case 'R': opt.rate = (uint32_t)atoi(optarg); break;
         case 'm': opt.max_requests = strtoull(optarg, NULL, 10); break;
         case 'W': opt.warm_requests = strtoull(optarg, NULL, 10); break;
@@ -389,6 +412,7 @@ int main(int argc, char **argv) {
         touch();
         return 0;
     }
+    if (!opt.ports.count) exit(2);
     crc_init();
     sink = malloc(LARGE_READ);
     int e2e = !strcmp(opt.mode, "e2e"), paced = e2e || !strcmp(opt.mode, "pace"), fetching = !strcmp(opt.mode, "fetch");
@@ -402,7 +426,7 @@ int main(int argc, char **argv) {
     reply_error_at[1] = fetch_error_at(opt.topic);
     reply_records_at = fetch_records_at(opt.topic);
     uint32_t records;
-    Buffer batch = encode_batch(opt.record_bytes, opt.batch_bytes, &records);
+    Buffer batch = opt.batch_file ? read_batch(opt.batch_file, &records) : encode_batch(opt.record_bytes, opt.batch_bytes, &records);
     Request *requests = calloc((size_t)opt.partitions, sizeof *requests);
     for (int i = 0; i < opt.partitions; i++) {
         int is_fetch = fetching || (e2e && i == 1);

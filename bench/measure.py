@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import failover
+from batches import zstd_batch
 from native import loadgen, touch_memory
 from rows import LOG_BYTES, RUN_BYTES, WARM_BYTES, Row
 from servers import Limit, Server
@@ -34,7 +36,7 @@ class QuietMoments:
             self.wait()
             begin = time.monotonic()
             report = run.measure()
-            if report["foreign_cores"] <= DISTURBED_CORES or self._patience_s <= 0:
+            if report.get("foreign_cores", 0) <= DISTURBED_CORES or self._patience_s <= 0:
                 return report
             self._patience_s -= time.monotonic() - begin
 
@@ -62,35 +64,44 @@ class RowRun:
         self._partitions = row.options.get("partitions", 1)
         self._turn = 0
         self._filled: str | None = None
+        self._common: dict[str, Any] = {}
 
     def measure(self) -> Report:
+        if self.row.mode == "failover":
+            return {"gap_s": failover.gap_s(self._server, self.row.key)}
         return self._fetch() if self.row.mode == "fetch" else self._write()
 
     def close(self) -> None:
         if self._filled:
             self._server.delete_topic(self._filled)
 
-    def _common(self, topic: str) -> dict[str, Any]:
+    def _created(self, topic: str) -> dict[str, Any]:
+        """A new topic, and what the load generator is told of it."""
+        row, server = self.row, self._server
+        server.create_topic(topic, self._partitions, replicas=row.replicas, brokers=row.brokers)
+        compressed = {"batch_file": zstd_batch(row.record_bytes, row.batch_bytes)} if row.zstd else {}
         return {
-            "port": self._server.port,
-            "pid": self._server.pid,
+            "ports": listed(server.leader_ports(topic)),
+            "pids": listed(server.pids),
             "topic": topic,
-            "record_bytes": self.row.record_bytes,
-            "batch_bytes": self.row.batch_bytes,
-            **self.row.options,
+            "record_bytes": row.record_bytes,
+            "batch_bytes": row.batch_bytes,
+            **compressed,
+            **row.options,
         }
 
     def _write(self) -> Report:
         self._turn += 1
         topic = f"{self.row.key}-{self._turn}"
         size = self.row.batch_size
-        self._server.create_topic(topic, self._partitions)
+        common = self._created(topic)
         if self.row.batch_bytes:
             touch_memory((RUN_BYTES + WARM_BYTES) / 1e9 + 0.2)
-            bounds = {"warm_requests": WARM_BYTES // size, "requests": RUN_BYTES // size, "seconds": 2 * self._seconds}
+            warm, total = (size_all // size // self.row.replicas for size_all in (WARM_BYTES, RUN_BYTES))
+            bounds = {"warm_requests": warm, "requests": total, "seconds": 2 * self._seconds}
         else:
             bounds = {"warm_seconds": self._seconds / 4, "seconds": self._seconds}
-        report = loadgen(self.row.mode, **self._common(topic), **bounds)
+        report = loadgen(self.row.mode, **common, **bounds)
         self._check_log(topic, report)
         self._server.delete_topic(topic)
         return report
@@ -108,14 +119,13 @@ class RowRun:
         batches = min(20_000, LOG_BYTES // self.row.batch_size)
         if self._filled is None:
             self._filled = self.row.key
-            self._server.create_topic(self._filled)
-            fill = self._common(self._filled) | {"window": 5}
-            loadgen("produce", **fill, requests=batches + 8, seconds=30)
-            whole = self._common(self._filled) | {"body": "check", "batches": batches}
+            self._common = self._created(self._filled)
+            loadgen("produce", **self._common | {"window": 5}, requests=batches + 8, seconds=30)
+            whole = self._common | {"body": "check", "batches": batches}
             loadgen("fetch", **whole, seconds=30, requests=batches)
         return loadgen(
             "fetch",
-            **self._common(self._filled),
+            **self._common,
             batches=batches,
             seconds=self._seconds,
             warm_seconds=self._seconds / 4,
@@ -123,27 +133,35 @@ class RowRun:
 
 
 def warm_up(server: Server, seconds: float) -> None:
-    """A just-in-time compiler gets the time it needs before anything is measured."""
+    """A just-in-time compiler gets the time it needs before anything is measured: all nodes lead, and follow."""
+    nodes = len(server.node_ids)
     phases: list[dict[str, int]] = [
-        {"batch_bytes": 0, "connections": 10},
-        {"batch_bytes": 16384, "record_bytes": 1024},
-        {"batch_bytes": 1 << 20, "record_bytes": 100},
-        {"batch_bytes": 1 << 20, "record_bytes": 1024},
+        {"batch_bytes": 0, "connections": 10 * nodes},
+        {"batch_bytes": 16384, "record_bytes": 1024, "connections": nodes},
+        {"batch_bytes": 1 << 20, "record_bytes": 100, "connections": nodes},
+        {"batch_bytes": 1 << 20, "record_bytes": 1024, "connections": nodes},
     ]
     share = seconds / len(phases) / WARM_UP_ROUNDS
     for number, options in enumerate(phases * WARM_UP_ROUNDS):
         topic = f"warm-up-{number}"
-        server.create_topic(topic)
-        common = {"port": server.port, "topic": topic, **options}
-        limit = RUN_BYTES // max(options["batch_bytes"], 1)
-        done = loadgen("produce", **common, seconds=share * 0.6, requests=limit)
-        loadgen("fetch", **common, seconds=share * 0.4, batches=max(1, int(done["requests"]) - 20), window=3)
+        server.create_topic(topic, nodes, replicas=nodes)
+        common = {"ports": listed(server.leader_ports(topic)), "topic": topic, **options}
+        limit = RUN_BYTES // nodes // max(options["batch_bytes"], 1)
+        acks = -1 if nodes > 1 else 1
+        done = loadgen("produce", **common, seconds=share * 0.6, requests=limit, partitions=nodes, acks=acks)
+        batches = server.end_offset(topic) // int(done["batch_records"])
+        loadgen("fetch", **common, seconds=share * 0.4, batches=max(1, batches), window=3)
         server.delete_topic(topic)
+
+
+def listed(numbers: list[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def start_to_first_acknowledged_s(server: Server, within_s: float = 60.0) -> float:
     """From the start of the process to the first record that it says it has. The data directory is new."""
     batch = one_record_batch(b"first")
+    server.prepare()
     begin = time.monotonic()
     server.start()
     while True:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from rows import ROWS, Row
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-BY_KEY = {row.key: row for row in ROWS}
+CLIENT_IS_BUSY = 0.1  # waits less than this share of the time
+CLIENT_MARK = " †"
 
 Medians = dict[str, dict[str, float]]
 
@@ -21,22 +23,27 @@ Medians = dict[str, dict[str, float]]
 def figure(row: Row, median: dict[str, float]) -> str:
     if row.unit == "ms":
         return f"p50 {median['p50_us'] / 1000:.3f} p99 {median['p99_us'] / 1000:.3f} ms"
+    if row.unit == "s":
+        return f"{median['gap_s']:.2f} s"
     return f"{throughput(row, median):,.0f} {row.unit}"
 
 
 def throughput(row: Row, median: dict[str, float]) -> float:
-    return median["mb_per_s"] if row.unit == "MB/s" else median["requests_per_s"]
+    return median[{"MB/s": "mb_per_s", "records/s": "records_per_s", "requests/s": "requests_per_s"}[row.unit]]
 
 
 def markdown(results: dict[str, Any]) -> str:
-    told = results["conditions"]
+    told, rows = results["conditions"], results["rows"]
     parts = [
         f"{told['date']}, commit {told['commit']}; {told['machine']}; Python {told['python']}; "
         f"Apache Kafka {told['kafka']} on Java {told['java']}.",
         "### Server-side speed, beside the raw limit and the prototype",
-        limit_table(results["rows"]),
+        limit_table(rows),
         "### Beside Apache Kafka",
-        kafka_table(results),
+        kafka_table(list(alone(rows))),
+        "### A cluster beside a cluster of Apache Kafka",
+        kafka_table(list(clusters(rows))),
+        f"{CLIENT_MARK.strip()} the client was the bottleneck: compare the server CPU.",
     ]
     if results["failures"]:
         parts += ["### Failed", "\n".join(f"- {failure}" for failure in results["failures"])]
@@ -51,7 +58,7 @@ def table(head: list[str], lines: list[list[str]]) -> str:
 def limit_table(rows: dict[str, Any]) -> str:
     head = ["row", "limit (C)", "Odradek", "of the limit", "prototype", "of the prototype"]
     head += ["CPU per request", "prototype's", "of the prototype", "CPU per GB", "others, cores"]
-    lines = [limit_line(BY_KEY[key], rows[key]["median"]) for key in rows if BY_KEY[key].prototype]
+    lines = [limit_line(row, rows[row.key]["median"]) for row in ROWS if row.prototype and row.key in rows]
     return table(head, [line for line in lines if line])
 
 
@@ -79,53 +86,109 @@ def limit_line(row: Row, medians: Medians) -> list[str]:
     ]
 
 
-def kafka_table(results: dict[str, Any]) -> str:
-    head = ["row", "Odradek", "Apache Kafka", "ratio", "server CPU", "Kafka's", "ratio"]
-    lines = [line for key, taken in results["rows"].items() for line in kafka_lines(BY_KEY[key], taken["median"])]
-    starts, resident = results["start_s"], results["resident_mb"]
-    if starts.get("odradek") and starts.get("kafka"):
-        ours, theirs = (statistics.median(starts[name]) for name in ("odradek", "kafka"))
-        lines.append(lower_is_better("start to first acknowledged record", ours, theirs, "s"))
-    if "odradek" in resident and "kafka" in resident:
-        for moment in ("idle", "loaded"):
-            ours, theirs = (resident[name][moment] for name in ("odradek", "kafka"))
-            lines.append(lower_is_better(f"resident memory, {moment}", ours, theirs, "MB"))
-    return table(head, lines)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One line: what Odradek and Apache Kafka did. `ratio` says how much better Odradek is: above 1 it is ahead."""
+
+    title: str
+    ours: str
+    theirs: str
+    ratio: float
+    cpu: str = ""
+    their_cpu: str = ""
+    cpu_ratio: float | None = None
+    taken: str
 
 
-def lower_is_better(title: str, ours: float, theirs: float, unit: str) -> list[str]:
-    digits = {"s": 2, "MB": 0, "ms": 3}[unit]
-    return [title, f"{ours:.{digits}f} {unit}", f"{theirs:.{digits}f} {unit}", times(theirs / ours), "", "", ""]
+def kafka_table(lines: list[Comparison]) -> str:
+    head = ["row", "Odradek", "Apache Kafka", "ratio", "server CPU", "Kafka's", "ratio", "measured"]
+    return table(
+        head,
+        [
+            [
+                *(line.title, line.ours, line.theirs, times(line.ratio), line.cpu, line.their_cpu),
+                "" if line.cpu_ratio is None else times(line.cpu_ratio),
+                line.taken,
+            ]
+            for line in lines
+        ],
+    )
 
 
-def kafka_lines(row: Row, medians: Medians) -> list[list[str]]:
-    ours, theirs = medians.get("odradek"), medians.get("kafka")
-    if ours is None or theirs is None:
-        return []
-    cpu = "cpu_s_per_gb" if row.unit == "MB/s" else "cpu_us_per_request"
-    unit = "s per GB" if row.unit == "MB/s" else "ms per 1,000 requests"
-    costs = [f"{ours[cpu]:.2f} {unit}", f"{theirs[cpu]:.2f}", times(theirs[cpu] / ours[cpu])]
+def alone(rows: dict[str, Any]) -> Iterator[Comparison]:
+    for row in ROWS:
+        if row.nodes == 1:
+            yield from comparisons(row, rows)
+    yield from lower_is_better("start to first acknowledged record", rows.get("start"), "start_s", "s")
+    yield from lower_is_better("resident memory, idle", rows.get("memory-idle"), "mb", "MB")
+    yield from lower_is_better("resident memory, the most under load", rows.get("memory-loaded"), "mb", "MB")
+
+
+def clusters(rows: dict[str, Any]) -> Iterator[Comparison]:
+    for row in ROWS:
+        if row.nodes > 1:
+            yield from comparisons(row, rows)
+
+
+def comparisons(row: Row, rows: dict[str, Any]) -> Iterator[Comparison]:
+    found = rows.get(row.key)
+    if found is None or not {"odradek", "kafka"} <= found["median"].keys():
+        return
+    if row.unit == "s":
+        yield from lower_is_better(row.title, found, "gap_s", "s")
+        return
+    ours, theirs = found["median"]["odradek"], found["median"]["kafka"]
+    cost, unit = ("cpu_s_per_gb", "s per GB") if row.batch_bytes else ("cpu_us_per_request", "ms per 1,000 requests")
+    cpu = {
+        "cpu": f"{ours[cost]:.2f} {unit}",
+        "their_cpu": f"{theirs[cost]:.2f}",
+        "cpu_ratio": theirs[cost] / ours[cost],
+    }
     if row.unit == "ms":
-        lines = [
-            lower_is_better(f"{row.title}, {name}", ours[field] / 1000, theirs[field] / 1000, "ms")
-            for name, field in (("p50", "p50_us"), ("p99", "p99_us"))
-        ]
-        lines[0][4:] = costs
-        return lines
+        for name, field in (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us")):
+            for line in lower_is_better(f"{row.title}, {name}", found, field, "ms", 1000):
+                yield replace(line, **cpu) if name == "p50" else line
+        return
     speed, their_speed = throughput(row, ours), throughput(row, theirs)
-    return [[row.title, f"{speed:,.0f} {row.unit}", f"{their_speed:,.0f}", times(speed / their_speed), *costs]]
+    mark = CLIENT_MARK if ours["client_waits"] < CLIENT_IS_BUSY else ""
+    yield Comparison(
+        title=row.title + mark,
+        ours=f"{speed:,.0f} {row.unit}" + records(row, ours),
+        theirs=f"{their_speed:,.0f}" + records(row, theirs),
+        ratio=speed / their_speed,
+        **cpu,
+        taken=found["taken"],
+    )
+
+
+def records(row: Row, median: dict[str, float]) -> str:
+    """Megabytes in records."""
+    return f", {median['records_per_s'] / 1e6:.2f} M records/s" if row.unit == "MB/s" else ""
+
+
+def lower_is_better(
+    title: str, found: dict[str, Any] | None, field: str, unit: str, scale: float = 1
+) -> Iterator[Comparison]:
+    if found is None or not {"odradek", "kafka"} <= found["median"].keys():
+        return
+    ours, theirs = (found["median"][name][field] / scale for name in ("odradek", "kafka"))
+    digits = {"s": 2, "MB": 0, "ms": 3}[unit]
+    yield Comparison(
+        title=title,
+        ours=f"{ours:.{digits}f} {unit}",
+        theirs=f"{theirs:.{digits}f}",
+        ratio=theirs / ours,
+        taken=found["taken"],
+    )
 
 
 def times(ratio: float) -> str:
-    """How much better Odradek is: above 1 it is ahead."""
     return f"{ratio:.2f}" if ratio >= 1 else f"**{ratio:.2f}**"
 
 
 def svg(results: dict[str, Any]) -> str:
     """Bars of the ratios to Apache Kafka, on a logarithmic scale; right of the line Odradek is ahead."""
-    lines = kafka_table(results).split("\n")[2:]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    bars = [(cell[0], float(cell[3].strip("*"))) for cell in cells]
+    bars = [(line.title, line.ratio) for kind in (alone, clusters) for line in kind(results["rows"])]
     left, step, width = 430, 22, 900
     reach = max([2.0, *(max(ratio, 1 / ratio) for _, ratio in bars)])
     scale = (width - left - 60) / 2 / math.log(reach)

@@ -63,6 +63,20 @@ static Buffer encode_batch(uint32_t value_bytes, uint32_t limit, uint32_t *recor
     return b;
 }
 
+/* One that somebody else encoded, compressed perhaps. */
+static Buffer read_batch(const char *path, uint32_t *records) {
+    Buffer b = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file) die(path);
+    fseek(file, 0, SEEK_END);
+    size_t size = (size_t)ftell(file);
+    rewind(file);
+    if (size < BATCH_HEADER || fread(grow(&b, size), 1, size, file) != size) die(path);
+    fclose(file);
+    *records = get32(b.data + 57);
+    return b;
+}
+
 static void put_header(Buffer *b, uint16_t key, uint16_t version) {
     put32(b, 0);
     put16(b, key);

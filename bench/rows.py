@@ -15,7 +15,7 @@ RUN_BYTES = 700_000_000  # a growing file, below one segment
 WARM_BYTES = 64_000_000
 LOG_BYTES = 200_000_000  # what a fetch row reads, over and over
 
-Unit = Literal["MB/s", "requests/s", "ms"]
+Unit = Literal["MB/s", "records/s", "requests/s", "ms", "s"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,14 @@ class Prototype:
 class Row:
     key: str
     title: str
-    mode: Literal["produce", "fetch", "pace", "e2e"]
+    mode: Literal["produce", "fetch", "pace", "e2e", "failover"]
     unit: Unit
+    nodes: int = 1
+    replicas: int = 1
+    brokers: tuple[int, ...] = ()  # given: where the topic is; otherwise it is spread over all of them
     record_bytes: int = 100
-    batch_bytes: int = 0  # 0: one record
+    batch_bytes: int = 0  # 0: one record; before compression
+    zstd: bool = False
     options: Mapping[str, int] = field(default_factory=dict)
     prototype: Prototype | None = None  # given: the row is in the first table, beside the limit
     kafka: bool = True
@@ -48,6 +52,16 @@ def produce(key: str, title: str, **more: object) -> Row:
     return Row(key=key, title=title, mode="produce", **more)  # type: ignore[arg-type]
 
 
+def replicated(key: str, title: str, **more: object) -> Row:
+    """Three nodes with a leader each, three copies of everything, and a connection to each leader."""
+    options = {"acks": -1, "partitions": 3, "connections": 3}
+    return Row(key=key, title=title, mode="produce", nodes=3, replicas=3, options=options, **more)  # type: ignore[arg-type]
+
+
+def failover(key: str, title: str) -> Row:
+    return Row(key=key, title=title, mode="failover", unit="s", nodes=3, replicas=3)
+
+
 def fetch(key: str, title: str, **more: object) -> Row:
     return Row(key=key, title=title, mode="fetch", options={"window": 3}, **more)  # type: ignore[arg-type]
 
@@ -57,6 +71,7 @@ ROWS = [
     Row(key="latency-1k", title="acknowledgement, 1,000 records/s", mode="pace", unit="ms", options={"rate": 1000}),
     Row(key="latency-10k", title="acknowledgement, 10,000 records/s", mode="pace", unit="ms", options={"rate": 10_000}),
     Row(key="e2e-1k", title="producer to consumer, 1,000 records/s", mode="e2e", unit="ms", options={"rate": 1000}),
+    Row(key="e2e-10k", title="producer to consumer, 10,000 records/s", mode="e2e", unit="ms", options={"rate": 10_000}),
     produce(
         "produce-1k-1mb",
         "produce 1 KB records, 1 MB batches, acks=1",
@@ -96,6 +111,19 @@ ROWS = [
         record_bytes=KB,
         batch_bytes=16 * KB,
         prototype=Prototype(throughput=746, cpu_s_per_gb=1.331, limit_then=1073),
+    ),
+    *(
+        produce(
+            f"produce-{size}-zstd{suffix}",
+            f"produce {name} records, zstd, 1 MB batches, acks={acks}",
+            unit="records/s",
+            record_bytes=record_bytes,
+            batch_bytes=MB,
+            zstd=True,
+            options=options,
+        )
+        for size, name, record_bytes in (("1k", "1 KB", KB), ("100", "100 B", 100))
+        for suffix, acks, options in (("", "1", {}), ("-all", "all", {"acks": -1}))
     ),
     produce(
         "small-1",
@@ -151,4 +179,57 @@ ROWS = [
         prototype=Prototype(cpu_us_per_request=20.1),
         kafka=False,
     ),
+    fetch(
+        "fetch-1k-zstd",
+        "consume 1 KB records, zstd, 1 MB batches",
+        unit="records/s",
+        record_bytes=KB,
+        batch_bytes=MB,
+        zstd=True,
+    ),
+    produce(
+        "small-50-of-two",
+        "one 100 B record per request, 50 connections, to one of two brokers",
+        unit="requests/s",
+        nodes=2,
+        brokers=(1,),
+        options={"connections": 50, "partitions": 10, "window": 1, "spin_us": 0},
+    ),
+    produce(
+        "small-50-both",
+        "one 100 B record per request, 50 connections, to both of two brokers",
+        unit="requests/s",
+        nodes=2,
+        options={"connections": 50, "partitions": 10, "window": 1, "spin_us": 0},
+    ),
+    Row(
+        key="rf3-latency-1k",
+        title="acknowledgement, three copies, acks=all, 1,000 records/s",
+        mode="pace",
+        unit="ms",
+        nodes=3,
+        replicas=3,
+        options={"rate": 1000, "acks": -1},
+    ),
+    replicated("rf3-small", "one 100 B record per request, three copies, acks=all", unit="requests/s"),
+    replicated(
+        "rf3-100-1mb", "produce 100 B records, 1 MB batches, three copies, acks=all", unit="MB/s", batch_bytes=MB
+    ),
+    replicated(
+        "rf3-1k-1mb",
+        "produce 1 KB records, 1 MB batches, three copies, acks=all",
+        unit="MB/s",
+        record_bytes=KB,
+        batch_bytes=MB,
+    ),
+    replicated(
+        "rf3-1k-16kb",
+        "produce 1 KB records, 16 KB batches, three copies, acks=all",
+        unit="MB/s",
+        record_bytes=KB,
+        batch_bytes=16 * KB,
+    ),
+    failover("failover-kill", "no acknowledgements after kill -9 of a leader"),
+    failover("failover-controller", "no acknowledgements after kill -9 of a leader that is the active controller"),
+    failover("failover-stop", "no acknowledgements at a leader's clean stop"),
 ]

@@ -1,11 +1,12 @@
 """`make bench`: Odradek beside the raw limit and beside Apache Kafka, by turns, on one machine, with one client.
 
-    make bench                       everything, about eight minutes
-    make bench QUICK=1               fewer and shorter runs, under two minutes
-    make bench ROWS='small-* fetch*' some rows
-    make bench DOCS=1                also rewrites docs/performance.md
+    make bench                       everything, about sixteen minutes
+    make bench QUICK=1               fewer and shorter runs, under five minutes
+    make bench ROWS='small-* fetch*' some rows; starts and memory are rows too
+    make bench DOCS=1                also rewrites docs/performance.md, with the newest of each row
 
-Writes bench/out/results.json, results.md and ratios.svg. Needs gcc, Java 17 and Maven.
+Writes bench/out/results.json, results.md and ratios.svg, and adds a line to bench/history.jsonl unless the run was a
+quick one. Needs gcc, Java 17 and Maven.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import history
 import report
 from apache_kafka import ApacheKafka
 from conditions import conditions
@@ -31,6 +33,10 @@ from native import OUT, compiled
 from rows import ROWS, Row
 from servers import Limit, Odradek, Server
 
+COSTS = (
+    ("cpu_us_per_request", "requests", 1e6),
+    ("cpu_s_per_gb", "bytes", 1e9),
+)
 SERVERS: dict[str, type[Server]] = {"odradek": Odradek, "kafka": ApacheKafka, "limit": Limit}
 
 
@@ -47,12 +53,15 @@ def main() -> int:
     finally:
         shutil.rmtree(place, ignore_errors=True)
     (OUT / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    text = report.markdown(results)
+    taken = history.entry(results)
+    if not options.quick:
+        history.keep(taken)
+    text = report.markdown(history.newest([taken]))
     (OUT / "results.md").write_text(text)
-    (OUT / "ratios.svg").write_text(report.svg(results))
+    (OUT / "ratios.svg").write_text(report.svg(history.newest([taken])))
     print("\n" + text)
     if options.docs:
-        report.write_docs(results)
+        report.write_docs(history.newest(history.kept()))
     return 1 if results["failures"] else 0
 
 
@@ -63,67 +72,85 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--servers", default=os.environ.get("SERVERS", "odradek kafka limit"))
     parser.add_argument("--turns", type=int, default=int(os.environ.get("TURNS", "2" if quick else "5")))
     parser.add_argument("--seconds", type=float, default=0.4 if quick else 1.0, help="of one run")
-    parser.add_argument("--warm-up", type=float, default=4.0 if quick else 24.0, help="seconds, for each server")
+    parser.add_argument("--warm-up", type=float, default=4.0 if quick else 24.0, help="seconds, for each node")
     parser.add_argument("--starts", type=int, default=1 if quick else 3)
     parser.add_argument(
         "--patience", type=float, default=3.0 if quick else 60.0, help="seconds to wait for quiet, in all"
     )
     parser.add_argument("--docs", action="store_true", default=os.environ.get("DOCS", "") not in ("", "0"))
     options = parser.parse_args()
+    options.quick = quick
     options.servers = options.servers.split()
-    options.rows = [row for row in ROWS if any(fnmatch.fnmatch(row.key, glob) for glob in options.rows.split())]
+    options.globs = options.rows.split()
+    options.rows = [row for row in ROWS if is_wanted(row.key, options)]
     return options
 
 
+def is_wanted(key: str, options: argparse.Namespace) -> bool:
+    return any(fnmatch.fnmatch(key, glob) for glob in options.globs)
+
+
 def measure_everything(options: argparse.Namespace, place: Path) -> dict[str, Any]:
-    results: dict[str, Any] = {"conditions": conditions(), "rows": {}, "start_s": {}, "resident_mb": {}, "failures": []}
+    results: dict[str, Any] = {"conditions": conditions(), "rows": {}, "failures": []}
     quiet = QuietMoments(options.patience)
-    results["start_s"] = measure_starts(options, place, quiet)
-    running = {name: SERVERS[name](place / name) for name in options.servers}
+    if is_wanted("start", options):
+        results["rows"]["start"] = measure_starts(options, place, quiet)
+    for nodes in sorted({row.nodes for row in options.rows}):
+        measure_together(nodes, options, place, quiet, results)
+    return results
+
+
+def measure_together(
+    nodes: int, options: argparse.Namespace, place: Path, quiet: QuietMoments, results: dict[str, Any]
+) -> None:
+    """All rows for servers of so many nodes, which run side by side."""
+    rows = [row for row in options.rows if row.nodes == nodes]
+    names = [name for name in options.servers if any(takes_part(row, name) for row in rows)]
+    running = {name: SERVERS[name](place / f"{name}-{nodes}", nodes) for name in names}
     try:
-        for name, server in running.items():
+        for server in running.values():
             server.start()
-            if name != "limit":
-                server.await_ready()
+            server.await_ready()
         idle = {name: server.resident_mb() for name, server in running.items()}
-        for name, server in running.items():
-            if name != "limit":
-                say(f"warming up {server.name}")
-                warm_up(server, options.warm_up)
-        for row in options.rows:
+        if any(row.mode != "failover" for row in rows):
+            warm_up_all(running, options.warm_up * nodes)
+        for row in rows:
             try:
                 results["rows"][row.key] = measure_row(row, running, options, quiet)
             except RuntimeError as failure:
                 say(f"{row.key}: FAILED: {failure}")
                 results["failures"].append(f"{row.key}: {failure}")
-        results["resident_mb"] = {
-            name: {"idle": idle[name], "loaded": server.resident_mb()} for name, server in running.items()
-        }
+        if nodes == 1 and is_wanted("memory", options):
+            results["rows"]["memory-idle"] = {"median": {name: {"mb": idle[name]} for name in running}}
+            most = {name: {"mb": server.resident_mb("VmHWM")} for name, server in running.items()}
+            results["rows"]["memory-loaded"] = {"median": most}
     finally:
         for server in running.values():
             server.stop()
-    return results
+            server.wipe()
 
 
-def measure_starts(options: argparse.Namespace, place: Path, quiet: QuietMoments) -> dict[str, list[float]]:
-    names = [name for name in options.servers if name != "limit"]
-    taken: dict[str, list[float]] = {name: [] for name in names}
+def warm_up_all(running: dict[str, Server], seconds: float) -> None:
+    for server in running.values():
+        if server.warm_up_share:
+            say(f"warming up {server.name}")
+            warm_up(server, seconds * server.warm_up_share)
+
+
+def measure_starts(options: argparse.Namespace, place: Path, quiet: QuietMoments) -> dict[str, Any]:
+    reports: dict[str, list[Report]] = {name: [] for name in options.servers if name != "limit"}
     for turn in range(options.starts):
-        for name in names:
+        for name, taken in reports.items():
             server = SERVERS[name](place / f"start-{name}-{turn}")
-            if isinstance(server, ApacheKafka):
-                server.format()
             quiet.wait()
             try:
-                taken[name].append(start_to_first_acknowledged_s(server))
+                taken.append({"start_s": start_to_first_acknowledged_s(server)})
             finally:
                 server.stop()
                 server.wipe()
-    say(
-        "start to first acknowledged record: "
-        + ", ".join(f"{n} {statistics.median(t):.2f} s" for n, t in taken.items())
-    )
-    return taken
+    medians = {name: median_report(taken) for name, taken in reports.items()}
+    say("start to first acknowledged record: " + ", ".join(f"{n} {m['start_s']:.2f} s" for n, m in medians.items()))
+    return {"runs": reports, "median": medians}
 
 
 def measure_row(
@@ -131,7 +158,7 @@ def measure_row(
 ) -> dict[str, Any]:
     runs = {name: RowRun(row, server, options.seconds) for name, server in running.items() if takes_part(row, name)}
     reports: dict[str, list[Report]] = {name: [] for name in runs}
-    for turn in range(options.turns):
+    for turn in range(options.starts if row.mode == "failover" else options.turns):
         for name in alternating(runs, turn):
             reports[name].append(quiet.measured(runs[name]))
     for run in runs.values():
@@ -142,7 +169,7 @@ def measure_row(
 
 
 def takes_part(row: Row, name: str) -> bool:
-    return name == "odradek" or (row.kafka if name == "kafka" else row.prototype is not None)
+    return row.prototype is not None if name == "limit" else name == "odradek" or row.kafka
 
 
 def alternating(names: Iterable[str], turn: int) -> list[str]:
@@ -152,8 +179,9 @@ def alternating(names: Iterable[str], turn: int) -> list[str]:
 
 def median_report(taken: list[Report]) -> Report:
     result = {key: statistics.median(one[key] for one in taken) for key in taken[0]}
-    result["cpu_us_per_request"] = statistics.median(1e6 * one["server_cpu_s"] / one["requests"] for one in taken)
-    result["cpu_s_per_gb"] = statistics.median(1e9 * one["server_cpu_s"] / one["bytes"] for one in taken)
+    if "server_cpu_s" in result:
+        for name, per, scale in COSTS:
+            result[name] = statistics.median(scale * one["server_cpu_s"] / one[per] for one in taken)
     return result
 
 

@@ -1,9 +1,10 @@
-"""The servers under test, each a process: start on a directory, ask what it costs, stop."""
+"""The servers under test, one broker or a cluster, a process each: start on a directory, ask what it costs, stop."""
 
 from __future__ import annotations
 
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from native import compiled
-from wire import Client, Refused
+from wire import Client, PartitionState, Refused
 
 STOP_WITHIN_S = 120.0
 # A deleted topic's files would otherwise lie in the page cache for a minute, under everything measured after it.
@@ -20,100 +21,171 @@ DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
 
 
 class Server:
-    """A process with a Kafka port on 127.0.0.1."""
+    """Nodes 1, 2, … with a Kafka port on 127.0.0.1 each."""
 
     name: str
+    warm_up_share = 1.0  # of the time that a just-in-time compiler needs
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, nodes: int = 1) -> None:
         self.directory = directory
-        self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self.node_ids = list(range(1, nodes + 1))
+        self._ports: dict[int, int] = {}
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
-    @property
-    def pid(self) -> int:
-        if self._process is None:
-            raise RuntimeError(f"{self.name} is not running")
-        return self._process.pid
-
-    def start(self) -> None:
+    def prepare(self) -> None:
+        """What is done once, before the first start."""
         raise NotImplementedError
 
-    def spawn(self, command: Sequence[str | Path]) -> None:
+    def command(self, node_id: int) -> Sequence[str | Path]:
+        raise NotImplementedError
+
+    @property
+    def port(self) -> int:
+        """Of some node that runs."""
+        return self._ports[next(iter(self._processes), self.node_ids[0])]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{self._ports[node_id]}" for node_id in self.node_ids)
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes.values()]
+
+    def start(self) -> None:
+        if not self._ports:
+            self.prepare()
+        for node_id in self.node_ids:
+            self.start_node(node_id)
+
+    def start_node(self, node_id: int) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory.parent / f"{self.directory.name}.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        with self._log.open("ab") as log:
+            self._processes[node_id] = subprocess.Popen(self.command(node_id), stdout=log, stderr=log)
 
     def stop(self) -> None:
-        if self._process is None:
-            return
-        self._process.terminate()
+        for process in self._processes.values():
+            process.terminate()
+        for node_id in list(self._processes):
+            self.stop_node(node_id)
+
+    def stop_node(self, node_id: int, by: signal.Signals = signal.SIGTERM) -> None:
+        process = self._processes.pop(node_id)
+        process.send_signal(by)
         try:
-            self._process.wait(STOP_WITHIN_S)
+            process.wait(STOP_WITHIN_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+            process.kill()
+            process.wait()
 
     def wipe(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, brokers: Sequence[int] | None = None
+    ) -> None:
+        """Spread over `brokers`: the first leads partition 0, the next partition 1, and so on."""
+        among = brokers or self.node_ids
+        placed = [[among[(index + copy) % len(among)] for copy in range(replicas)] for index in range(partitions)]
         with Client(self.port) as client:
-            client.create_topic(name, partitions)
-            client.await_leaders(name, partitions)
+            client.create_topic(name, placed)
+        self.await_in_sync(name, partitions)
 
     def delete_topic(self, name: str) -> None:
         with Client(self.port) as client:
             client.delete_topic(name)
 
-    def end_offset(self, topic: str, partition: int = 0) -> int:
+    def leader_ports(self, topic: str) -> list[int]:
         with Client(self.port) as client:
+            return [partition.leader_port for partition in client.partitions(topic)]
+
+    def end_offset(self, topic: str, partition: int = 0) -> int:
+        with Client(self.leader_ports(topic)[partition]) as client:
             return client.end_offset(topic, partition)
 
-    def resident_mb(self) -> float:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return int(found[1]) * 1024 / 1e6 if found else 0.0
+    def await_in_sync(self, topic: str, partitions: int, within_s: float = 60.0) -> None:
+        """Until every replica is in sync, and each leader takes a question about its log: then it takes records."""
+        deadline = time.monotonic() + within_s
+        while True:
+            try:
+                with Client(self.port) as client:
+                    found = client.partitions(topic)
+                if len(found) == partitions and all(map(PartitionState.is_whole, found)):
+                    for index in range(partitions):
+                        self.end_offset(topic, index)
+                    return
+            except (OSError, Refused):
+                pass
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name}: {topic} is not in sync:\n{self._told()}")
+            time.sleep(0.005)
+
+    def resident_mb(self, field: str = "VmRSS") -> float:
+        """Of all nodes; field VmHWM: the most it ever was."""
+        return sum(_status_mb(pid, field) for pid in self.pids)
 
     def await_ready(self, within_s: float = 60.0) -> None:
         deadline = time.monotonic() + within_s
         while True:
             try:
                 with Client(self.port) as client:
-                    client.create_topic("ready")
-                    client.await_leaders("ready", 1)
-                    return
-            except (OSError, Refused):
-                if time.monotonic() > deadline or self._process is None or self._process.poll() is not None:
-                    log = (self.directory.parent / f"{self.directory.name}.log").read_text(errors="replace")
-                    raise RuntimeError(f"{self.name} did not start:\n{log[-3000:]}") from None
-                time.sleep(0.002)
+                    if len(client.brokers()) == len(self.node_ids):
+                        break
+            except OSError:
+                pass
+            if time.monotonic() > deadline or any(process.poll() is not None for process in self._processes.values()):
+                raise RuntimeError(f"{self.name} did not start:\n{self._told()}")
+            time.sleep(0.002)
+        self.create_topic("ready", len(self.node_ids))
+
+    @property
+    def _log(self) -> Path:
+        return self.directory.parent / f"{self.directory.name}.log"
+
+    def _told(self) -> str:
+        return self._log.read_text(errors="replace")[-3000:]
 
 
 class Odradek(Server):
     name = "Odradek"
+    warm_up_share = 0.25
 
-    def start(self) -> None:
-        self.port = self.port or free_port()
-        command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(self.directory), "--port", str(self.port)]
-        for key, value in DELETE_SOON.items():
-            command += ["-c", f"{key}={value}"]
-        self.spawn(command)
+    def prepare(self) -> None:
+        if len(self.node_ids) == 1:
+            self._ports = {1: free_port()}
+            return
+        from odradek.node.local_cluster import local_nodes
+
+        nodes = local_nodes(len(self.node_ids), self.directory, "127.0.0.1", 0, DELETE_SOON)
+        self._ports = {node.node_id: node.clients.port for node in nodes if node.clients}
+
+    def command(self, node_id: int) -> list[str]:
+        odradek = [sys.executable, "-m", "odradek.cli"]
+        if len(self.node_ids) > 1:
+            return [*odradek, "node", "start", "--config", str(self.directory / f"{node_id}.properties")]
+        settings = [f"--config={key}={value}" for key, value in DELETE_SOON.items()]
+        return [*odradek, "up", "--data", str(self.directory), "--port", str(self._ports[node_id]), *settings]
 
 
 class Limit(Server):
     """Topics exist once written to."""
 
     name = "limit"
+    warm_up_share = 0.0
 
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._process = subprocess.Popen([compiled("limit"), self.directory], stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        self.port = int(self._process.stdout.readline())
-        self._process.stdout.close()
+        process = subprocess.Popen([compiled("limit"), self.directory], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        self._ports, self._processes = {1: int(process.stdout.readline())}, {1: process}
+        process.stdout.close()
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
+    def await_ready(self, within_s: float = 60.0) -> None:
+        """It told its port: it listens."""
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = 1, brokers: Sequence[int] | None = None
+    ) -> None:
         pass
 
     def delete_topic(self, name: str) -> None:  # noqa: ARG002
@@ -122,11 +194,16 @@ class Limit(Server):
         self.wipe()
         self.start()
 
-    def end_offset(self, topic: str, partition: int = 0) -> int:
-        raise NotImplementedError
+    def leader_ports(self, topic: str) -> list[int]:  # noqa: ARG002
+        return [self.port]
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _status_mb(pid: int, field: str) -> float:
+    found = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) * 1024 / 1e6 if found else 0.0

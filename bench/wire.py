@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
 from crc32c import crc32c
 
-PRODUCE, LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS = 0, 2, 19, 20
+PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_QUORUM = 0, 2, 3, 19, 20, 55
 TOPIC_EXISTS = 36
 LATEST = -1
 
@@ -94,8 +94,10 @@ class Client:
             out += chunk
         return bytes(out)
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
-        topic = string(name) + struct.pack(">ihii", partitions, 1, 0, 0)
+    def create_topic(self, name: str, replicas: Sequence[Sequence[int]] = ((1,),)) -> None:
+        """`replicas` of each partition, its leader first."""
+        placed = b"".join(struct.pack(f">ii{len(ids)}i", index, len(ids), *ids) for index, ids in enumerate(replicas))
+        topic = string(name) + struct.pack(">ihi", -1, -1, len(replicas)) + placed + struct.pack(">i", 0)
         body = struct.pack(">i", 1) + topic + struct.pack(">i?", 30_000, False)
         reply = self.request(CREATE_TOPICS, 2, body)
         (code,) = struct.unpack_from(">h", reply, 4 + 4 + 2 + len(name))
@@ -129,15 +131,83 @@ class Client:
             raise Refused(f"end offset of {topic}", code)
         return int(offset)
 
-    def await_leaders(self, topic: str, partitions: int, within_s: float = 30.0) -> None:
-        """Until each partition takes a question about its log: after that it takes records too."""
-        deadline = time.monotonic() + within_s
-        for partition in range(partitions):
-            while True:
-                try:
-                    self.end_offset(topic, partition)
-                    break
-                except Refused:
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(0.005)
+    def brokers(self) -> dict[int, int]:
+        """The port of each."""
+        return self._metadata(struct.pack(">i", 0)).brokers
+
+    def partitions(self, topic: str) -> list[PartitionState]:
+        return self._metadata(struct.pack(">i", 1) + string(topic)).partitions
+
+    def _metadata(self, wanted: bytes) -> Metadata:
+        reply = Reader(self.request(METADATA, 1, wanted))
+        brokers = {}
+        for _ in range(reply.int32()):
+            node_id, _host, port, _rack = reply.int32(), reply.string(), reply.int32(), reply.string()
+            brokers[node_id] = port
+        reply.int32()  # the controller
+        partitions: dict[int, PartitionState] = {}
+        for _ in range(reply.int32()):
+            code, name, _internal = reply.int16(), reply.string(), reply.int8()
+            if code:
+                raise Refused(f"metadata of {name}", code)
+            for _ in range(reply.int32()):
+                code, index, leader = reply.int16(), reply.int32(), reply.int32()
+                replicas, in_sync = reply.int32s(), reply.int32s()
+                partitions[index] = PartitionState(code, brokers.get(leader, 0), len(replicas), len(in_sync))
+        return Metadata(brokers, [partitions[index] for index in sorted(partitions)])
+
+    def active_controller(self) -> int:
+        """Who leads the metadata log."""
+        topic = "__cluster_metadata"
+        body = b"\2" + compact_string(topic) + b"\2" + struct.pack(">i", 0) + b"\0\0\0"
+        reply = self.request(DESCRIBE_QUORUM, 0, body, flexible=True)
+        (code,) = struct.unpack_from(">h", reply)
+        partition_code, leader = struct.unpack_from(">hi", reply, 2 + 1 + len(compact_string(topic)) + 1 + 4)
+        if code or partition_code:
+            raise Refused("describe the quorum", code or partition_code)
+        return int(leader)
+
+
+class PartitionState(NamedTuple):
+    code: int
+    leader_port: int
+    replicas: int
+    in_sync: int
+
+    def is_whole(self) -> bool:
+        return not self.code and self.leader_port > 0 and self.in_sync == self.replicas
+
+
+class Metadata(NamedTuple):
+    brokers: dict[int, int]
+    partitions: list[PartitionState]
+
+
+class Reader:
+    """Fields of a reply that is not flexible, one after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def int8(self) -> int:
+        return self._number(">b", 1)
+
+    def int16(self) -> int:
+        return self._number(">h", 2)
+
+    def int32(self) -> int:
+        return self._number(">i", 4)
+
+    def int32s(self) -> list[int]:
+        return [self.int32() for _ in range(self.int32())]
+
+    def string(self) -> str:
+        length = max(self.int16(), 0)
+        self._position += length
+        return self._data[self._position - length : self._position].decode()
+
+    def _number(self, kind: str, size: int) -> int:
+        (value,) = struct.unpack_from(kind, self._data, self._position)
+        self._position += size
+        return int(value)
