@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check unit clients crash sim spark faults cluster interop bench screenshot requirements clean
+.PHONY: help demo test check unit clients crash chaos sim spark faults cluster interop bench screenshot requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -49,6 +49,10 @@ clients: .venv/dev
 # make crash ROUNDS=50   kill -9 at random moments under load
 crash: .venv/dev
 	ROUNDS=$(or $(ROUNDS),6) $(BIN)/pytest -rs tests/crash
+
+# make chaos MINUTES=10  three nodes and their clients: kill -9, SIGSTOP, walls, full disks; a checker reads what the clients saw
+chaos: .venv/dev
+	PYTHONPATH=tests $(BIN)/python -m chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 # make sim SEEDS=1000 NODES=3    deterministic simulation: power cuts, torn writes, walls between nodes
 sim: .venv/dev
