@@ -10,6 +10,7 @@ from odradek.base.ids import NO_BROKER, TopicId, TopicPartition
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.metadata.image import PartitionImage, TopicImage
+from odradek.quorum.voters import Voter, VoterKey, VoterSet
 from odradek.sim import records
 from odradek.sim.agreement import check_images, check_replica_logs, log_starts, not_yet_quiet
 from odradek.sim.cluster_watch import ClusterWatch
@@ -51,15 +52,26 @@ class Member:
         directory = LogDirectory(self.disk.mount(), SimRng(Random(number)))
         self.replica = Replica(number, _new_log(directory, "firm"))
         self.node = SimpleNamespace(_broker_epoch=number)
+        self.fetches = []
+        self.voters = [(2, voters(*REPLICAS))]
         self.quorum = SimpleNamespace(
-            core=SimpleNamespace(leader_epoch=1),
+            core=SimpleNamespace(leader_epoch=1, election=SimpleNamespace(voted=None)),
+            snapshots=SimpleNamespace(known=[]),
             is_leading=number == 1,
             log=_new_log(directory, "metadata"),
             feed=SimpleNamespace(image=SimpleNamespace(offset=-1)),
         )
 
+    directory_id = b"disk"
+
     def replicas(self):
         return [self.replica]
+
+    def fetched(self):
+        return self.fetches
+
+    def voter_sets(self):
+        return self.voters
 
     def write(self, value, leader_epoch=0):
         _append(self.replica.log, value, leader_epoch)
@@ -70,6 +82,10 @@ class Member:
     def commit_metadata(self, value):
         _append(self.quorum.log, value, 1)
         self.quorum.feed.image = SimpleNamespace(offset=self.quorum.log.log_end_offset - 1)
+
+
+def voters(*numbers):
+    return VoterSet(tuple(Voter(key=VoterKey(number, b"disk")) for number in numbers))
 
 
 def _new_log(directory, name):
@@ -156,6 +172,57 @@ def test_two_histories_of_the_metadata(cluster):
     cluster.watch.look()
     cluster[2].commit_metadata(b"another")
     cluster.must_see("Q5")
+
+
+def test_two_votes_in_one_epoch(cluster):
+    election = cluster[2].quorum.core.election
+    election.voted = VoterKey(1, b"disk")
+    cluster.watch.look()
+    election.voted = VoterKey(3, b"disk")
+    cluster.must_see("Q8")
+
+
+def test_another_disk_has_another_vote(cluster):
+    election = cluster[2].quorum.core.election
+    election.voted = VoterKey(1, b"disk")
+    cluster.watch.look()
+    cluster[2].directory_id = b"another"
+    election.voted = VoterKey(3, b"disk")
+    cluster.watch.look()
+
+
+def test_a_controller_that_lacks_what_is_committed(cluster):
+    cluster[2].commit_metadata(b"more")
+    cluster.watch.look()
+    cluster[3].quorum.is_leading = True
+    cluster[3].quorum.core.leader_epoch = 2
+    cluster.must_see("Q6")
+
+
+def test_a_metadata_log_that_begins_after_its_snapshot(cluster):
+    cluster[2].quorum.log.advance_log_start(1)
+    cluster.must_see("Q9")
+    cluster[2].quorum.snapshots.known.append(SimpleNamespace(end_offset=1))
+    cluster.watch.look()
+
+
+def test_two_voters_changed_at_once(cluster):
+    cluster[1].voters.append((5, voters(1, 2)))
+    cluster.watch.look()
+    cluster[1].voters.append((9, voters(1, 4)))
+    cluster.must_see("Q10")
+
+
+def test_a_leader_that_fetches(cluster):
+    cluster[1].fetches.append((2, cluster[1].replica))
+    cluster.must_see("R8")
+
+
+def test_a_follower_of_two_leaders(cluster):
+    cluster[2].fetches.append((1, cluster[2].replica))
+    cluster.watch.look()
+    cluster[2].fetches.append((3, cluster[2].replica))
+    cluster.must_see("R8")
 
 
 def test_two_leaders_in_one_epoch(cluster):

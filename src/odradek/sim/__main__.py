@@ -6,6 +6,7 @@ import argparse
 import logging
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -15,6 +16,8 @@ from odradek.sim.world import Outcome, World
 
 # Brokers, and controllers that are no brokers.
 Size = tuple[int, int]
+# Of ten seeds, in a mixed run.
+MIX: tuple[Size, ...] = ((3, 0), (3, 0), (3, 0), (3, 0), (3, 0), (3, 0), (5, 0), (3, 3), (1, 0), (1, 0))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--controllers", type=int, default=0, help="how many controllers; unless given, the brokers are"
     )
+    parser.add_argument("--mixed", action="store_true", help="with --seeds: worlds of all sizes, most of three nodes")
     parser.add_argument("--jobs", type=int, default=1, help="with --seeds: how many processes")
     parser.add_argument("--trace", action="store_true", help="tell what happens")
     parser.add_argument("--bytes", action="store_true", help="with --trace: every piece that arrives, too")
@@ -32,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.seed is not None:
         return _one(options.seed, (options.nodes, options.controllers), trace=options.trace, pieces=options.bytes)
     first, _, last = (options.seeds or "0..100").rpartition("..")
-    return _many(range(int(first or 0), int(last)), (options.nodes, options.controllers), options.jobs)
+    sizes = MIX if options.mixed else ((options.nodes, options.controllers),)
+    return _many(range(int(first or 0), int(last)), sizes, options.jobs)
 
 
 def _one(seed: int, size: Size, *, trace: bool, pieces: bool) -> int:
@@ -49,44 +54,56 @@ def _one(seed: int, size: Size, *, trace: bool, pieces: bool) -> int:
     return 1 if outcome.problem else 0
 
 
-def _many(seeds: range, size: Size, jobs: int) -> int:
+def _many(seeds: range, sizes: tuple[Size, ...], jobs: int) -> int:
+    """A seed's world has the size that stands at its place, counted around."""
     started = time.perf_counter()
     failed = 0
     faults: dict[str, int] = {}
     simulated_s = 0.0
-    acked = polled = boots = 0
-    for outcome in _outcomes(seeds, size, jobs):
+    acked = polled = nearby = boots = 0
+    for outcome in _outcomes(seeds, sizes, jobs):
         for fault, count in outcome.faults.items():
             faults[fault] = faults.get(fault, 0) + count
         simulated_s += outcome.simulated_s
         acked += outcome.acked_records
         polled += outcome.polled_records
+        nearby += outcome.polled_nearby
         boots += outcome.boots
         if outcome.problem is not None:
             failed += 1
             print(_line(outcome), flush=True)
     took = time.perf_counter() - started
-    who = f"{size[0]} broker(s) and {size[1]} controller(s)" if size[1] else f"{size[0]} node(s)"
     print(
-        f"{len(seeds)} seeds of {who}, {failed} failed, {took:.1f} s ({len(seeds) / took:.1f} seeds/s); "
+        f"{len(seeds)} seeds of {_told(seeds, sizes)}, {failed} failed, "
+        f"{took:.1f} s ({len(seeds) / took:.1f} seeds/s); "
         f"{simulated_s / 3600:.2f} simulated hours, {sum(faults.values())} faults, {boots} boots, "
-        f"{acked} records acknowledged, {polled} read"
+        f"{acked} records acknowledged, {polled} read, {nearby} of them from followers"
     )
     print("faults: " + ", ".join(f"{count} {fault}" for fault, count in sorted(faults.items()) if count))
     return 1 if failed else 0
 
 
-def _outcomes(seeds: Iterable[int], size: Size, jobs: int) -> Iterator[Outcome]:
+def _told(seeds: range, sizes: tuple[Size, ...]) -> str:
+    counts = Counter(sizes[seed % len(sizes)] for seed in seeds)
+    return ", ".join(
+        (f"{brokers} broker(s) and {controllers} controller(s)" if controllers else f"{brokers} node(s)")
+        + (f" ({count})" if len(counts) > 1 else "")
+        for (brokers, controllers), count in sorted(counts.items())
+    )
+
+
+def _outcomes(seeds: Iterable[int], sizes: tuple[Size, ...], jobs: int) -> Iterator[Outcome]:
     if jobs == 1:
-        yield from map(partial(_run, size), seeds)
+        yield from map(partial(_run, sizes), seeds)
         return
     with ProcessPoolExecutor(jobs) as processes:
-        yield from processes.map(partial(_run, size), seeds)
+        yield from processes.map(partial(_run, sizes), seeds)
 
 
-def _run(size: Size, seed: int) -> Outcome:
+def _run(sizes: tuple[Size, ...], seed: int) -> Outcome:
     logging.disable()
-    outcome = World(seed, nodes=size[0], controllers=size[1]).run()
+    brokers, controllers = sizes[seed % len(sizes)]
+    outcome = World(seed, nodes=brokers, controllers=controllers).run()
     if outcome.problem is not None:
         # Whatever it was can be told, but perhaps not be sent to another process.
         outcome.problem = RuntimeError(f"{type(outcome.problem).__name__}: {outcome.problem}")
@@ -107,9 +124,10 @@ class _Aside(logging.Handler):
 
 def _line(outcome: Outcome) -> str:
     verdict = "ok" if outcome.problem is None else f"FAILED {outcome.problem}"
+    size = f"{outcome.knobs.nodes} nodes, " if outcome.knobs.nodes > 1 else ""
     return (
-        f"seed {outcome.seed}: {verdict} ({outcome.steps} steps, {outcome.simulated_s:.1f} s, {outcome.boots} boots, "
-        f"{outcome.acked_records} acknowledged, {outcome.polled_records} read)"
+        f"seed {outcome.seed}: {verdict} ({size}{outcome.steps} steps, {outcome.simulated_s:.1f} s, "
+        f"{outcome.boots} boots, {outcome.acked_records} acknowledged, {outcome.polled_records} read)"
     )
 
 

@@ -21,6 +21,10 @@ def address_of(number: int) -> tuple[str, int]:
     return (f"10.0.0.{number}", CLIENT_PORT)
 
 
+def controller_endpoint(number: int) -> tuple[str, int]:
+    return (address_of(number)[0], CONTROLLER_PORT)
+
+
 def settings_of(number: int, knobs: Knobs) -> dict[str, str]:
     """A node alone says nothing of clusters."""
     host, port = address_of(number)
@@ -33,6 +37,7 @@ def settings_of(number: int, knobs: Knobs) -> dict[str, str]:
         listeners.append(f"{_CONTROLLER}://{host}:{CONTROLLER_PORT}")
     return {
         **knobs.broker,
+        **({"broker.rack": rack_of(number)} if knobs.racks else {}),
         "node.id": str(number),
         "process.roles": ",".join(roles),
         "listeners": ",".join(listeners),
@@ -41,6 +46,10 @@ def settings_of(number: int, knobs: Knobs) -> dict[str, str]:
             f"{address_of(voter)[0]}:{CONTROLLER_PORT}" for voter in voters_of(knobs)
         ),
     }
+
+
+def rack_of(number: int) -> str:
+    return f"rack {number % 2}"
 
 
 def voters_of(knobs: Knobs) -> list[int]:
@@ -60,7 +69,7 @@ def draw_voters(rng: Random, knobs: Knobs) -> tuple[str, VoterSet]:
     return uuid_text(random_uuid(ids)), VoterSet(voters)
 
 
-def format_disk(disk: SimDisk, number: int, cluster_id: str, voters: VoterSet | None, clock: SimClock) -> None:
+def format_disk(disk: SimDisk, number: int, cluster_id: str, voters: VoterSet | None, clock: SimClock) -> DirectoryId:
     """As an operator does before the first start. Without voters: a disk for one who has lost its own."""
     node_id = BrokerId(number)
     formatting = (
@@ -69,6 +78,7 @@ def format_disk(disk: SimDisk, number: int, cluster_id: str, voters: VoterSet | 
         else joining(SimRng(disk.rng), cluster_id=cluster_id)
     )
     knobs, disk.knobs = disk.knobs, DiskKnobs()
-    format_directory(disk.mount(), node_id, formatting, clock)
+    identity = format_directory(disk.mount(), node_id, formatting, clock)
     disk.kill()
     disk.knobs = knobs
+    return identity.directory_id

@@ -10,8 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from odradek.sim.knobs import CLUSTER_FAULTS, POWER_CUTS, Focus, Knobs, TopicPlan
+from odradek.metadata.configs.broker import RACK_AWARE_SELECTOR
+from odradek.sim.knobs import CHORES, CLUSTER_FAULTS, LOST_DISK, POWER_CUTS, Focus, Knobs, TopicPlan
 
+GROWN = "grown"
+# What is changed of topics in use.
+TUNED = {
+    "internal.segment.bytes": ("3000", "10000", "1048576"),
+    "index.interval.bytes": ("0", "300", "4096"),
+    "min.insync.replicas": ("1", "2"),
+    "max.message.bytes": ("100000", "1048588"),
+}
 COMBINED, BROKER, CONTROLLER = ("broker", "controller"), ("broker",), ("controller",)
 
 
@@ -27,13 +36,21 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
         at_once = rng.random() < 0.3
     if focus.one_power_cut_at_a_time is not None:
         at_once = cuts and not focus.one_power_cut_at_a_time
-    replicas = min(3, brokers)
+    replicas = min(rng.choice((3, 3, 2)), brokers)
     min_isr = rng.choice((1, 2))
     # What is committed waits for disks; a session must not be over before.
     slow_us = knobs.slow_call_mean_us
     session_ms = rng.choice((1000, 3000, 6000) if slow_us <= 1_000 else (3000, 6000) if slow_us < 200_000 else (9000,))
     # After a failed sync only a new boot of the machine helps, and that is a power cut of its own.
     disk = knobs.disk if at_once else replace(knobs.disk, sync_error=0.0)
+    if LOST_DISK in faults:
+        # Where a disk may be lost, what is on the others is needed.
+        disk = replace(disk, short_write=0.0, write_error=0.0, sync_error=0.0)
+    racks = rng.random() < 0.5
+    chores = _draw_chores(rng, focus, faults)
+    topics = knobs.topics
+    if "growth" in chores:
+        topics = (*topics, replace(topics[0], name=GROWN, partitions=1))
     syncs_all = "log.flush.interval.messages" in knobs.broker
     return replace(
         knobs,
@@ -53,7 +70,9 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
         down_max=rng.choice((1, nodes // 2, nodes - 1, nodes)),
         down_mean_s=rng.choice((0.2, 1.0, 5.0)),
         wall_mean_s=rng.choice((0.5, 2.0, 8.0)),
-        topics=tuple(_replicated(topic, min_isr, at_once=at_once, syncs_all=syncs_all) for topic in knobs.topics),
+        topics=tuple(_replicated(topic, min_isr, at_once=at_once, syncs_all=syncs_all) for topic in topics),
+        chores=chores,
+        racks=racks,
         groups_safe=syncs_all or not at_once,
         broker={
             **knobs.broker,
@@ -62,8 +81,19 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
             "broker.session.timeout.ms": str(session_ms),
             "broker.heartbeat.interval.ms": str(session_ms // rng.choice((3, 10))),
             "replica.lag.time.max.ms": rng.choice(("500", "2000", "10000")),
+            **({"replica.selector.class": RACK_AWARE_SELECTOR} if racks else {}),
+            # Small enough for nodes to hear of the metadata by snapshots.
+            "metadata.log.max.record.bytes.between.snapshots": rng.choice(("2000", "20000", "20971520")),
+            "internal.metadata.log.segment.bytes": rng.choice(("20000", "8388608")),
         },
     )
+
+
+def _draw_chores(rng: Random, focus: Focus, faults: tuple[str, ...]) -> tuple[str, ...]:
+    drawn = tuple(chore for chore in CHORES if rng.random() < 0.5)
+    chosen = drawn if focus.chores is None else focus.chores
+    # A voter less by request and another one by accident would be a majority less.
+    return tuple(chore for chore in chosen if chore != "voters" or LOST_DISK not in faults)
 
 
 def _replicated(topic: TopicPlan, min_isr: int, *, at_once: bool, syncs_all: bool) -> TopicPlan:

@@ -1,6 +1,6 @@
 """Looks into all nodes of a cluster while they run: what must hold at every moment, whatever breaks.
 
-Named as in docs/internals/simulation.md: Q the quorum of the metadata log, R replication, L one log.
+Named as in docs/internals/simulation.md: R replication, L one log; of the quorum, `quorum_watch`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from odradek.replication.partition import Partition
 from odradek.sim.history import Violation
 from odradek.sim.ledger import Ledger
 from odradek.sim.loop import Host
+from odradek.sim.quorum_watch import QuorumWatch
 from odradek.sim.truth import Running, Truth
 
 Replica = tuple[bytes, int]
@@ -22,10 +23,7 @@ class ClusterWatch:
     def __init__(self, truth: Truth, safe: tuple[str, ...]) -> None:
         self._truth = truth
         self._safe = safe
-        self._controllers: dict[int, int] = {}
-        self._metadata = Ledger("Q5", "the metadata log")
-        self._quorum_epochs: dict[Host, int] = {}
-        self._metadata_committed: dict[Host, int] = {}
+        self._quorum = QuorumWatch()
         self._leaders: dict[tuple[Replica, int], int] = {}
         self._ledgers: dict[Replica, Ledger] = {}
         # By node, partition and leader epoch.
@@ -34,11 +32,12 @@ class ClusterWatch:
 
     def look(self) -> None:
         for each in self._truth.members():
-            self._look_at_quorum(each)
+            self._quorum.look(each)
         running = self._truth.running()
         for each in running:
             for partition in each.replicas():
                 self._look_at_replica(each, partition)
+            _look_at_fetchers(each)
         image = self._truth.image()
         if image is not None:
             self._look_at_candidates(image, {each.number: each for each in running})
@@ -46,25 +45,7 @@ class ClusterWatch:
                 self._image_offset = image.offset
                 self._look_at_image(image)
 
-    # The metadata log
-
-    def _look_at_quorum(self, each: Running) -> None:
-        core = each.quorum.core
-        if each.quorum.is_leading:
-            leader = self._controllers.setdefault(core.leader_epoch, each.number)
-            if leader != each.number:
-                raise Violation(
-                    f"Q1 nodes {leader} and {each.number} both lead the metadata log in {core.leader_epoch}"
-                )
-        # From one life to the next it may: what was not on disk yet was not told to anybody either.
-        if core.leader_epoch < self._quorum_epochs.get(each.host, -1):
-            raise Violation(f"Q2 node {each.number} went back to epoch {core.leader_epoch} of the metadata log")
-        self._quorum_epochs[each.host] = core.leader_epoch
-        committed = each.quorum.feed.image.offset + 1
-        if committed < self._metadata_committed.get(each.host, 0):
-            raise Violation(f"Q3 the metadata of node {each.number} went back to {committed}")
-        self._metadata_committed[each.host] = committed
-        self._metadata.compare(each.host, each.quorum.log, committed)
+    # Decisions
 
     def _look_at_image(self, image: ClusterImage) -> None:
         for topic in image.topics.values():
@@ -141,6 +122,17 @@ class ClusterWatch:
             raise Violation(
                 f"R4 {leader}: {missed} are in the ISR {decided.isr}, and its leader waits only for {awaited}"
             )
+
+
+def _look_at_fetchers(each: Running) -> None:
+    """R8: what a node follows it fetches from one leader, and what it leads from nobody."""
+    fetched: dict[Replica, int] = {}
+    for leader, partition in each.fetched():
+        replica = (partition.topic_id, partition.index)
+        if partition.is_leader:
+            raise Violation(f"R8 node {each.number} leads {partition} and fetches it from {leader}")
+        if fetched.setdefault(replica, leader) != leader:
+            raise Violation(f"R8 node {each.number} fetches {partition} from {leader} and {fetched[replica]}")
 
 
 def _is_registered(image: ClusterImage, each: Running) -> bool:

@@ -40,6 +40,8 @@ class History:
     jumps: list[tuple[Place, int, int, int]] = field(default_factory=list)
     acked_records: int = 0
     polled_records: int = 0
+    # Of those, from a follower.
+    polled_nearby: int = 0
 
     def sends(self, place: Place, values: Sequence[bytes], *, once: bool) -> None:
         for value in values:

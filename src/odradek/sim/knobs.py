@@ -22,7 +22,11 @@ STOPS = (*POWER_CUTS, "kill", "kill at a write", "clean stop")
 FAULTS = (*STOPS, "pause", "client pause", "clog", "reset", "clock jump")
 # The second group needs several machines.
 WALLS = ("wall around one", "one-way wall", "wall between halves", "wall before clients")
-CLUSTER_FAULTS = (*WALLS, "slow way", "long pause", "full disk", "kill of several", "power cut of several")
+LOST_DISK = "lost disk"
+_OF_CLUSTERS = ("slow way", "long pause", "full disk", "kill of several", "power cut of several", LOST_DISK)
+CLUSTER_FAULTS = (*WALLS, *_OF_CLUSTERS)
+# What operators do to a cluster in use.
+CHORES = ("moves", "elections", "growth", "configs", "voters", "reincarnation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,9 @@ class Knobs:
     plain_producers: int
     group_members: int
     batches_per_producer: int
+    chores: tuple[str, ...] = ()
+    # Whether brokers and some of the readers stand in racks, so that they read from followers.
+    racks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,7 @@ class Focus:
     group_members: int | None = None
     retention_bytes: int | None = None
     one_power_cut_at_a_time: bool | None = None
+    chores: tuple[str, ...] | None = None
 
 
 def draw(rng: Random, focus: Focus) -> Knobs:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from odradek.base.ids import DirectoryId
 from odradek.base.ports import Ports
 from odradek.log.directory import LogDirectory
 from odradek.node.build import Node
@@ -48,10 +49,14 @@ class Machine:
         self.address = address_of(number)
         self._config = NodeConfig.parse(settings_of(number, knobs))
         self.is_broker = self._config.is_broker
+        self.is_controller = self._config.controller_listener is not None
         self.clock = self._new_clock()
         self.disk = SimDisk(streams.stream(f"disk {number}"), knobs.disk)
+        # Of the disk that it has now.
+        self.directory_id: DirectoryId | None = None
         if knobs.nodes > 1:
-            format_disk(self.disk, number, *draw_voters(streams.stream("voters"), knobs), self.clock)
+            self._cluster_id, voters = draw_voters(streams.stream("voters"), knobs)
+            self.directory_id = format_disk(self.disk, number, self._cluster_id, voters, self.clock)
         self.recovery = RecoveryWatch(alone=knobs.nodes == 1)
         self._staying = ("__cluster_metadata", "__consumer_offsets", *(topic.name for topic in knobs.topics))
         self.host: Host | None = None
@@ -127,7 +132,17 @@ class Machine:
             self.kill()
             self._loop.call_at_ns(self._loop.now_ns + SECOND_NS, self._loop.world, self.boot_if_down)
 
-    # Four ways to go down. A later `boot` brings it up again.
+    # Five ways to go down. A later `boot` brings it up again.
+
+    def lose_disk(self) -> None:
+        """Power and disk; somebody puts a new one in, under another directory id."""
+        self.lose_power()
+        self._loop.note(f"{self.name} has lost its disk")
+        faults = self.disk.faults
+        self.disk = SimDisk(self.disk.rng, self.disk.knobs)
+        self.disk.faults = faults
+        self.directory_id = format_disk(self.disk, self.number, self._cluster_id, None, self.clock)
+        self.recovery = RecoveryWatch(alone=False)
 
     def lose_power(self) -> None:
         self._loop.note(f"{self.name} loses its power")

@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from odradek.sim.knobs import POWER_CUTS, STOPS, WALLS, Knobs
+from odradek.sim.knobs import LOST_DISK, POWER_CUTS, STOPS, WALLS, Knobs
 from odradek.sim.loop import SECOND_NS, Host, SimLoop
 from odradek.sim.machine import Machine
 from odradek.sim.net import SimNet, Wall, one_way, two_ways
@@ -42,6 +42,8 @@ class Nemesis:
         self._under_way: list[asyncio.Task[None]] = []
         # Lost its power last, and may lack what the others have.
         self._weakened: Machine | None = None
+        # A disk is lost, and the controller does not know it yet: whoever else failed now might have the only copy.
+        self._mourning = False
         self.fired: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -49,7 +51,7 @@ class Nemesis:
         ends_at = self._loop.time() + self._knobs.duration_s
         while self._loop.time() < ends_at:
             await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.fault_gap_mean_s)
-            if not self._raise_the_dead() and self._knobs.faults:
+            if not self._raise_the_dead() and self._knobs.faults and not self._mourning:
                 self._break(self._rng.choice(self._knobs.faults))
         await self._make_peace()
 
@@ -63,23 +65,29 @@ class Nemesis:
 
     async def _make_peace(self) -> None:
         """From here on nothing breaks. A disk that was full or failing was replaced: the node has to begin anew."""
-        self._net.tear_down_all()
-        self._net.slow_ways.clear()
+        self._calm_down()
         self._net.knobs = replace(self._net.knobs, straggle=0.0)
-        for host in (*self._clients, *(machine.host for machine in self._machines)):
-            if host is not None:
-                self._loop.resume(host)
         # Who is about to stop must have stopped, or it would do so later.
         await asyncio.gather(*self._under_way, return_exceptions=True)
+        self._calm_down()
         for machine in self._machines:
             disk = machine.disk
-            disk.full = False
             disk.knobs = replace(disk.knobs, short_write=0.0, write_error=0.0, sync_error=0.0)
-            if disk.mounted is not None:
-                disk.mounted.before_change = lambda _what: None
             if disk.disturbed and machine.host is not None:
                 machine.kill()
             machine.boot_if_down()
+
+    def _calm_down(self) -> None:
+        """Ends what only disturbs, and what would happen at a write to come."""
+        self._net.tear_down_all()
+        self._net.slow_ways.clear()
+        for host in (*self._clients, *(machine.host for machine in self._machines)):
+            if host is not None:
+                self._loop.resume(host)
+        for machine in self._machines:
+            machine.disk.full = False
+            if machine.disk.mounted is not None:
+                machine.disk.mounted.before_change = lambda _what: None
 
     # Who is hit
 
@@ -116,6 +124,10 @@ class Nemesis:
             if self._may_fall() < 1 or (fault in POWER_CUTS and not self._may_lose_power(victim)):
                 return
             self._begin(self._stop(fault, victim))
+        elif fault == LOST_DISK:
+            if not self._may_lose_disk():
+                return
+            self._begin(self._lose_disk(victim))
         elif fault in ("kill of several", "power cut of several"):
             self._stop_several(fault)
         elif fault in WALLS:
@@ -177,6 +189,23 @@ class Nemesis:
         if machine.host is not None:
             machine.lose_power()
 
+    def _may_lose_disk(self) -> bool:
+        """Not before all others have what is on it, its vote included."""
+        is_quiet = all(task.done() for task in self._under_way)
+        return is_quiet and self._truth.is_whole() and self._truth.have_all_seats()
+
+    async def _lose_disk(self, machine: Machine) -> None:
+        """As an operator would want it: alone among healthy ones, until it has said that it comes back with nothing."""
+        self._mourning = True
+        self._calm_down()
+        known_as = self._truth.registered(machine.number)
+        machine.lose_disk()
+        await self._stay_down(machine)
+        while machine.is_broker and self._truth.registered(machine.number) == known_as:
+            machine.boot_if_down()
+            await asyncio.sleep(0.1)
+        self._mourning = False
+
     def _operations(self) -> int:
         return self._rng.choice((1, 3, 10, 50, 200))
 
@@ -184,7 +213,7 @@ class Nemesis:
         await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.down_mean_s)
         if machine.host is None:
             machine.boot()
-            if self._rng.random() < 0.3 and self._knobs.faults:
+            if self._rng.random() < 0.3 and not self._mourning:
                 self._hit_recovery(machine)
 
     def _hit_recovery(self, machine: Machine) -> None:

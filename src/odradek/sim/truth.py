@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from odradek.base.ids import BrokerId, DirectoryId, Offset
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.node.build import Node
+from odradek.quorum.voters import VoterSet
 from odradek.replication.partition import Partition
 from odradek.server.metadata_quorum import MetadataQuorum
 from odradek.sim.history import Violation
@@ -27,6 +29,10 @@ class Running:
         return self.machine.number
 
     @property
+    def directory_id(self) -> DirectoryId | None:
+        return self.machine.directory_id
+
+    @property
     def quorum(self) -> MetadataQuorum:
         return self.node._quorum
 
@@ -37,6 +43,20 @@ class Running:
     def replicas(self) -> list[Partition]:
         broker = getattr(self.node, "_broker", None)
         return [] if broker is None else broker.partitions.all()
+
+    def fetched(self) -> Iterator[tuple[BrokerId, Partition]]:
+        """What it fetches, and from whom."""
+        fetchers = getattr(self.node, "_fetchers", None)
+        for leader, fetcher in () if fetchers is None else fetchers._fetchers.items():
+            for partition in fetcher._fetching._followed.values():
+                yield leader, partition
+
+    def voter_sets(self) -> list[tuple[Offset, VoterSet]]:
+        """Those that it takes for committed, by the offset of their record."""
+        committed = self.quorum.core.high_watermark
+        known = self.quorum._loaded.voters._sets
+        # Of one who joined, the first is empty: it has not heard of any.
+        return [(offset, voters) for offset, voters in known if offset < committed and voters.keys]
 
 
 class NodeWatch:
@@ -119,6 +139,22 @@ class Truth:
         if any(machine.address == address and machine.number == partition.leader for machine in self._machines):
             return partition.leader_epoch
         return None
+
+    def have_all_seats(self) -> bool:
+        """Whether all controllers vote, each with the disk that it has now, and that is committed."""
+        seats = [(each.number, each.directory_id) for each in self._machines if each.is_controller]
+        leading = [each.quorum.core for each in self.members() if each.quorum.is_leading]
+        return any(
+            sorted((key.voter_id, key.directory_id) for key in core.voters.keys) == seats
+            and core.high_watermark > core.voters_offset
+            for core in leading
+        )
+
+    def registered(self, number: int) -> int:
+        """The broker epoch of the node's last registration, -1 without any."""
+        image = self.image()
+        known = None if image is None else image.brokers.get(BrokerId(number))
+        return -1 if known is None else known.broker_epoch
 
     def is_whole(self) -> bool:
         """All machines are up, and every replica of every partition is in sync."""

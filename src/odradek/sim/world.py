@@ -11,11 +11,12 @@ from odradek.server.coordination import positive_java_hash
 from odradek.sim.agreement import check_images, check_replica_logs, log_starts, not_yet_quiet
 from odradek.sim.checkers import check_duplicates, check_jumps, check_retention, check_sightings
 from odradek.sim.client import Address, ClientHost
-from odradek.sim.cluster_knobs import draw_cluster
+from odradek.sim.cluster import rack_of
+from odradek.sim.cluster_knobs import GROWN, TUNED, draw_cluster
 from odradek.sim.cluster_watch import ClusterWatch
 from odradek.sim.history import History, Place, Violation
 from odradek.sim.inside import check_epochs, check_indexes, check_producers, logs_of
-from odradek.sim.knobs import Focus, Knobs, TopicPlan, draw
+from odradek.sim.knobs import LOST_DISK, Focus, Knobs, TopicPlan, draw
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.machine import Machine
 from odradek.sim.nemesis import Nemesis
@@ -27,9 +28,13 @@ from odradek.sim.truth import NodeWatch, Truth
 from odradek.sim.workloads.admin import IdCollector, NewTopic, RecordDeleter, TopicChurn, TopicSetter
 from odradek.sim.workloads.consumer import Consumer, FinalReader
 from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
+from odradek.sim.workloads.growing import Grower
+from odradek.sim.workloads.near import NearReader
+from odradek.sim.workloads.operating import Elector, Mover, Tuner
 from odradek.sim.workloads.producer import Producer, ProducerPlan
 from odradek.sim.workloads.reincarnation import Reincarnation
 from odradek.sim.workloads.vandal import Vandal
+from odradek.sim.workloads.voters import Seats, VoterKeeper
 from odradek.sim.workloads.worker import Errand, Worker
 
 # Once the faults are over: how long everything begun may take to come to an end.
@@ -49,6 +54,7 @@ class Outcome:
     simulated_s: float
     acked_records: int
     polled_records: int
+    polled_nearby: int
     boots: int
     faults: dict[str, int] = field(default_factory=dict)
 
@@ -94,6 +100,9 @@ class World:
         )
         self._closing = asyncio.Event()
         self._groups: list[GroupPlan] = []
+        self._grower: Grower | None = None
+        if "growth" in self.knobs.chores:
+            self._grower = Grower("grower", self._errand("grower"), GROWN, 1)
 
     def run(self) -> Outcome:
         """Raises nothing: what went wrong is in the outcome."""
@@ -117,6 +126,7 @@ class World:
             simulated_s=self.loop.time(),
             acked_records=self.history.acked_records,
             polled_records=self.history.polled_records,
+            polled_nearby=self.history.polled_nearby,
             boots=sum(machine.incarnation for machine in self.machines),
             faults=self._faults(),
         )
@@ -179,11 +189,47 @@ class World:
         workers.append(RecordDeleter("deleter", self._errand("deleter"), trimmed))
         firm = tuple(place for topic in knobs.topics if topic.safe and not topic.shrinks for place in topic.places)
         workers.append(Vandal("vandal", self._errand("vandal"), firm))
-        if knobs.nodes == 1:
-            workers.append(Reincarnation("again", self._errand("again")))
+        if knobs.nodes == 1 or "reincarnation" in knobs.chores:
+            workers.append(Reincarnation("again", self._errand("again"), knobs.replicas))
         workers.append(TopicChurn("churn", self._errand("churn"), knobs.replicas))
         workers.append(IdCollector("ids", self._errand("ids")))
+        return [*workers, *self._operators(places)]
+
+    def _operators(self, places: tuple[Place, ...]) -> list[Worker]:
+        """Who does what to a cluster in use, and reads from followers."""
+        knobs = self.knobs
+        workers: list[Worker] = []
+        if "moves" in knobs.chores:
+            brokers = tuple(machine.number for machine in self.machines if machine.is_broker)
+            workers.append(Mover("mover", self._errand("mover"), places, brokers, knobs.replicas))
+        if "elections" in knobs.chores:
+            workers.append(Elector("elector", self._errand("elector")))
+        if "configs" in knobs.chores:
+            topics = tuple(topic.name for topic in knobs.topics)
+            workers.append(Tuner("tuner", self._errand("tuner"), topics, TUNED))
+        if "voters" in knobs.chores or LOST_DISK in knobs.faults:
+            restless = "voters" in knobs.chores
+            workers.append(VoterKeeper("keeper", self._errand("keeper"), self._seats, restless=restless))
+        if self._grower is not None:
+            workers.append(self._grower)
+        if knobs.racks:
+            workers += [
+                NearReader(f"near{number}", self._errand(f"near{number}"), places, rack_of(number)) for number in (0, 1)
+            ]
         return workers
+
+    def _seats(self) -> Seats:
+        return {
+            machine.number: machine.directory_id
+            for machine in self.machines
+            if machine.is_controller and machine.directory_id is not None
+        }
+
+    def _places(self, topic: TopicPlan) -> tuple[Place, ...]:
+        """All that anybody may have written to."""
+        if self._grower is not None and topic.name == GROWN:
+            return tuple((GROWN, partition) for partition in range(self._grower.partitions))
+        return topic.places
 
     def _producer(self, name: str, places: tuple[Place, ...], *, idempotent: bool) -> Producer:
         errand = self._errand(name)
@@ -251,13 +297,13 @@ class World:
         }
 
     async def _final_check(self) -> None:
-        places = tuple(place for topic in self.knobs.topics for place in topic.places)
+        places = tuple(place for topic in self.knobs.topics for place in self._places(topic))
         reader = FinalReader("last", replace(self._errand("last"), request_timeout_s=SETTLING_S), places)
         if self.knobs.nodes > 1:
             await self._until_quiet()
         await self._finish([self._start(reader)], "the last reader found no end")
         for topic in self.knobs.topics:
-            for place in topic.places:
+            for place in self._places(topic):
                 self._check_partition(topic, place, reader.starts[place], reader.content[place])
         check_jumps(self.history, {topic.name: topic for topic in self.knobs.topics})
         check_replica_logs({machine.name: machine.disk.files() for machine in self.machines}, log_starts(self.truth))

@@ -35,6 +35,7 @@ class Session:
         self._bootstrap: Address | None = None
         self._leaders: dict[Place, tuple[Address, int]] = {}
         self._coordinators: dict[str, Address] = {}
+        self._brokers: dict[int, Address] = {}
 
     async def anyone(self) -> BrokerConnection:
         """The broker that this session began with."""
@@ -58,6 +59,12 @@ class Session:
         for place in places:
             grouped.setdefault(await self.leader(place), []).append(place)
         return grouped
+
+    async def broker(self, node_id: int) -> BrokerConnection:
+        """One that was told of together with a leader."""
+        if node_id not in self._brokers:
+            raise AskAgain(f"where is broker {node_id}?")
+        return await self._connection(self._brokers[node_id])
 
     async def coordinator(self, group: str) -> BrokerConnection:
         if group not in self._coordinators:
@@ -84,7 +91,8 @@ class Session:
         answer = await self.describe([name])
         topic: MetadataResponseTopic = answer.topics[0]
         refuse(self._client.host.name, topic.error_code, f"the leaders of {name}")
-        addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        addresses: dict[int, Address] = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        self._brokers = addresses
         newest = self._client.newest_epochs
         for partition in topic.partitions:
             # A topic made anew under the name counts from the beginning again.

@@ -1,0 +1,77 @@
+"""Looks into all members of the quorum while they run: what must hold of the metadata log at every moment.
+
+Named as in docs/internals/simulation.md.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from odradek.quorum.voters import VoterKey
+from odradek.sim.history import Violation
+from odradek.sim.ledger import Ledger
+from odradek.sim.loop import Host
+from odradek.sim.truth import Running
+
+
+class QuorumWatch:
+    def __init__(self) -> None:
+        self._leaders: dict[int, int] = {}
+        self._committed = Ledger("Q5", "the metadata log")
+        self._epochs: dict[Host, int] = {}
+        self._committed_to: dict[Host, int] = {}
+        # By node, disk and epoch. Votes outlive whoever gave them.
+        self._votes: dict[tuple[int, bytes | None, int], VoterKey] = {}
+        self._voters_seen: dict[Host, int] = {}
+
+    def look(self, each: Running) -> None:
+        self._look_at_election(each)
+        self._look_at_log(each)
+        self._look_at_voters(each)
+
+    def _look_at_election(self, each: Running) -> None:
+        core = each.quorum.core
+        epoch = core.leader_epoch
+        if each.quorum.is_leading:
+            leader = self._leaders.setdefault(epoch, each.number)
+            if leader != each.number:
+                raise Violation(f"Q1 nodes {leader} and {each.number} both lead the metadata log in {epoch}")
+        # From one life to the next it may: what was not on disk yet was not told to anybody either.
+        if epoch < self._epochs.get(each.host, -1):
+            raise Violation(f"Q2 node {each.number} went back to epoch {epoch} of the metadata log")
+        self._epochs[each.host] = epoch
+        if core.election.voted is not None:
+            first = self._votes.setdefault((each.number, each.directory_id, epoch), core.election.voted)
+            if first != core.election.voted:
+                raise Violation(
+                    f"Q8 node {each.number} voted for {first.voter_id} and {core.election.voted.voter_id} in {epoch}"
+                )
+
+    def _look_at_log(self, each: Running) -> None:
+        log = each.quorum.log
+        committed = each.quorum.feed.image.offset + 1
+        if committed < self._committed_to.get(each.host, 0):
+            raise Violation(f"Q3 the metadata of node {each.number} went back to {committed}")
+        self._committed_to[each.host] = committed
+        self._committed.compare(each.host, log, committed)
+        newest = max(self._leaders, default=-1)
+        if self._leaders.get(newest) == each.number and each.quorum.is_leading:
+            end = log.log_end_offset
+            if end < self._committed.end:
+                raise Violation(f"Q6 node {each.number} leads with {end} of {self._committed.end} committed records")
+        snapshots = each.quorum.snapshots.known
+        if log.log_start_offset > max((snapshot.end_offset for snapshot in snapshots), default=0):
+            raise Violation(
+                f"Q9 the log of node {each.number} begins at {log.log_start_offset}, snapshots: {snapshots}"
+            )
+
+    def _look_at_voters(self, each: Running) -> None:
+        sets = each.voter_sets()
+        newest = sets[-1][0] if sets else -1
+        if newest == self._voters_seen.get(each.host, -1):
+            return
+        self._voters_seen[each.host] = newest
+        for (_, before), (offset, after) in pairwise(sets):
+            changed = [key for key in (*before.keys, *after.keys) if (key in before.keys) != (key in after.keys)]
+            if len(changed) > 1:
+                raise Violation(f"Q10 at {offset} more than one voter changes: {before.keys} to {after.keys}")
