@@ -221,8 +221,8 @@ def test_a_value_tells_whose_it_is_and_whether_it_is_whole() -> None:
 
 
 def test_diaries_are_read_in_the_order_of_time_without_a_torn_line(tmp_path: Path) -> None:
-    for who in ("a", "b", "a"):
-        diary = Diary(tmp_path, who, 0.0)
+    for who, began in (("a", 3.0), ("b", 2.0), ("a", 1.0)):
+        diary = Diary(tmp_path, who, began)
         diary.note("healed")
         diary.close()
     with (tmp_path / "b.jsonl").open("a") as file:
