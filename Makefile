@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check unit clients crash chaos sim spark faults cluster interop bench screenshot requirements clean
+.PHONY: help demo test check unit clients stories crash chaos sim spark faults cluster interop bench screenshot requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,7 +29,7 @@ help:
 demo: .venv/run
 	@$(BIN)/odradek demo trucking $(if $(DURATION),--duration $(DURATION))
 
-test: check unit clients crash sim spark faults
+test: check unit clients stories crash sim spark faults
 
 check: .venv/dev
 	$(BIN)/ruff check .
@@ -40,11 +40,15 @@ check: .venv/dev
 
 unit: .venv/dev
 	$(BIN)/pytest -n 2 -m "not spark" tests --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
-	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster
+	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories
 
 clients: .venv/dev
 	@sh tests/clients/install-kcat.sh
 	$(BIN)/pytest -rs tests/clients
+
+# make stories TIMES=10  a cluster of real processes under real clients: killed, restarted, changed
+stories: .venv/dev
+	TIMES=$(or $(TIMES),2) $(BIN)/pytest -n 2 -rs tests/stories
 
 # make crash ROUNDS=50   kill -9 at random moments under load
 crash: .venv/dev

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from odradek.base.ids import NO_BROKER
+from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.base.ports import Rng
 from odradek.controller.topic_names import INTERNAL_TOPICS
 from odradek.metadata.image import ClusterImage, PartitionImage
@@ -30,10 +30,17 @@ def visible_brokers(image: ClusterImage, *, fenced_too: bool = False) -> Iterato
                 yield VisibleBroker(broker.broker_id, listener.host, listener.port, broker.rack, broker.fenced)
 
 
-def any_live_broker(image: ClusterImage, rng: Rng) -> int:
-    """Told to clients as the controller: every broker takes what is meant for it, and the load is spread."""
+def acting_controller(image: ClusterImage, here: int, rng: Rng) -> int:
+    """Told to clients as the controller: every broker takes what is meant for it.
+
+    Whoever answers is surely there; that the others are alive may be news from before a majority was lost. One who is
+    fenced or leaving names another.
+    """
     alive = [broker.broker_id for broker in visible_brokers(image)]
-    return alive[rng.below(len(alive))] if alive else NO_BROKER
+    staying = [each for each in alive if not image.brokers[BrokerId(each)].in_controlled_shutdown] or alive
+    if here in staying:
+        return here
+    return staying[rng.below(len(staying))] if staying else NO_BROKER
 
 
 def live_broker_ids(image: ClusterImage) -> dict[int, None]:

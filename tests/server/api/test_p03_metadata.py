@@ -3,7 +3,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.metadata_records import FenceBrokerRecord, PartitionChangeRecord
+from odradek.protocol.metadata_records import BrokerRegistrationChangeRecord, FenceBrokerRecord, PartitionChangeRecord
 from odradek.security.authorizer import Operation, ResourceType
 from support.admin_broker import CLUSTER_ID, AdminBroker, Denying
 
@@ -102,11 +102,15 @@ def test_t16_a_creation_that_fails_says_why():
     assert topic.error_code == ErrorCode.NOT_CONTROLLER
 
 
-def test_t17_the_controller_is_a_live_broker_and_not_always_the_same():
+def test_t17_whoever_answers_is_the_controller_unless_it_is_fenced_or_leaves():
+    """That others are alive may be old news: a broker without a majority hears of nobody's end."""
     broker = AdminBroker(brokers=3)
     broker.register(4, unfenced=False)
+    assert broker.ask(3, named(), 12).controller_id == 1
+    epoch = broker.broker.image.brokers[1].broker_epoch
+    broker.commit([BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, in_controlled_shutdown=1)])
     told = {broker.ask(3, named(), 12).controller_id for _ in range(50)}
-    assert told == {1, 2, 3}
+    assert told == {2, 3}
 
 
 def test_t18_topic_ids_in_a_request_are_refused_before_version_12():

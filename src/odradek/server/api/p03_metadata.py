@@ -7,7 +7,7 @@ operations; those of the cluster only up to 10. 10: topic ids in the answer; ids
 13: error code on top.
 
 A topic is created when the client and `auto.create.topics.enable` both allow it; the answer waits for it, so that the
-first produce finds a leader. `controller_id` is any live broker: each one takes what is meant for the controller.
+first produce finds a leader. `controller_id` is whoever answers: each broker takes what is meant for the controller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType, a
 from odradek.server.own_topics import create_by_itself
 from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import (
-    any_live_broker,
+    acting_controller,
     is_internal,
     live_broker_ids,
     offline_replicas,
@@ -158,7 +158,7 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
             for peer in visible_brokers(broker.image)
         ],
         cluster_id=broker.cluster_id,
-        controller_id=any_live_broker(broker.image, broker.rng),
+        controller_id=acting_controller(broker.image, broker.node_id, broker.rng),
         topics=topics,
     )
     if request.include_cluster_authorized_operations:

@@ -19,7 +19,7 @@ from odradek.security.authorizer import (
     authorized_operations,
 )
 from odradek.server.request import Api, RequestContext
-from odradek.server.visible_cluster import any_live_broker, visible_brokers
+from odradek.server.visible_cluster import acting_controller, visible_brokers
 
 BROKERS, CONTROLLERS = 1, 2
 
@@ -39,7 +39,7 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=ctx.broker.cluster_id,
-        controller_id=any_live_broker(ctx.broker.image, ctx.broker.rng),
+        controller_id=acting_controller(ctx.broker.image, ctx.broker.node_id, ctx.broker.rng),
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker.broker_id,

@@ -1,0 +1,41 @@
+"""Any N-1 of the N replicas of a partition may die at once: what was acknowledged is there, and more is accepted.
+
+As long as a majority of those who vote about the metadata lives: controllers of their own, or three of five nodes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.testing import Embedded
+from support.onlooker import create, eventually, odradek, partitions
+from support.traffic import Writer, nothing_is_lost
+
+pytestmark = pytest.mark.stories
+
+# Killing 1 and 2 leaves each partition one replica: the broker 3 all of them, or the nodes 3, 4, 5 one each.
+WORLDS = {
+    "three-controllers-and-three-brokers": ({"brokers": 3, "controllers": 3}, [[1, 2, 3], [2, 3, 1], [3, 1, 2]]),
+    "five-nodes-that-are-both": ({"brokers": 5}, [[1, 2, 3], [2, 1, 4], [5, 1, 2]]),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_last_replica_goes_on_alone(world: str) -> None:
+    nodes, replicas = WORLDS[world]
+    with Embedded(**nodes) as cluster:
+        create(cluster, "t", replicas, {"min.insync.replicas": "1"})
+        with Writer(cluster.bootstrap_servers, "t", len(replicas)) as writer:
+            writer.await_more()
+
+            for node_id in (1, 2):
+                cluster.nodes[node_id].kill()
+
+            survivors = [(set(each) - {1, 2}).pop() for each in replicas]
+            eventually(
+                lambda: [seen.in_sync for seen in partitions(cluster, "t").values()] == [(n,) for n in survivors],
+                "the dead stay in sync",
+            )
+            writer.await_more()
+        nothing_is_lost(writer, cluster.bootstrap_servers)
+        assert "1 of 3, without 1, 2" in odradek(cluster, "cluster", "health").output

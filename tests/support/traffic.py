@@ -1,0 +1,131 @@
+"""Clients that go on whatever happens to the brokers, and remember what they were told."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from support.onlooker import WITHIN_S, eventually
+
+Place = tuple[int, int]
+
+
+class Writer:
+    """librdkafka with its defaults and idempotence: numbered records, one after another to every partition.
+
+    `acknowledged` says which number lies at which (partition, offset), by the broker's word.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.002, config: Mapping[str, object] = {}
+    ) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self.acknowledged: dict[Place, int] = {}
+        self.errors: list[KafkaError] = []
+        self._acknowledged_at: dict[int, list[float]] = defaultdict(list)
+        self._pause_s = pause_s
+        self._ending = threading.Event()
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0, **config}
+        )
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.await_more(1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+        if kind is None:
+            left = self._producer.flush(WITHIN_S)
+            assert left == 0, f"{left} records were neither acknowledged nor refused"
+
+    def await_more(self, count: int = 100) -> None:
+        """Acknowledged from now on, of every partition."""
+        before = {partition: self._count(partition) for partition in range(self.partitions)}
+        eventually(
+            lambda: all(self._count(each) >= had + count for each, had in before.items()) or self.errors,
+            "nothing is acknowledged any more",
+        )
+
+    def longest_gap_s(self, since: float) -> float:
+        """How long a partition went without an acknowledgement, at worst, from a moment of `time.monotonic` on."""
+        return max(
+            later - earlier
+            for times in list(self._acknowledged_at.values())
+            for earlier, later in itertools.pairwise([since, *(at for at in list(times) if at >= since)])
+        )
+
+    def _count(self, partition: int) -> int:
+        return len(self._acknowledged_at[partition])
+
+    def _write(self) -> None:
+        for number in itertools.count():
+            if self._ending.is_set():
+                return
+            self._producer.produce(
+                self.topic, str(number), partition=number % self.partitions, on_delivery=self._delivered
+            )
+            self._producer.poll(self._pause_s)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error)
+            return
+        self.acknowledged[message.partition(), message.offset()] = int(message.value())
+        self._acknowledged_at[message.partition()].append(time.monotonic())
+
+
+def everything(bootstrap: str, topic: str, partitions: int) -> dict[Place, int]:
+    """All numbers that a reader finds, by where they lie."""
+    reader = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "everything",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+    )
+    found: dict[Place, int] = {}
+    try:
+        ends = {p: reader.get_watermark_offsets(TopicPartition(topic, p), WITHIN_S)[1] for p in range(partitions)}
+        reader.assign([TopicPartition(topic, partition, 0) for partition in ends])
+        deadline = time.monotonic() + WITHIN_S
+        while any(found_end < ends[p] for p, found_end in _ends(found, ends).items()):
+            assert time.monotonic() < deadline, f"only {len(found)} records can be read of {ends}"
+            for message in reader.consume(5000, 0.2):
+                assert message.error() is None, message.error()
+                found[message.partition(), message.offset()] = int(message.value())
+    finally:
+        reader.close()
+    return found
+
+
+def _ends(found: Mapping[Place, int], partitions: Mapping[int, int]) -> dict[int, int]:
+    ends = dict.fromkeys(partitions, 0)
+    for partition, offset in found:
+        ends[partition] = max(ends[partition], offset + 1)
+    return ends
+
+
+def nothing_is_lost(writer: Writer, bootstrap: str) -> None:
+    """What was acknowledged lies where the broker said; nothing is there twice; nobody was refused."""
+    assert writer.errors == []
+    found = everything(bootstrap, writer.topic, writer.partitions)
+    lost = {place: number for place, number in writer.acknowledged.items() if found.get(place) != number}
+    assert not lost, f"{len(lost)} of {len(writer.acknowledged)} acknowledged records: {list(lost.items())[:5]}"
+    twice = [number for number, count in Counter(found.values()).items() if count > 1]
+    assert not twice, f"{len(twice)} records are there twice: {twice[:5]}"
