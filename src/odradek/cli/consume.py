@@ -2,177 +2,194 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.remote import NOT_FOUND, REQUEST_TIMEOUT_S, bootstrap_option, client_config, fail, refusals_told
+from odradek.cli.names import complete_groups, topic_argument
+from odradek.cli.offsets import Place, Span, parse_span
+from odradek.cli.record_text import Formatter, formatter
+from odradek.cli.remote import (
+    NOT_FOUND,
+    REQUEST_TIMEOUT_S,
+    bootstrap_option,
+    client_config,
+    client_options,
+    fail,
+    refusals_told,
+)
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message, TopicPartition
+    from confluent_kafka import Consumer, TopicPartition
 
 POLL_S = 0.25
+Position = tuple[str, int]
+
+EPILOG = """\b
+-o/--offset: beginning, end, 42, -100 (the last hundred), +10 (after the first ten), @TIME,
+  or BEGIN:UNTIL of these. TIME: milliseconds, 2026-11-01T10:00 (UTC), or -15m.
+-f/--format: %t topic, %p partition, %o offset, %k key, %v value, %T timestamp in ms, %d{strftime},
+  %h headers or %h{%k=%v }, %K and %S lengths; %k{hex}, %v{base64}, %v{json}.
+  `-f jsonl` prints what `odradek produce --input jsonl` takes."""
 
 
-@click.command("consume")
+@click.command("consume", epilog=EPILOG)
 @bootstrap_option
-@click.argument("topics", nargs=-1, required=True)
-@click.option("-g", "--group", help="Share the partitions with this group's members and commit.")
+@topic_argument("topics", many=True)
 @click.option(
-    "-o",
-    "--offset",
-    default="end",
-    show_default=True,
-    help="beginning, end, N, -N (the last N of each partition), or @TIME (milliseconds or ISO 8601).",
+    "-g", "--group", help="Share the partitions with this group's members and commit.", shell_complete=complete_groups
 )
-@click.option("-p", "--partition", "partitions", multiple=True, type=int, help="Only this partition; repeatable.")
-@click.option("-n", "--count", type=int, help="Stop after this many records.")
+@click.option("-o", "--offset", default="end", show_default=True, help="Where to begin, and perhaps where to stop.")
+@click.option("-p", "--partition", "partitions", multiple=True, help="Only these (0,1 or repeated).")
+@click.option("-n", "--count", type=click.IntRange(0), help="Stop after this many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop when all partitions are read to their end.")
-@click.option(
-    "-f",
-    "--format",
-    "form",
-    default="%v\\n",
-    show_default=True,
-    help="%t topic, %p partition, %o offset, %k key, %v value, %T timestamp in ms, %h headers.",
-)
+@click.option("-f", "--format", "form", default="%v\\n", show_default=True, help="How to print a record; see below.")
+@client_options
 def command(
     bootstrap: str,
     topics: tuple[str, ...],
     group: str | None,
     offset: str,
-    partitions: tuple[int, ...],
+    partitions: tuple[str, ...],
     count: int | None,
     exit_at_end: bool,
     form: str,
+    settings: dict[str, str],
 ) -> None:
     """Print the records of TOPICS."""
-    from confluent_kafka import Consumer
-
-    if group is not None and partitions:
-        raise click.UsageError("--partition and --group exclude each other: a group shares all partitions")
-    if group is not None and offset not in ("beginning", "end"):
-        raise click.UsageError(
-            "with --group, --offset is where to begin for the first time, beginning or end: "
-            "afterwards a group goes on where it left off"
-        )
-    consumer = Consumer(
-        client_config(
-            bootstrap,
-            **{
-                "group.id": group or "odradek-consume",
-                "enable.auto.commit": group is not None,
-                "enable.partition.eof": exit_at_end,
-                "auto.offset.reset": "earliest" if offset == "beginning" else "latest",
-                "partition.assignment.strategy": "cooperative-sticky",
-            },
-        )
-    )
+    span = parse_span(offset, datetime.now(UTC))
+    _check_group(group, partitions, span)
+    printer = _Printer(formatter(form), count)
     with refusals_told(bootstrap):
+        consumer = _consumer(bootstrap, group, span, settings)
         try:
             if group is None:
-                assigned = _positions(consumer, topics, partitions, offset)
-                consumer.assign(assigned)
-                _print_records(consumer, form, count, len(assigned))
+                _read_all(consumer, topics, _numbers(partitions), span, exit_at_end, printer)
             else:
                 consumer.subscribe(list(topics))
-                _print_records(consumer, form, count, None)
+                printer.follow(consumer, ends_of=consumer.assignment if exit_at_end else None)
         except (KeyboardInterrupt, BrokenPipeError):
             pass
         finally:
             consumer.close()
 
 
-def _positions(consumer: Consumer, topics: tuple[str, ...], only: tuple[int, ...], offset: str) -> list[TopicPartition]:
+def _check_group(group: str | None, partitions: tuple[str, ...], span: Span) -> None:
+    if group is not None and partitions:
+        raise click.UsageError("--partition and --group exclude each other: a group shares all partitions")
+    if group is not None and (span.until is not None or span.begin not in (Place("beginning"), Place("end"))):
+        raise click.UsageError(
+            "with --group, --offset is where to begin for the first time, beginning or end: afterwards a group goes on "
+            "where it left off; `odradek group reset` moves it"
+        )
+
+
+def _numbers(texts: tuple[str, ...]) -> list[int]:
+    try:
+        return [int(part) for text in texts for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{','.join(texts)!r}: use numbers, as 0,1", param_hint="--partition") from None
+
+
+def _consumer(bootstrap: str, group: str | None, span: Span, settings: dict[str, str]) -> Consumer:
+    from confluent_kafka import Consumer
+
+    ours = {
+        "group.id": group or "odradek-consume",
+        "enable.auto.commit": group is not None,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest" if span.begin == Place("beginning") else "latest",
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    return Consumer(client_config(bootstrap, **{**ours, **settings}))
+
+
+def _read_all(
+    consumer: Consumer, topics: tuple[str, ...], only: list[int], span: Span, exit_at_end: bool, printer: _Printer
+) -> None:
+    assigned = _asked(consumer, topics, only)
+    stops: dict[Position, int] = {}
+    for tp in assigned:
+        tp.offset = span.begin.resolve(consumer, tp, REQUEST_TIMEOUT_S)
+        _require_inside(consumer, tp, span.begin)
+        if span.until is not None:
+            stops[tp.topic, tp.partition] = span.until.resolve(consumer, tp, REQUEST_TIMEOUT_S)
+    if span.until is not None:
+        # Nobody waits for what is not there yet.
+        assigned = [tp for tp in assigned if tp.offset < stops[tp.topic, tp.partition]]
+        if not assigned:
+            return
+    consumer.assign(assigned)
+    printer.follow(consumer, ends_of=(lambda: assigned) if exit_at_end or stops else None, stops=stops)
+
+
+def _asked(consumer: Consumer, topics: tuple[str, ...], only: list[int]) -> list[TopicPartition]:
     from confluent_kafka import TopicPartition
 
     known = consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
     missing = [topic for topic in topics if topic not in known]
     if missing:
         fail(f"there is no topic {missing[0]!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
-    asked = [
+    absent = [number for number in only if not any(number in known[topic].partitions for topic in topics)]
+    if absent:
+        fail(f"partition {absent[0]} does not exist in {topics[0]!r}", NOT_FOUND)
+    return [
         TopicPartition(topic, index)
         for topic in topics
         for index in sorted(known[topic].partitions)
         if not only or index in only
     ]
-    if not asked:
-        fail(f"partition {only[0]} does not exist in {topics[0]!r}", NOT_FOUND)
-    return _placed(consumer, asked, offset)
 
 
-def _placed(consumer: Consumer, asked: list[TopicPartition], offset: str) -> list[TopicPartition]:
-    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
-
-    if offset.startswith("@"):
-        for tp in asked:
-            tp.offset = _milliseconds(offset[1:])
-        return list(consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S))
-    for tp in asked:
-        if offset == "beginning":
-            tp.offset = OFFSET_BEGINNING
-        elif offset == "end":
-            tp.offset = OFFSET_END
-        elif re.fullmatch(r"-\d+", offset):
-            first, end = consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S)
-            tp.offset = max(first, end + int(offset))
-        elif offset.isdigit():
-            first, end = consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S)
-            if not first <= int(offset) <= end:
-                fail(f"{tp.topic}-{tp.partition} holds offsets {first} to {end}, not {offset}", NOT_FOUND)
-            tp.offset = int(offset)
-        else:
-            raise click.BadParameter(f"{offset!r}: use beginning, end, N, -N or @TIME", param_hint="--offset")
-    return asked
+def _require_inside(consumer: Consumer, tp: TopicPartition, begin: Place) -> None:
+    if begin.kind != "offset":
+        return
+    first, end = consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S)
+    if not first <= tp.offset <= end:
+        fail(f"{tp.topic}-{tp.partition} holds offsets {first} to {end}, not {tp.offset}", NOT_FOUND)
 
 
-def _milliseconds(text: str) -> int:
-    if text.isdigit():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as broken:
-        raise click.BadParameter(f"{text!r} is neither milliseconds nor ISO 8601", param_hint="--offset") from broken
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+class _Printer:
+    def __init__(self, formatted: Formatter, count: int | None) -> None:
+        self._formatted = formatted
+        self._left = count
 
+    def follow(
+        self,
+        consumer: Consumer,
+        *,
+        ends_of: Callable[[], list[TopicPartition]] | None = None,
+        stops: Mapping[Position, int] = MappingProxyType({}),
+    ) -> None:
+        """Until the count is printed, or with `ends_of` until these partitions are read to their end or stop."""
+        from confluent_kafka import KafkaError, KafkaException
 
-def _print_records(consumer: Consumer, form: str, count: int | None, partitions: int | None) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-
-    # Latin-1 is what unicode_escape reads; anything else becomes an escape first.
-    pattern = form.encode("latin-1", "backslashreplace").decode("unicode_escape")
-    printed = 0
-    ended: set[tuple[str, int]] = set()
-    while count is None or printed < count:
-        message = consumer.poll(POLL_S)
-        if message is None:
-            continue
-        error = message.error()
-        if error is None:
-            sys.stdout.buffer.write(_formatted(pattern, message))
-            sys.stdout.buffer.flush()
-            printed += 1
-            ended.discard((message.topic(), message.partition()))
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 librdkafka names its own codes so
-            ended.add((message.topic(), message.partition()))
-            if len(ended) == (partitions if partitions is not None else len(consumer.assignment())):
+        ended: set[Position] = set()
+        while self._left is None or self._left > 0:
+            message = consumer.poll(POLL_S)
+            if message is None:
+                continue
+            error = message.error()
+            place = (message.topic() or "", message.partition() or 0)
+            if error is None:
+                if place not in stops or (message.offset() or 0) < stops[place]:
+                    self._print(self._formatted(message))
+                    ended.discard(place)
+                if place in stops and (message.offset() or 0) + 1 >= stops[place]:
+                    ended.add(place)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 librdkafka names its own codes so
+                ended.add(place)
+            else:
+                raise KafkaException(error)
+            if ends_of is not None and len(ended) >= len(ends_of()):
                 break
-        else:
-            raise KafkaException(error)
 
-
-def _formatted(pattern: str, message: Message) -> bytes:
-    fields = {
-        "%t": (message.topic() or "").encode(),
-        "%p": str(message.partition()).encode(),
-        "%o": str(message.offset()).encode(),
-        "%k": message.key() or b"",
-        "%v": message.value() or b"",
-        "%T": str(message.timestamp()[1]).encode(),
-        "%h": b",".join(f"{name}=".encode() + (value or b"") for name, value in message.headers() or []),
-    }
-    parts = re.split("(%[tpokvTh])", pattern)
-    return b"".join(fields.get(part, part.encode()) for part in parts)
+    def _print(self, data: bytes) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        if self._left is not None:
+            self._left -= 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.names import group_argument
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
     NOT_FOUND,
@@ -16,6 +17,7 @@ from odradek.cli.remote import (
     fail,
     refusals_told,
 )
+from odradek.cli.resets import committed_offsets, reset
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
 
 @click.group("group")
 def command() -> None:
-    """List, describe and delete consumer groups."""
+    """List, describe, move and delete consumer groups."""
+
+
+command.add_command(reset)
 
 
 @command.command("ls")
@@ -43,21 +48,20 @@ def list_groups(bootstrap: str, output: str) -> None:
 @command.command()
 @bootstrap_option
 @output_option
-@click.argument("group")
+@group_argument()
 def describe(bootstrap: str, output: str, group: str) -> None:
     """Show each partition's committed offset, its lag and its owner."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         described = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
-        committed = _committed(admin, group)
-        if described.state.name == "DEAD" and not committed:
+        positions = committed_offsets(admin, group)
+        if described.state.name == "DEAD" and not positions:
             fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
         owners = {
             (tp.topic, tp.partition): member.client_id
             for member in described.members
             for tp in (member.assignment.topic_partitions if member.assignment else [])
         }
-        positions = {(tp.topic, tp.partition): tp.offset for tp in committed}
         ends = _log_ends(admin, sorted(positions.keys() | owners.keys()))
     rows = [
         {
@@ -74,14 +78,6 @@ def describe(bootstrap: str, output: str, group: str) -> None:
         members = len(described.members)
         click.echo(f"{group}: {described.state.name.lower()}, {members} member{'' if members == 1 else 's'}", err=True)
     print_rows(rows, output, nothing="nothing assigned and nothing committed")
-
-
-def _committed(admin: AdminClient, group: str) -> list[TopicPartition]:
-    from confluent_kafka import ConsumerGroupTopicPartitions
-
-    asked = [ConsumerGroupTopicPartitions(group)]
-    answer = admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
-    return [tp for tp in answer.topic_partitions if tp.offset >= 0]
 
 
 def _log_ends(admin: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -101,7 +97,54 @@ def _name(item: tuple[TopicPartition, object]) -> tuple[str, int]:
 
 @command.command()
 @bootstrap_option
-@click.argument("groups", nargs=-1, required=True)
+@output_option
+@group_argument("groups", many=True, required=False)
+def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
+    """How far GROUPS, or all groups, are behind: one line for each topic that a group reads."""
+    with refusals_told(bootstrap):
+        admin = admin_client(bootstrap)
+        if not groups:
+            listed = admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+            groups = tuple(sorted(group.group_id for group in listed.valid))
+        rows = []
+        for group in groups:
+            positions = committed_offsets(admin, group)
+            ends = _log_ends(admin, sorted(positions))
+            for topic in dict.fromkeys(name for name, _ in ends):
+                behind = [max(end - positions[place], 0) for place, end in ends.items() if place[0] == topic]
+                rows.append({"group": group, "topic": topic, "partitions": len(behind), "lag": sum(behind)})
+    print_rows(rows, output, nothing="no group has committed anything")
+
+
+@command.command()
+@bootstrap_option
+@output_option
+@group_argument()
+def members(bootstrap: str, output: str, group: str) -> None:
+    """Who is in the group, from where, and what each has."""
+    with refusals_told(bootstrap):
+        admin = admin_client(bootstrap)
+        described = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
+    if described.state.name == "DEAD":
+        fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
+    rows = [
+        {
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.host,
+            "instance": member.group_instance_id,
+            "partitions": [
+                f"{tp.topic}-{tp.partition}" for tp in (member.assignment.topic_partitions if member.assignment else [])
+            ],
+        }
+        for member in described.members
+    ]
+    print_rows(rows, output, nothing=f"{group} is {described.state.name.lower()}: it has no members")
+
+
+@command.command()
+@bootstrap_option
+@group_argument("groups", many=True)
 def delete(bootstrap: str, groups: tuple[str, ...]) -> None:
     """Delete groups that have no members, with their committed offsets."""
     with refusals_told(bootstrap):

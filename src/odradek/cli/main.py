@@ -13,13 +13,18 @@ COMMANDS = {
     "up": ("odradek.cli.up", "Run a broker in the foreground."),
     "node": ("odradek.cli.node", "Format and start a node of a cluster from a file of properties."),
     "cluster": ("odradek.cli.cluster", "The cluster as a whole."),
-    "topic": ("odradek.cli.topic", "List, create, describe, grow and delete topics."),
+    "topic": ("odradek.cli.topic", "List, create, describe, grow, trim and delete topics."),
     "produce": ("odradek.cli.produce", "Write records, one per line of input."),
     "consume": ("odradek.cli.consume", "Read records; without --group nobody is disturbed."),
-    "group": ("odradek.cli.group", "List, describe and delete consumer groups."),
+    "group": ("odradek.cli.group", "List, describe, move and delete consumer groups."),
+    "config": ("odradek.cli.config", "Show and change the configs of topics and brokers."),
+    "log": ("odradek.cli.log", "Look into segment files and verify them."),
+    "perf": ("odradek.cli.perf", "Measure how fast records are written and read."),
+    "doctor": ("odradek.cli.doctor", "Find out what is wrong with this machine or the cluster."),
     "streams": ("odradek.cli.streams", "Run streaming applications on Spark, look at them, begin again."),
     "demo": ("odradek.cli.demo", "Show the platform at work."),
     "sim": ("odradek.cli.sim", "Run the broker under deterministic simulation."),
+    "completion": ("odradek.cli.completion", "Make the shell complete commands, topics and groups."),
 }
 
 

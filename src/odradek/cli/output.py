@@ -1,7 +1,9 @@
-"""Rows for people and for programs: a table, JSON, or a JSON document per line."""
+"""Rows for people and for programs: a table, JSON, a JSON document per line, YAML, CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -11,15 +13,12 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, object]
 
+FORMS = ("table", "json", "jsonl", "yaml", "csv")
+
 
 def output_option(command: F) -> F:
     return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "json", "jsonl"]),
-        default="table",
-        show_default=True,
-        help="How to print the result.",
+        "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="How to print the result."
     )(command)
 
 
@@ -27,13 +26,10 @@ def print_rows(rows: Sequence[Row], output: str, *, nothing: str) -> None:
     """`nothing` is what a person reads instead of an empty table."""
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
-    elif output == "jsonl":
-        for row in rows:
-            click.echo(json.dumps(row))
-    elif rows:
-        click.echo(_table(rows))
-    else:
+    elif output == "table" and not rows:
         click.echo(nothing, err=True)
+    elif rows or output == "yaml":
+        click.echo({"table": _table, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv}[output](rows))
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -55,6 +51,30 @@ def _table(rows: Sequence[Row]) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _jsonl(rows: Sequence[Row]) -> str:
+    return "\n".join(json.dumps(row) for row in rows)
+
+
+def _yaml(rows: Sequence[Row]) -> str:
+    """Block style around values that are JSON, which every YAML reader takes for what they are."""
+    lines = [
+        f"{'- ' if first else '  '}{name}: {json.dumps(value)}"
+        for row in rows
+        for first, (name, value) in zip([True] + [False] * (len(row) - 1), row.items(), strict=True)
+    ]
+    return "\n".join(lines) if lines else "[]"
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows(["" if value is None else _cell(value) for value in row.values()] for row in rows)
+    return text.getvalue().rstrip("\n")

@@ -2,97 +2,212 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.names import topic_argument
+from odradek.cli.record_text import bytes_of
 from odradek.cli.remote import (
     NOT_FOUND,
     REQUEST_TIMEOUT_S,
     bootstrap_option,
     client_config,
+    client_options,
     fail,
     key_value,
     refusals_told,
 )
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 FLUSH_TIMEOUT_S = 30.0
 RECORD_BYTES_MAX = 100_000_000  # what is too large is for the broker to say
+Headers = list[tuple[str, bytes | str | None]]
+
+
+@dataclass(slots=True)
+class Outgoing:
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int | None = None
+    timestamp: int | None = None
 
 
 @click.command("produce")
 @bootstrap_option
-@click.argument("topic")
+@topic_argument()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "-i",
+    "--input",
+    "form",
+    type=click.Choice(["lines", "jsonl"]),
+    default="lines",
+    show_default=True,
+    help="A record per line, or per line a JSON document as `odradek consume -f jsonl` prints it.",
+)
 @click.option("-k", "--key", help="The key of every record.")
 @click.option("-K", "--key-separator", help="Split each line into key and value at this text.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; repeatable.")
-@click.option("-p", "--partition", type=int, default=-1, help="Write to this partition, whatever the key.")
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="An empty value is a tombstone.")
+@click.option("-p", "--partition", type=int, help="Write to this partition, whatever the key.")
+@click.option("--keep-partition", is_flag=True, help="With jsonl: write to the partition that the document names.")
+@click.option("--rate", type=click.IntRange(1), help="At most this many records per second.")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+@client_options
 def command(
-    bootstrap: str,
-    topic: str,
-    key: str | None,
-    key_separator: str | None,
-    headers: tuple[str, ...],
-    partition: int,
-    compression: str,
-    acks: str,
-) -> None:
-    """Write each line of standard input to TOPIC as one record."""
-    from confluent_kafka import KafkaException, Producer
-
-    pairs = [key_value(header, "NAME=VALUE", "--header") for header in headers]
-    failures: list[KafkaException] = []
-
-    def delivered(error: KafkaError | None, _message: Message) -> None:
-        if error is not None and not failures:
-            failures.append(KafkaException(error))
-
-    producer = Producer(
-        client_config(
-            bootstrap,
-            acks=acks,
-            **{
-                "compression.type": compression,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": acks == "all",
-                "message.timeout.ms": int(FLUSH_TIMEOUT_S * 1000),
-                "message.max.bytes": RECORD_BYTES_MAX,
-            },
-        )
-    )
+    bootstrap: str, topic: str, files: tuple[Path, ...], form: str, compression: str, acks: str, rate: int | None,
+    settings: dict[str, str], **shape: Any,  # noqa: ANN401, what _record_maker takes
+) -> None:  # fmt: skip
+    """Write each line of FILES, or of standard input, to TOPIC as one record."""
+    to_record = _record_maker(form, **shape)
     with refusals_told(bootstrap):
+        sending = _Sending(_producer(bootstrap, compression, acks, settings), topic)
+        sending.require_topic()
+        with _lines(files) as lines:
+            for number, line in enumerate(_paced(lines, rate), 1):
+                sending.send(to_record(line, number))
+        sending.finish()
+
+
+def _producer(bootstrap: str, compression: str, acks: str, settings: dict[str, str]) -> Producer:
+    from confluent_kafka import Producer
+
+    ours = {
+        "acks": acks,
+        "compression.type": compression,
+        "partitioner": "murmur2_random",
+        "enable.idempotence": acks == "all",
+        "message.timeout.ms": int(FLUSH_TIMEOUT_S * 1000),
+        "message.max.bytes": RECORD_BYTES_MAX,
+    }
+    return Producer(client_config(bootstrap, **{**ours, **settings}))
+
+
+class _Sending:
+    """One topic; the first failure ends it."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._failure: KafkaException | None = None
+
+    def require_topic(self) -> None:
         # Asking creates the topic, where the broker allows that.
-        if producer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic].error is not None:
-            fail(f"there is no topic {topic!r}; create it with `odradek topic create {topic}`", NOT_FOUND)
-        if sys.stdin.isatty():
-            click.echo("one record per line; Ctrl-D ends", err=True)
-        for line in sys.stdin.buffer:
-            record_key, value = _split(line.rstrip(b"\n"), key, key_separator)
-            while True:
-                try:
-                    producer.produce(topic, value, record_key, partition, headers=pairs or None, on_delivery=delivered)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
-            if failures:
+        if self._producer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S).topics[self._topic].error is not None:
+            fail(f"there is no topic {self._topic!r}; create it with `odradek topic create {self._topic}`", NOT_FOUND)
+
+    def send(self, record: Outgoing) -> None:
+        place: dict[str, int] = {} if record.partition is None else {"partition": record.partition}
+        moment: dict[str, int] = {} if record.timestamp is None else {"timestamp": record.timestamp}
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    record.value,
+                    record.key,
+                    headers=record.headers or None,
+                    on_delivery=self._delivered,
+                    **place,
+                    **moment,
+                )
                 break
-        unsent = producer.flush(FLUSH_TIMEOUT_S + 5)
-        if failures:
-            raise failures[0]
+            except BufferError:
+                self._producer.poll(0.1)
+        self._producer.poll(0)
+        self._raise_failure()
+
+    def finish(self) -> None:
+        unsent = self._producer.flush(FLUSH_TIMEOUT_S + 5)
+        self._raise_failure()
         if unsent:
             fail(f"{unsent} records were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
 
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        from confluent_kafka import KafkaException
 
-def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes | None, bytes]:
-    if separator is not None:
-        head, found, tail = line.partition(separator.encode())
-        if found:
-            return head, tail
-    return (None if key is None else key.encode()), line
+        if error is not None and self._failure is None:
+            self._failure = KafkaException(error)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _record_maker(
+    form: str,
+    *,
+    key: str | None,
+    key_separator: str | None,
+    headers: tuple[str, ...],
+    empty_is_null: bool,
+    partition: int | None,
+    keep_partition: bool,
+) -> Callable[[bytes, int], Outgoing]:
+    pairs: Headers = [key_value(header, "NAME=VALUE", "--header") for header in headers]
+    default_key = None if key is None else key.encode()
+
+    def from_line(line: bytes, _number: int) -> Outgoing:
+        own_key, value = default_key, line
+        if key_separator is not None:
+            head, found, tail = line.partition(key_separator.encode())
+            if found:
+                own_key, value = head, tail
+        return Outgoing(own_key, None if empty_is_null and not value else value, pairs, partition)
+
+    def from_json(line: bytes, number: int) -> Outgoing:
+        try:
+            document = json.loads(line)
+            own: Headers = [(str(name), bytes_of(value)) for name, value in document.get("headers") or []]
+            own_key, value = bytes_of(document.get("key")), bytes_of(document.get("value"))
+            timestamp = document.get("timestamp")
+        except (ValueError, AttributeError, TypeError) as broken:
+            fail(
+                f"line {number} is no record as `odradek consume -f jsonl` prints it ({broken}); "
+                "what came before it was written"
+            )
+        place = document.get("partition") if keep_partition else partition
+        return Outgoing(default_key if own_key is None else own_key, value, own + pairs, place, timestamp)
+
+    return from_json if form == "jsonl" else from_line
+
+
+def _lines(files: tuple[Path, ...]) -> AbstractContextManager[Iterable[bytes]]:
+    if not files:
+        if sys.stdin.isatty():
+            click.echo("one record per line; Ctrl-D ends", err=True)
+        return nullcontext(line.rstrip(b"\n") for line in sys.stdin.buffer)
+    return nullcontext(_lines_of(files))
+
+
+def _lines_of(files: tuple[Path, ...]) -> Iterator[bytes]:
+    total = sum(file.stat().st_size for file in files)
+    with click.progressbar(length=total, label="producing", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+        for path in files:
+            with path.open("rb") as file:
+                yield from _counted(file, bar.update)
+
+
+def _counted(file: IO[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:
+    for line in file:
+        yield line.rstrip(b"\n")
+        advance(len(line))
+
+
+def _paced(lines: Iterable[bytes], rate: int | None) -> Iterator[bytes]:
+    started = time.monotonic()
+    for number, line in enumerate(lines):
+        if rate is not None:
+            time.sleep(max(started + number / rate - time.monotonic(), 0))
+        yield line

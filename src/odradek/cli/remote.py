@@ -37,20 +37,37 @@ def bootstrap_option(command: F) -> F:
     )(command)
 
 
+def client_options(command: F) -> F:
+    """`-X name=value`, by Java's names or librdkafka's, as `settings`."""
+
+    def checked(_ctx: click.Context, _param: click.Parameter, said: tuple[str, ...]) -> dict[str, str]:
+        from odradek.client.java_names import librdkafka_config
+        from odradek.client.refused import RefusedConfig
+
+        try:
+            return librdkafka_config(dict(key_value(text, "NAME=VALUE", "-X") for text in said))
+        except RefusedConfig as refused:
+            raise click.BadParameter(str(refused)) from None
+
+    return click.option(
+        "-X", "settings", multiple=True, metavar="NAME=VALUE", callback=checked, help="A client config; repeatable."
+    )(command)
+
+
 def admin_client(bootstrap: str) -> AdminClient:
     """To be kept in a variable until its futures are done: they die with it."""
     from confluent_kafka.admin import AdminClient
 
     require_somebody_there(bootstrap)
-    return AdminClient({"bootstrap.servers": bootstrap}, logger=_silent_logger())
+    return AdminClient({"bootstrap.servers": bootstrap}, logger=silent_logger())
 
 
 def client_config(bootstrap: str, **more: object) -> dict[str, object]:
     require_somebody_there(bootstrap)
-    return {"bootstrap.servers": bootstrap, "logger": _silent_logger(), **more}
+    return {"bootstrap.servers": bootstrap, "logger": silent_logger(), **more}
 
 
-def _silent_logger() -> logging.Logger:
+def silent_logger() -> logging.Logger:
     """librdkafka repeats connection failures every second; the command says it once, itself."""
     logger = logging.getLogger("odradek.cli.librdkafka")
     logger.addHandler(logging.NullHandler())

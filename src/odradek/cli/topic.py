@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 
+from odradek.cli.names import topic_argument
+from odradek.cli.offsets import parse_span
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
     NOT_FOUND,
     REQUEST_TIMEOUT_S,
     admin_client,
     bootstrap_option,
+    client_config,
     each_told,
     fail,
     key_value,
@@ -19,7 +24,7 @@ from odradek.cli.remote import (
 
 @click.group("topic")
 def command() -> None:
-    """List, create, describe, grow and delete topics."""
+    """List, create, describe, grow, trim and delete topics."""
 
 
 @command.command("ls")
@@ -81,7 +86,7 @@ def create(
 @command.command()
 @bootstrap_option
 @output_option
-@click.argument("name")
+@topic_argument("name")
 def describe(bootstrap: str, output: str, name: str) -> None:
     """Show where each partition begins and ends, who leads it and who is in sync."""
     from confluent_kafka import TopicPartition
@@ -120,7 +125,7 @@ def describe(bootstrap: str, output: str, name: str) -> None:
 
 @command.command("add-partitions")
 @bootstrap_option
-@click.argument("name")
+@topic_argument("name")
 @click.option("-p", "--partitions", required=True, type=int, help="The new total.")
 def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
     """Raise a topic's number of partitions. Keys may land elsewhere afterwards."""
@@ -136,7 +141,7 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
 
 @command.command()
 @bootstrap_option
-@click.argument("names", nargs=-1, required=True)
+@topic_argument("names", many=True)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
     """Delete topics with all their records."""
@@ -145,3 +150,35 @@ def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         each_told(admin.delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S), "deleted {}")
+
+
+@command.command()
+@bootstrap_option
+@output_option
+@topic_argument("name")
+@click.option("--before", required=True, help="beginning, end, N, -N (keep the last N) or @TIME.")
+@click.option("-p", "--partition", "partitions", multiple=True, type=int, help="Only this partition; repeatable.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[int, ...], yes: bool) -> None:
+    """Delete the records of a topic that lie before an offset or a time, for good."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    place = parse_span(before, datetime.now(UTC)).begin
+    with refusals_told(bootstrap):
+        admin = admin_client(bootstrap)
+        topic = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.get(name)
+        if topic is None:
+            fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+        asked = [TopicPartition(name, index) for index in partitions or sorted(topic.partitions)]
+        consumer = Consumer(client_config(bootstrap, **{"group.id": "odradek-trim"}))
+        try:
+            for tp in asked:
+                tp.offset = place.resolve(consumer, tp, REQUEST_TIMEOUT_S)
+        finally:
+            consumer.close()
+        if not yes:
+            ends = ", ".join(f"{tp.partition} before {tp.offset}" for tp in asked)
+            click.confirm(f"Delete records of {name}: {ends}?", abort=True)
+        answers = admin.delete_records(asked, request_timeout=REQUEST_TIMEOUT_S)
+        rows = [{"partition": tp.partition, "start": answer.result().low_watermark} for tp, answer in answers.items()]
+    print_rows(rows, output, nothing="")

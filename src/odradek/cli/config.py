@@ -1,0 +1,115 @@
+"""`odradek config`: what topics and brokers are set to, where from, and changes to it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.config_requests import APPEND, DELETE, SET, SUBTRACT, Change, alter, described
+from odradek.cli.names import complete_topics
+from odradek.cli.output import output_option, print_rows
+from odradek.cli.remote import bootstrap_option
+
+if TYPE_CHECKING:
+    from odradek.protocol.messages.p32_describe_configs import DescribeConfigsResourceResult
+
+# Kafka's numbers of where a value comes from.
+SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "file", 5: "default"}
+SET_HERE = {"topic": (1,), "broker": (2, 3, 4)}
+
+
+@click.group("config")
+def command() -> None:
+    """Show and change the configs of topics and brokers.
+
+    KIND is topic or broker. The NAME of a broker is its number, or `all` for the default of all brokers.
+    """
+
+
+def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return complete_topics(ctx, param, incomplete) if ctx.params.get("kind") == "topic" else []
+
+
+kind_argument = click.argument("kind", type=click.Choice(["topic", "broker"]))
+name_argument = click.argument("name", shell_complete=_complete_name)
+
+
+@command.command("get")
+@bootstrap_option
+@output_option
+@kind_argument
+@name_argument
+@click.argument("keys", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Also what nobody has set.")
+def get(bootstrap: str, output: str, kind: str, name: str, keys: tuple[str, ...], everything: bool) -> None:
+    """Show what is set for KIND NAME, or the KEYS."""
+    entries = described(bootstrap, kind, name)
+    unknown = [key for key in keys if key not in entries]
+    if unknown:
+        raise click.BadParameter(f"a {kind} has no config {unknown[0]!r}", param_hint="KEYS")
+    rows = [
+        {"config": key, "value": _shown(entry), "from": SOURCES.get(entry.config_source, str(entry.config_source))}
+        for key, entry in sorted(entries.items())
+        if (key in keys if keys else everything or entry.config_source in SET_HERE[kind])
+    ]
+    print_rows(rows, output, nothing=f"nothing is set for {kind} {name}; --all shows the defaults")
+
+
+@command.command("set")
+@bootstrap_option
+@kind_argument
+@name_argument
+@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.option("--dry-run", is_flag=True, help="Have it checked and change nothing.")
+def set_(bootstrap: str, kind: str, name: str, settings: tuple[str, ...], dry_run: bool) -> None:
+    """Set configs: KEY=VALUE; of lists KEY+=VALUE appends and KEY-=VALUE takes away."""
+    operations = {"=": SET, "+=": APPEND, "-=": SUBTRACT}
+    changes = []
+    for text in settings:
+        match = re.fullmatch(r"([^=+]+?)([+-]?=)(.*)", text, re.DOTALL)
+        if match is None:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="SETTINGS")
+        key, operation, value = match.groups()
+        changes.append(Change(key, value, operations[operation]))
+    _alter(bootstrap, kind, name, changes, dry_run=dry_run)
+
+
+@command.command("unset")
+@bootstrap_option
+@kind_argument
+@name_argument
+@click.argument("keys", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Have it checked and change nothing.")
+def unset(bootstrap: str, kind: str, name: str, keys: tuple[str, ...], dry_run: bool) -> None:
+    """Take away what was set, so that the defaults count again."""
+    _alter(bootstrap, kind, name, [Change(key, None, DELETE) for key in keys], dry_run=dry_run)
+
+
+@command.command("diff")
+@bootstrap_option
+@output_option
+@kind_argument
+@name_argument
+@click.argument("other", shell_complete=_complete_name)
+def diff(bootstrap: str, output: str, kind: str, name: str, other: str) -> None:
+    """Show where two topics, or two brokers, differ."""
+    one, two = described(bootstrap, kind, name), described(bootstrap, kind, other)
+    rows = [
+        {"config": key, name: _shown(one.get(key)), other: _shown(two.get(key))}
+        for key in sorted(one.keys() | two.keys())
+        if _shown(one.get(key)) != _shown(two.get(key))
+    ]
+    print_rows(rows, output, nothing="no difference")
+
+
+def _alter(bootstrap: str, kind: str, name: str, changes: list[Change], *, dry_run: bool) -> None:
+    alter(bootstrap, kind, name, changes, dry_run=dry_run)
+    click.echo(f"{kind} {name}: {'this would be taken' if dry_run else 'changed'}")
+
+
+def _shown(entry: DescribeConfigsResourceResult | None) -> str | None:
+    if entry is None:
+        return None
+    return "(secret)" if entry.is_sensitive else entry.value

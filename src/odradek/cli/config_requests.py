@@ -1,0 +1,73 @@
+"""Configs asked for and changed. By our own requests: librdkafka has no word for the default of all brokers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode
+from odradek.cli.asking import ask, name_of
+from odradek.cli.remote import FAILED, NOT_FOUND, fail
+from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.p32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from odradek.protocol.messages.p44_incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+KINDS = {"topic": 2, "broker": 4}
+ALL_BROKERS = "all"
+# Kafka's numbers of operations.
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class Change(NamedTuple):
+    key: str
+    value: str | None
+    operation: int
+
+
+def described(bootstrap: str, kind: str, name: str) -> dict[str, DescribeConfigsResourceResult]:
+    asked = DescribeConfigsResource(resource_type=KINDS[kind], resource_name=_name(kind, name), configuration_keys=None)
+    response = ask(_whom(bootstrap, kind, name), DescribeConfigsRequest(resources=[asked]), 4, DescribeConfigsResponse)
+    [result] = response.results
+    _require_success(result.error_code, result.error_message, kind, name)
+    return {config.name: config for config in result.configs}
+
+
+def alter(bootstrap: str, kind: str, name: str, changes: list[Change], *, dry_run: bool) -> None:
+    configs = [AlterableConfig(name=key, value=value, config_operation=how) for key, value, how in changes]
+    asked = AlterConfigsResource(resource_type=KINDS[kind], resource_name=_name(kind, name), configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=dry_run)
+    [result] = ask(_whom(bootstrap, kind, name), request, 1, IncrementalAlterConfigsResponse).responses
+    _require_success(result.error_code, result.error_message, kind, name)
+
+
+def _name(kind: str, name: str) -> str:
+    return "" if (kind, name) == ("broker", ALL_BROKERS) else name
+
+
+def _whom(bootstrap: str, kind: str, name: str) -> str:
+    """A broker answers for itself alone."""
+    if kind != "broker" or name == ALL_BROKERS:
+        return bootstrap
+    brokers = ask(bootstrap, MetadataRequest(topics=[]), 12, MetadataResponse).brokers
+    there = next((f"{broker.host}:{broker.port}" for broker in brokers if str(broker.node_id) == name), None)
+    if there is None:
+        known = ", ".join(str(broker.node_id) for broker in brokers)
+        fail(f"there is no broker {name!r}; there are {known}, and `{ALL_BROKERS}` for the default of all", NOT_FOUND)
+    return there
+
+
+def _require_success(code: int, message: str | None, kind: str, name: str) -> None:
+    if code == ErrorCode.NONE:
+        return
+    absent = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    why = f"{message} ({name_of(code)})" if message else name_of(code)
+    fail(f"{kind} {name}: {why}", NOT_FOUND if absent else FAILED)

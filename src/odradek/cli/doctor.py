@@ -1,0 +1,158 @@
+"""`odradek doctor`: what a person would check first, in the order in which it usually goes wrong."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from odradek.cli.output import output_option, print_rows
+from odradek.cli.remote import CONNECT_TIMEOUT_S, FAILED, REQUEST_TIMEOUT_S, bootstrap_option, silent_logger
+
+OPEN_FILES_WANTED = 10_000
+FREE_SHARE_WANTED = 0.1
+
+
+class Finding(NamedTuple):
+    check: str
+    verdict: str  # ok, warning, failed
+    told: str
+    advice: str = ""
+
+
+@click.command("doctor")
+@bootstrap_option
+@output_option
+@click.option("--data", type=click.Path(path_type=Path), help="A data directory to look at, too.")
+def command(bootstrap: str, output: str, data: Path | None) -> None:
+    """Check this machine and the cluster; ends with status 1 when something is broken."""
+    findings = [*_machine(), *([_disk(data)] if data else []), *_cluster(bootstrap)]
+    rows = [finding._asdict() for finding in findings]
+    if output != "table":
+        print_rows(rows, output, nothing="")
+    else:
+        for finding in findings:
+            mark = {"ok": "✓", "warning": "!", "failed": "✗"}[finding.verdict]
+            click.echo(
+                f"{mark} {finding.check}: {finding.told}" + (f"\n    {finding.advice}" if finding.advice else "")
+            )
+    if any(finding.verdict == "failed" for finding in findings):
+        raise SystemExit(FAILED)
+
+
+def _machine() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("Python", "ok", version)
+    yield Finding("librdkafka", "ok", f"confluent-kafka {metadata.version('confluent-kafka')}")
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < OPEN_FILES_WANTED:
+        yield Finding(
+            "open files",
+            "warning",
+            f"a process may open {soft}",
+            f"a broker with many partitions wants more: `ulimit -n {OPEN_FILES_WANTED}`, or LimitNOFILE= of systemd",
+        )
+    else:
+        yield Finding("open files", "ok", f"a process may open {soft}")
+    yield from _spark()
+
+
+def _spark() -> Iterator[Finding]:
+    if find_spec("pyspark") is None:
+        yield Finding("Spark", "warning", "not installed", "pipelines need it: pip install 'odradek[spark]'")
+        return
+    from odradek.spark.java import NoJava, find_java
+
+    yield Finding("Spark", "ok", f"pyspark {metadata.version('pyspark')}")
+    try:
+        yield Finding("Java", "ok", str(find_java()))
+    except NoJava as missing:
+        yield Finding("Java", "warning", "not found", str(missing))
+
+
+def _disk(data: Path) -> Finding:
+    if not data.is_dir():
+        return Finding(
+            "data directory", "failed", f"{data} is no directory", "name the directory of `odradek up --data`"
+        )
+    usage = shutil.disk_usage(data)
+    told = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB are free under {data}"
+    if usage.free < usage.total * FREE_SHARE_WANTED:
+        return Finding(
+            "data directory", "warning", told, "delete topics, or let retention.ms and retention.bytes do it"
+        )
+    return Finding("data directory", "ok", told)
+
+
+def _cluster(bootstrap: str) -> Iterator[Finding]:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    unreachable = [(address, why) for address in bootstrap.split(",") if (why := _refusal(address.strip()))]
+    for address, why in unreachable:
+        yield Finding(
+            "bootstrap",
+            "failed",
+            f"{address}: {why}",
+            "is a broker running there? `odradek up` starts one; -b names another",
+        )
+    if len(unreachable) == len(bootstrap.split(",")):
+        return
+    try:
+        told = AdminClient({"bootstrap.servers": bootstrap}, logger=silent_logger()).list_topics(
+            timeout=REQUEST_TIMEOUT_S
+        )
+    except KafkaException as refused:
+        yield Finding(
+            "cluster", "failed", refused.args[0].str(), "somebody listens there and does not speak Kafka's protocol"
+        )
+        return
+    yield Finding("cluster", "ok", f"{told.cluster_id}: {len(told.brokers)} brokers, {len(told.topics)} topics")
+    for broker in told.brokers.values():
+        why = _refusal(f"{broker.host}:{broker.port}")
+        if why:
+            yield Finding(
+                "advertised listener",
+                "failed",
+                f"broker {broker.id} says it is at {broker.host}:{broker.port}, not to be reached from here: {why}",
+                "set advertised.listeners to a name that clients can resolve and reach",
+            )
+    partitions = [partition for topic in told.topics.values() for partition in topic.partitions.values()]
+    leaderless = sum(partition.leader < 0 for partition in partitions)
+    lacking = sum(len(partition.isrs) < len(partition.replicas) for partition in partitions)
+    if leaderless:
+        yield Finding(
+            "partitions",
+            "failed",
+            f"{leaderless} of {len(partitions)} have no leader",
+            "`odradek cluster health` says which",
+        )
+    elif lacking:
+        yield Finding(
+            "partitions",
+            "warning",
+            f"{lacking} of {len(partitions)} lack a copy",
+            "`odradek cluster health` says which",
+        )
+    else:
+        yield Finding("partitions", "ok", f"all {len(partitions)} have a leader and all their copies")
+
+
+def _refusal(address: str) -> str | None:
+    """Why nobody can be reached there."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+    except ValueError:
+        return "not HOST:PORT"
+    except OSError as refused:
+        return refused.strerror or str(refused)
+    return None

@@ -1,0 +1,116 @@
+"""`odradek log`: segment files as they lie on disk, without a broker. Kafka's are the same."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from odradek.cli.output import output_option, print_rows
+from odradek.cli.remote import FAILED, NOT_FOUND, fail
+from odradek.cli.segments import Finding, batches_of, segments_of, verify_partition
+from odradek.protocol.batch import BatchHeader, iter_records
+from odradek.protocol.malformed import MalformedRecords
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@click.group("log")
+def command() -> None:
+    """Look into segment files."""
+
+
+@command.command("dump")
+@output_option
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--records", is_flag=True, help="Every record, as JSON lines that `odradek produce --input jsonl` takes.")
+def dump(output: str, path: Path, records: bool) -> None:
+    """Show the batches of a segment, or of all segments of a partition's directory."""
+    segments = _segments(path)
+    try:
+        if records:
+            for segment in segments:
+                for line in _record_lines(segment):
+                    click.echo(line)
+            return
+        rows = [_row(segment, position, header) for segment in segments for position, header, _ in batches_of(segment)]
+    except MalformedRecords as broken:
+        fail(str(broken))
+    print_rows(rows, output, nothing="no batches")
+
+
+@command.command("verify")
+@output_option
+@click.argument("path", type=click.Path(path_type=Path))
+def verify(output: str, path: Path) -> None:
+    """Check a partition's files, or all partitions in a data directory: checksums, offsets, indexes.
+
+    Ends with status 1 when something is wrong. Stop the broker of these files first: what it is writing looks torn.
+    """
+    partitions = sorted({segment.parent for segment in path.rglob("*.log")}) if path.is_dir() else [path]
+    if not partitions:
+        _segments(path)
+    findings: list[Finding] = []
+    batches = 0
+    with click.progressbar(partitions, label="verifying", file=sys.stderr, hidden=len(partitions) < 2) as all_of_them:
+        for partition in all_of_them:
+            count, found = verify_partition(partition)
+            batches += count
+            findings += found
+    rows = [
+        {"file": str(finding.file), "position": finding.position, "problem": finding.problem} for finding in findings
+    ]
+    if output != "table" or rows:
+        print_rows(rows, output, nothing="")
+    click.echo(f"{len(partitions)} partitions, {batches} batches, {len(findings)} problems", err=True)
+    if findings:
+        raise SystemExit(FAILED)
+
+
+def _segments(path: Path) -> list[Path]:
+    segments = segments_of(path)
+    if not segments:
+        fail(f"{path} is no segment file and no directory with some (names like 00000000000000000000.log)", NOT_FOUND)
+    return segments
+
+
+def _row(segment: Path, position: int, header: BatchHeader) -> dict[str, object]:
+    return {
+        "segment": segment.stem.lstrip("0") or "0",
+        "position": position,
+        "offset": header.base_offset,
+        "last": header.last_offset,
+        "records": header.records_count,
+        "bytes": header.size_bytes,
+        "codec": CODECS[header.codec] if header.codec < len(CODECS) else header.codec,
+        "epoch": header.leader_epoch,
+        "producer": header.producer_id if header.producer_id >= 0 else None,
+        "sequence": header.base_sequence if header.base_sequence >= 0 else None,
+        "timestamp": header.max_timestamp,
+        "control": header.is_control,
+    }
+
+
+def _record_lines(segment: Path) -> Iterator[str]:
+    for _, header, data in batches_of(segment):
+        if header.is_control:
+            continue
+        for record in iter_records(data):
+            yield json.dumps(
+                {
+                    "offset": record.offset,
+                    "timestamp": record.timestamp,
+                    "key": _text(record.key),
+                    "value": _text(record.value),
+                    "headers": [[name, _text(value)] for name, value in record.headers],
+                },
+                ensure_ascii=False,
+            )
+
+
+def _text(data: bytes | None) -> str | None:
+    """What is not UTF-8 comes back as the same bytes by the same rule (surrogateescape)."""
+    return None if data is None else data.decode(errors="surrogateescape")

@@ -1,0 +1,207 @@
+"""`odradek perf`: how fast a cluster is, seen by librdkafka on this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.names import topic_argument
+from odradek.cli.output import output_option, print_rows
+from odradek.cli.remote import (
+    REQUEST_TIMEOUT_S,
+    bootstrap_option,
+    client_config,
+    client_options,
+    fail,
+    refusals_told,
+)
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+    from confluent_kafka import Consumer, KafkaError, Message
+
+MB = 1_000_000
+STALLED_S = 30.0
+
+
+@click.group("perf")
+def command() -> None:
+    """Measure. Clients run here too, on the same cores when the broker does: compare, and do not quote."""
+
+
+@command.command("produce")
+@bootstrap_option
+@output_option
+@topic_argument()
+@click.option("-n", "--records", type=click.IntRange(1), default=100_000, show_default=True, help="How many.")
+@click.option("-s", "--size", type=click.IntRange(1), default=100, show_default=True, help="Bytes of each value.")
+@click.option("--rate", type=click.IntRange(1), help="At most this many records per second.")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@client_options
+def produce(
+    bootstrap: str, output: str, topic: str, records: int, size: int, rate: int | None, acks: str, compression: str,
+    settings: dict[str, str],
+) -> None:  # fmt: skip
+    """Write records and show records per second, MB per second, and how long acknowledgements took."""
+    from confluent_kafka import Producer
+
+    ours = {"acks": acks, "compression.type": compression, "linger.ms": 5, "queue.buffering.max.messages": 500_000}
+    with refusals_told(bootstrap):
+        producer = Producer(client_config(bootstrap, **{**ours, **settings}))
+        value = _noise(size)
+        acknowledged = _Acknowledged()
+        started = time.perf_counter()
+        with _bar(records, "producing") as bar:
+            for number in range(records):
+                if rate is not None:
+                    _wait_until(started + number / rate, producer.poll)
+                while True:
+                    try:
+                        producer.produce(topic, value, on_delivery=acknowledged)
+                        break
+                    except BufferError:
+                        producer.poll(0.05)
+                if number % 1000 == 999:
+                    producer.poll(0)
+                    bar.update(1000)
+            producer.flush()
+        took = time.perf_counter() - started
+    if acknowledged.failure is not None:
+        fail(f"{acknowledged.failure.str()} ({acknowledged.failure.name()})")
+    print_rows([{**_speed(records, records * size, took), **_percentiles(acknowledged.latencies)}], output, nothing="")
+
+
+@command.command("consume")
+@bootstrap_option
+@output_option
+@topic_argument()
+@click.option("-n", "--records", type=click.IntRange(1), help="How many; all that the topic has unless given.")
+@client_options
+def consume(bootstrap: str, output: str, topic: str, records: int | None, settings: dict[str, str]) -> None:
+    """Read a topic from its beginning and show records per second and MB per second."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    ours = {"group.id": "odradek-perf", "enable.auto.commit": False, "queued.max.messages.kbytes": 131_072}
+    with refusals_told(bootstrap):
+        consumer = Consumer(client_config(bootstrap, **{**ours, **settings}))
+        known = consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        places = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in known.partitions]
+        spans = [consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S) for tp in places]
+        there = sum(end - first for first, end in spans)
+        wanted = min(records or there, there)
+        if not wanted:
+            fail(f"{topic!r} holds no records; `odradek perf produce {topic}` writes some")
+        consumer.assign(places)
+        started = time.perf_counter()
+        count, size = _read(consumer, wanted)
+        took = time.perf_counter() - started
+        consumer.close()
+    print_rows([_speed(count, size, took)], output, nothing="")
+
+
+@command.command("e2e")
+@bootstrap_option
+@output_option
+@topic_argument()
+@click.option("-n", "--records", type=click.IntRange(1), default=1000, show_default=True, help="How many, one by one.")
+@click.option("-s", "--size", type=click.IntRange(8), default=100, show_default=True, help="Bytes of each value.")
+@client_options
+def e2e(bootstrap: str, output: str, topic: str, records: int, size: int, settings: dict[str, str]) -> None:
+    """How long a record takes from here to the broker and back to a consumer, one after the other."""
+    from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+
+    with refusals_told(bootstrap):
+        producer = Producer(client_config(bootstrap, **{"linger.ms": 0, **settings}))
+        consumer = Consumer(client_config(bootstrap, **{"group.id": "odradek-perf", "fetch.wait.max.ms": 500}))
+        known = producer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        if known.error is not None:
+            fail(f"{known.error.str()} ({known.error.name()})")
+        consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
+        # The first answer tells that the consumer is where it shall be.
+        consumer.poll(1.0)
+        value = _noise(size)
+        latencies = []
+        with _bar(records, "measuring") as bar:
+            for _ in range(records):
+                started = time.perf_counter()
+                producer.produce(topic, value, partition=0)
+                producer.flush()
+                if consumer.poll(STALLED_S) is None:
+                    fail(f"a record did not come back within {STALLED_S:.0f} s")
+                latencies.append(time.perf_counter() - started)
+                bar.update(1)
+        consumer.close()
+    print_rows([{"records": records, **_percentiles(latencies)}], output, nothing="")
+
+
+class _Acknowledged:
+    """A delivery report that keeps how long each took."""
+
+    def __init__(self) -> None:
+        self.latencies: list[float] = []
+        self.failure: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failure = self.failure or error
+        else:
+            self.latencies.append(message.latency() or 0.0)
+
+
+def _read(consumer: Consumer, wanted: int) -> tuple[int, int]:
+    from confluent_kafka import KafkaException
+
+    count = size = 0
+    heard = time.monotonic()
+    with _bar(wanted, "consuming") as bar:
+        while count < wanted:
+            messages = consumer.consume(10_000, 0.5)
+            if not messages and time.monotonic() - heard > STALLED_S:
+                fail(f"nothing came for {STALLED_S:.0f} s after {count} of {wanted} records")
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    raise KafkaException(error)
+                size += len(message)
+            heard = time.monotonic() if messages else heard
+            count += len(messages)
+            bar.update(len(messages))
+    return count, size
+
+
+def _wait_until(moment: float, poll: Callable[[float], int]) -> None:
+    while (left := moment - time.perf_counter()) > 0:
+        poll(min(left, 0.1))
+
+
+def _bar(length: int, label: str) -> ProgressBar[int]:
+    return click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty())
+
+
+def _noise(size: int) -> bytes:
+    """Neither all alike, which would flatter compression, nor random, which would insult it."""
+    line = b"".join(b"%d,driver-%d,%f;" % (n * 7919 % 10007, n % 97, n / 7) for n in range(size // 20 + 1))
+    return line[:size].ljust(size, b".")
+
+
+def _speed(records: int, size: int, took_s: float) -> dict[str, object]:
+    return {
+        "records": records,
+        "seconds": round(took_s, 3),
+        "records_per_s": round(records / took_s),
+        "mb_per_s": round(size / took_s / MB, 2),
+    }
+
+
+def _percentiles(latencies_s: Sequence[float]) -> dict[str, object]:
+    in_order = sorted(latencies_s) or [0.0]
+    last = len(in_order) - 1
+    return {
+        f"{name}_ms": round(in_order[round(last * share)] * 1000, 3)
+        for name, share in (("p50", 0.5), ("p99", 0.99), ("p99_9", 0.999), ("max", 1.0))
+    }

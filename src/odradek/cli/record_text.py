@@ -1,0 +1,118 @@
+"""Records as text: rpk's and kcat's format strings, and JSON lines that can be produced again.
+
+%t topic  %p partition  %o offset  %k key  %v or %s value  %T timestamp in ms  %h headers  %K %S lengths  %% a percent
+%k{hex} %v{base64} %v{json}       another spelling of the bytes
+%d{%Y-%m-%d %H:%M:%S}             the timestamp, by strftime, in UTC
+%h{%k=%v }                        once for each header
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+Formatter = Callable[["Message"], bytes]
+Piece = Callable[["Message"], bytes]
+
+_FIELD = re.compile(r"%(?:(?P<name>[tpokvsTdhKS])(?:\{(?P<how>[^}]*)\})?|(?P<percent>%))")
+_SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    "hex": lambda data: data.hex().encode(),
+    "base64": base64.b64encode,
+    "json": lambda data: json.dumps(data.decode(errors="surrogateescape")).encode(),
+}
+_PLAIN: dict[str, Piece] = {
+    "t": lambda message: (message.topic() or "").encode(),
+    "p": lambda message: str(message.partition()).encode(),
+    "o": lambda message: str(message.offset()).encode(),
+    "T": lambda message: str(message.timestamp()[1]).encode(),
+    "K": lambda message: str(len(message.key() or b"")).encode(),
+    "S": lambda message: str(len(message.value() or b"")).encode(),
+}
+
+
+def formatter(form: str) -> Formatter:
+    """For `json` and `jsonl` a JSON document per line, otherwise by the format string."""
+    if form in ("json", "jsonl"):
+        return json_line
+    text = form.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    pieces = _pieces(text)
+    return lambda message: b"".join(piece(message) for piece in pieces)
+
+
+def _pieces(text: str) -> list[Piece]:
+    pieces: list[Piece] = []
+    position = 0
+    for match in _FIELD.finditer(text):
+        pieces.append(_literal(text[position : match.start()]))
+        pieces.append(_literal("%") if match["percent"] else _field(match["name"], match["how"]))
+        position = match.end()
+    pieces.append(_literal(text[position:]))
+    return pieces
+
+
+def _literal(text: str) -> Piece:
+    data = text.encode()
+    return lambda _: data
+
+
+def _field(name: str, how: str | None) -> Piece:
+    if name == "d":
+        form = how or "%Y-%m-%dT%H:%M:%S"
+        return lambda message: datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).strftime(form).encode()
+    if name == "h":
+        return _headers(how)
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if (how or "") not in _SPELLINGS:
+        raise click.BadParameter(f"%{name}{{{how}}}: there are hex, base64 and json", param_hint="--format")
+    spelled = _SPELLINGS[how or ""]
+    if name == "k":
+        return lambda message: spelled(message.key() or b"")
+    return lambda message: spelled(message.value() or b"")
+
+
+def _headers(how: str | None) -> Piece:
+    if how is None:
+        return lambda message: b",".join(
+            name.encode() + b"=" + (value or b"") for name, value in message.headers() or []
+        )
+
+    def each(message: Message) -> bytes:
+        return b"".join(
+            how.encode().replace(b"%k", name.encode()).replace(b"%v", value or b"")
+            for name, value in message.headers() or []
+        )
+
+    return each
+
+
+def json_line(message: Message) -> bytes:
+    document: dict[str, Any] = {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": message.timestamp()[1],
+        "key": text_of(message.key()),
+        "value": text_of(message.value()),
+        "headers": [[name, text_of(value)] for name, value in message.headers() or []],
+    }
+    return json.dumps(document).encode() + b"\n"
+
+
+def text_of(data: bytes | None) -> str | None:
+    """What is not UTF-8 comes back as the same bytes by `bytes_of`."""
+    return None if data is None else data.decode(errors="surrogateescape")
+
+
+def bytes_of(text: str | None) -> bytes | None:
+    return None if text is None else text.encode(errors="surrogateescape")

@@ -1,0 +1,121 @@
+"""`odradek group reset`: where a group without members goes on."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.names import complete_topics, group_argument
+from odradek.cli.offsets import Place, Span, parse_span
+from odradek.cli.output import output_option, print_rows
+from odradek.cli.remote import (
+    NOT_FOUND,
+    REQUEST_TIMEOUT_S,
+    admin_client,
+    bootstrap_option,
+    client_config,
+    fail,
+    refusals_told,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+Position = tuple[str, int]
+
+
+@click.command("reset")
+@bootstrap_option
+@output_option
+@group_argument()
+@click.option("--to", required=True, help="beginning, end, N, @TIME; +N or -N moves from where the group is.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    help="Only this topic, or these partitions of it; all that the group committed unless given.",
+    shell_complete=complete_topics,
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be, and change nothing.")
+def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, ...], dry_run: bool) -> None:
+    """Move a group that has no members: the next one to join goes on from there."""
+    shift = int(to) if re.fullmatch(r"[+-]\d+", to) else None
+    span = Span(Place("beginning")) if shift is not None else parse_span(to, datetime.now(UTC))
+    if span.until is not None:
+        raise click.BadParameter(f"{to!r} is a range", param_hint="--to")
+    with refusals_told(bootstrap):
+        admin = admin_client(bootstrap)
+        committed = committed_offsets(admin, group)
+        consumer = _reader(bootstrap)
+        try:
+            wanted = _wanted(consumer, topics, committed)
+            if not wanted:
+                fail(f"group {group!r} committed nothing; name topics with --topic", NOT_FOUND)
+            targets = {place: _target(consumer, place, committed.get(place), span.begin, shift) for place in wanted}
+        finally:
+            consumer.close()
+        if not dry_run:
+            _store(admin, group, targets)
+    rows = [
+        {"topic": topic, "partition": index, "was": committed.get((topic, index)), "now": offset}
+        for (topic, index), offset in targets.items()
+    ]
+    print_rows(rows, output, nothing="")
+    if output == "table":
+        click.echo("nothing was changed (--dry-run)" if dry_run else f"group {group} was moved", err=True)
+
+
+def committed_offsets(admin: AdminClient, group: str) -> dict[Position, int]:
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    asked = [ConsumerGroupTopicPartitions(group)]
+    answer = admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
+    return {(tp.topic, tp.partition): tp.offset for tp in answer.topic_partitions if tp.offset >= 0}
+
+
+def _reader(bootstrap: str) -> Consumer:
+    from confluent_kafka import Consumer
+
+    return Consumer(client_config(bootstrap, **{"group.id": "odradek-reset", "enable.auto.commit": False}))
+
+
+def _wanted(consumer: Consumer, topics: tuple[str, ...], committed: dict[Position, int]) -> list[Position]:
+    if not topics:
+        return sorted(committed)
+    known = consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    wanted: list[Position] = []
+    for text in topics:
+        topic, _, numbers = text.partition(":")
+        if topic not in known:
+            fail(f"there is no topic {topic!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+        chosen = [int(number) for number in numbers.split(",")] if numbers else sorted(known[topic].partitions)
+        wanted += [(topic, index) for index in chosen]
+    return wanted
+
+
+def _target(consumer: Consumer, place: Position, was: int | None, begin: Place, shift: int | None) -> int:
+    from confluent_kafka import TopicPartition
+
+    tp = TopicPartition(*place)
+    first, end = consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S)
+    offset = (
+        begin.resolve(consumer, tp, REQUEST_TIMEOUT_S) if shift is None else (first if was is None else was) + shift
+    )
+    return int(max(first, min(offset, end)))
+
+
+def _store(admin: AdminClient, group: str, targets: dict[Position, int]) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+    places: list[TopicPartition] = [TopicPartition(*place, offset) for place, offset in targets.items()]
+    asked = [ConsumerGroupTopicPartitions(group, places)]
+    told = admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
+    for tp in told.topic_partitions:
+        if tp.error is not None:
+            raise KafkaException(tp.error)

@@ -1,0 +1,101 @@
+"""Segment files read by the format's definition: batches one by one, and what is wrong with them and their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.protocol.batch import HEADER_BYTES, BatchHeader, has_valid_checksum, read_header
+from odradek.protocol.malformed import MalformedRecords
+
+OFFSET_ENTRY = Struct(">II")  # offset - base offset, position
+TIME_ENTRY = Struct(">qI")  # timestamp, offset - base offset
+
+
+class Finding(NamedTuple):
+    file: Path
+    position: int
+    problem: str
+
+
+class _Batch(NamedTuple):
+    position: int
+    last_offset: int
+    max_timestamp: int
+
+
+def segments_of(path: Path) -> list[Path]:
+    found = sorted(path.glob("*.log")) if path.is_dir() else [path] if path.is_file() else []
+    return [segment for segment in found if segment.suffix == ".log" and segment.stem.isdigit()]
+
+
+def batches_of(segment: Path) -> Iterator[tuple[int, BatchHeader, bytes]]:
+    """Position, header and bytes of each. MalformedRecords says where a file stops to be batches."""
+    with segment.open("rb") as file:
+        position = 0
+        while head := file.read(HEADER_BYTES):
+            try:
+                header = read_header(head)
+            except MalformedRecords as broken:
+                raise MalformedRecords(f"{segment} at {position}: {broken}") from None
+            rest = file.read(header.size_bytes - HEADER_BYTES)
+            if len(head) + len(rest) < header.size_bytes:
+                raise MalformedRecords(
+                    f"{segment} at {position}: a batch of {header.size_bytes} bytes ends after {len(head) + len(rest)}"
+                )
+            yield position, header, head + rest
+            position += header.size_bytes
+
+
+def verify_partition(path: Path) -> tuple[int, list[Finding]]:
+    """How many batches there are, and what is wrong. Gaps between offsets are none: compaction leaves them."""
+    findings: list[Finding] = []
+    count, next_offset = 0, -1
+    for segment in segments_of(path):
+        base = int(segment.stem)
+        batches: list[_Batch] = []
+        if base < next_offset:
+            findings.append(Finding(segment, 0, f"begins at {base}, the segment before it ends at {next_offset}"))
+        try:
+            for position, header, data in batches_of(segment):
+                if not has_valid_checksum(data):
+                    findings.append(Finding(segment, position, "the checksum does not match"))
+                if header.base_offset < max(next_offset, base):
+                    findings.append(
+                        Finding(segment, position, f"offset {header.base_offset} after {max(next_offset, base)}")
+                    )
+                next_offset = max(next_offset, header.next_offset)
+                batches.append(_Batch(position, header.last_offset, header.max_timestamp))
+        except MalformedRecords as broken:
+            findings.append(Finding(segment, batches[-1].position if batches else 0, str(broken)))
+        findings += _index_findings(segment, base, batches)
+        count += len(batches)
+    return count, findings
+
+
+def _index_findings(segment: Path, base: int, batches: list[_Batch]) -> list[Finding]:
+    places = {batch.last_offset: batch.position for batch in batches}
+    findings = []
+    index = segment.with_suffix(".index")
+    for at, (relative, position) in _entries(index, OFFSET_ENTRY):
+        if (relative or position) and places.get(base + relative) != position:
+            findings.append(Finding(index, at, f"offset {base + relative} is not in the batch at {position}"))
+    times = segment.with_suffix(".timeindex")
+    newest, known = -1, iter(batches)
+    batch = next(known, None)
+    for at, (timestamp, relative) in _entries(times, TIME_ENTRY):
+        while batch is not None and batch.last_offset <= base + relative:
+            newest = max(newest, batch.max_timestamp)
+            batch = next(known, None)
+        if (timestamp or relative) and timestamp != newest:
+            findings.append(Finding(times, at, f"{timestamp} up to offset {base + relative}, where it is {newest}"))
+    return findings
+
+
+def _entries(index: Path, form: Struct) -> Iterator[tuple[int, tuple[int, int]]]:
+    data = index.read_bytes() if index.exists() else b""
+    for at in range(0, len(data) - len(data) % form.size, form.size):
+        first, second = form.unpack_from(data, at)
+        yield at, (first, second)

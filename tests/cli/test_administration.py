@@ -1,0 +1,211 @@
+"""config, group reset, topic trim, log, perf, doctor, completion, and every form of output."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.testing import Embedded
+from support.command_line import odradek_command, succeed
+
+
+@pytest.fixture
+def orders(odradek: Embedded) -> Embedded:
+    """A broker with ten records in the one partition of `orders`, of which group `billing` has read four."""
+    succeed(odradek, "topic", "create", "orders", "-p", "1")
+    succeed(odradek, "produce", "orders", stdin="".join(f"order {n}\n" for n in range(10)))
+    succeed(odradek, "consume", "orders", "-g", "billing", "-o", "beginning", "-n", "4")
+    return odradek
+
+
+def rows(broker: Embedded, *arguments: str) -> list[dict]:
+    return json.loads(succeed(broker, *arguments, "-o", "json"))
+
+
+def test_configs_of_a_topic(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "t", "-c", "retention.ms=1000")
+    assert rows(odradek, "config", "get", "topic", "t") == [
+        {"config": "retention.ms", "value": "1000", "from": "topic"}
+    ]
+    succeed(odradek, "config", "set", "topic", "t", "cleanup.policy+=compact", "retention.ms=2000")
+    shown = {row["config"]: row["value"] for row in rows(odradek, "config", "get", "topic", "t")}
+    assert shown == {"cleanup.policy": "delete,compact", "retention.ms": "2000"}
+    succeed(odradek, "config", "set", "topic", "t", "cleanup.policy-=delete")
+    succeed(odradek, "config", "unset", "topic", "t", "retention.ms")
+    assert [row["config"] for row in rows(odradek, "config", "get", "topic", "t")] == ["cleanup.policy"]
+    assert rows(odradek, "config", "get", "topic", "t", "segment.bytes")[0]["from"] == "default"
+    assert len(rows(odradek, "config", "get", "topic", "t", "--all")) > 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("set", "topic", "t", "no.such=1"), 1, "no.such"),
+        (("set", "topic", "t", "retention.ms=soon"), 1, "retention.ms"),
+        (("set", "topic", "t", "retention.ms"), 2, "is not KEY=VALUE"),
+        (("get", "topic", "nosuch"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (("get", "topic", "t", "no.such"), 2, "a topic has no config 'no.such'"),
+    ],
+)
+def test_configs_that_cannot_be(odradek: Embedded, arguments: tuple[str, ...], code: int, said: str) -> None:
+    succeed(odradek, "topic", "create", "t")
+    refused = odradek_command(odradek, "config", *arguments)
+    assert (refused.exit_code, said in refused.stderr) == (code, True), refused.output
+
+
+def test_a_dry_run_changes_nothing_and_a_diff_shows_what_differs(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "a", "b")
+    assert "would be taken" in succeed(odradek, "config", "set", "topic", "a", "retention.ms=1", "--dry-run")
+    assert rows(odradek, "config", "diff", "topic", "a", "b") == []
+    succeed(odradek, "config", "set", "topic", "a", "retention.ms=1")
+    assert rows(odradek, "config", "diff", "topic", "a", "b") == [
+        {"config": "retention.ms", "a": "1", "b": "604800000"}
+    ]
+
+
+def test_defaults_of_all_brokers(odradek: Embedded) -> None:
+    succeed(odradek, "config", "set", "broker", "all", "log.retention.ms=7000")
+    [row] = rows(odradek, "config", "get", "broker", "1", "log.retention.ms")
+    assert (row["value"], row["from"]) == ("7000", "all brokers")
+    succeed(odradek, "config", "unset", "broker", "all", "log.retention.ms")
+    nobody = odradek_command(odradek, "config", "get", "broker", "9")
+    assert (nobody.exit_code, "there is no broker '9'; there are 1" in nobody.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("to", "now"),
+    [("beginning", 0), ("end", 10), ("7", 7), ("-2", 2), ("+3", 7), ("+100", 10), ("@-1h", 0), ("@-0s", 10)],
+)
+def test_a_group_is_moved(orders: Embedded, to: str, now: int) -> None:
+    [planned] = rows(orders, "group", "reset", "billing", "--to", to, "--dry-run")
+    assert planned == {"topic": "orders", "partition": 0, "was": 4, "now": now}
+    assert rows(orders, "group", "describe", "billing")[0]["committed"] == 4
+    assert rows(orders, "group", "reset", "billing", "--to", to, "-t", "orders:0") == [planned]
+    assert rows(orders, "group", "lag") == [{"group": "billing", "topic": "orders", "partitions": 1, "lag": 10 - now}]
+
+
+def test_a_group_that_cannot_be_moved(orders: Embedded) -> None:
+    nobody = odradek_command(orders, "group", "reset", "nobody", "--to", "end")
+    assert (nobody.exit_code, "committed nothing" in nobody.stderr) == (3, True)
+    nowhere = odradek_command(orders, "group", "reset", "billing", "--to", "end", "-t", "nosuch")
+    assert (nowhere.exit_code, "there is no topic 'nosuch'" in nowhere.stderr) == (3, True)
+    unknown = odradek_command(orders, "group", "members", "nobody")
+    assert (unknown.exit_code, "there is no group 'nobody'" in unknown.stderr) == (3, True)
+
+
+def test_a_topic_is_trimmed(orders: Embedded) -> None:
+    assert rows(orders, "topic", "trim", "orders", "--before", "6", "--yes") == [{"partition": 0, "start": 6}]
+    assert rows(orders, "topic", "trim", "orders", "--before", "-1", "--yes") == [{"partition": 0, "start": 9}]
+    assert rows(orders, "topic", "describe", "orders")[0]["start"] == 9
+
+
+def test_every_form_of_output_says_the_same(orders: Embedded) -> None:
+    [row] = rows(orders, "topic", "describe", "orders")
+    jsonl = succeed(orders, "topic", "describe", "orders", "-o", "jsonl")
+    assert [json.loads(line) for line in jsonl.splitlines()] == [row]
+    yaml = succeed(orders, "topic", "describe", "orders", "-o", "yaml")
+    assert yaml == "".join(
+        f"{'  ' if n else '- '}{key}: {json.dumps(value)}\n" for n, (key, value) in enumerate(row.items())
+    )
+    [line] = csv.DictReader(io.StringIO(succeed(orders, "topic", "describe", "orders", "-o", "csv")))
+    assert (line["partition"], line["replicas"], line["end"]) == ("0", "1", "10")
+    assert succeed(orders, "topic", "describe", "orders").splitlines()[0].split() == [key.upper() for key in row]
+    assert succeed(orders, "group", "ls", "-o", "yaml").startswith('- group: "billing"')
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """The directory of a partition with three segments, after a clean stop."""
+    with Embedded(data=tmp_path / "data") as broker:
+        succeed(broker, "topic", "create", "t", "-p", "1", "-c", "segment.bytes=1048576")
+        text = "".join(f"{n}:{'x' * 5000}\n" for n in range(500))
+        succeed(broker, "produce", "t", "-K", ":", "-X", "batch.size=16384", stdin=text)
+    [partition] = (tmp_path / "data").rglob("t-0")
+    return partition
+
+
+def test_segments_are_dumped_and_verified(stored: Path, odradek: Embedded) -> None:
+    batches = rows(odradek, "log", "dump", str(stored))
+    assert (batches[0]["offset"], batches[-1]["last"]) == (0, 499)
+    assert sum(batch["records"] for batch in batches) == 500
+    records = succeed(odradek, "log", "dump", str(min(stored.glob("*.log"))), "--records").splitlines()
+    assert json.loads(records[3])["key"] == "3"
+    assert rows(odradek, "log", "verify", str(stored.parent)) == []
+
+
+def test_damage_is_found_and_named(stored: Path, odradek: Embedded) -> None:
+    segment = sorted(stored.glob("*.log"))[1]
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+    found = odradek_command(odradek, "log", "verify", str(stored), "-o", "json")
+    assert found.exit_code == 1
+    assert [row["problem"] for row in json.loads(found.stdout)] == ["the checksum does not match"]
+    segment.write_bytes(data[:-10])
+    found = odradek_command(odradek, "log", "verify", str(stored), "-o", "json")
+    assert any("ends after" in row["problem"] for row in json.loads(found.stdout))
+    nothing = odradek_command(odradek, "log", "dump", str(stored.parent))
+    assert (nothing.exit_code, "is no segment file" in nothing.stderr) == (3, True)
+
+
+def test_an_index_that_lies_is_found(stored: Path, odradek: Embedded) -> None:
+    index = next(index for index in sorted(stored.glob("*.index")) if index.stat().st_size)
+    data = bytearray(index.read_bytes())
+    data[7] ^= 1
+    index.write_bytes(data)
+    found = odradek_command(odradek, "log", "verify", str(stored), "-o", "json")
+    assert "is not in the batch at" in json.loads(found.stdout)[0]["problem"]
+
+
+def test_speed_is_measured(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "fast", "-p", "1")
+    [written] = rows(odradek, "perf", "produce", "fast", "-n", "5000", "-s", "50")
+    assert written["records"] == 5000
+    assert written["records_per_s"] > 0 < written["p99_ms"]
+    [read] = rows(odradek, "perf", "consume", "fast")
+    assert read["records"] == 5000
+    [there_and_back] = rows(odradek, "perf", "e2e", "fast", "-n", "20")
+    assert there_and_back["p50_ms"] > 0
+    empty = odradek_command(odradek, "perf", "consume", "nosuch")
+    assert empty.exit_code != 0
+
+
+def test_the_doctor(odradek: Embedded, tmp_path: Path) -> None:
+    found = {row["check"]: row for row in rows(odradek, "doctor", "--data", str(tmp_path))}
+    assert {found[check]["verdict"] for check in ("Python", "librdkafka", "cluster", "partitions")} == {"ok"}
+    assert "✓ cluster" in succeed(odradek, "doctor")
+    nobody = odradek_command(odradek, "doctor", "-b", "127.0.0.1:1")
+    assert nobody.exit_code == 1
+    assert "✗ bootstrap: 127.0.0.1:1: Connection refused" in nobody.stdout
+
+
+def completed(broker: Embedded, line: str) -> list[str]:
+    words = line.split(" ")
+    environment = {
+        "_ODRADEK_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+        "ODRADEK_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+    }
+    program = "from odradek.cli.main import main; main(prog_name='odradek')"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    return [text.partition(",")[2] for text in answer.stdout.split()]
+
+
+def test_a_shell_completes_commands_topics_and_groups(orders: Embedded) -> None:
+    assert completed(orders, "odradek comp") == ["completion"]
+    assert completed(orders, "odradek consume or") == ["orders"]
+    assert completed(orders, "odradek topic describe ") == ["orders"]
+    assert completed(orders, "odradek group reset b") == ["billing"]
+    assert completed(orders, f"odradek topic describe -b {orders.bootstrap_servers} o") == ["orders"]
+    for shell in ("bash", "zsh", "fish"):
+        assert "_ODRADEK_COMPLETE" in succeed(orders, "completion", shell)

@@ -1,0 +1,102 @@
+"""produce and consume: formats, ranges, files, and what goes in comes out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from odradek.testing import Embedded
+from support.command_line import odradek_command, succeed
+
+
+@pytest.fixture
+def lines(odradek_session: Embedded, request: pytest.FixtureRequest) -> str:
+    """A topic of one partition with ten lines."""
+    name = f"lines-{abs(hash(request.node.name))}"
+    succeed(odradek_session, "topic", "create", name, "-p", "1")
+    succeed(
+        odradek_session, "produce", name, "-K", ":", "-H", "who=me", stdin="".join(f"k{n}:v{n}\n" for n in range(10))
+    )
+    return name
+
+
+@pytest.mark.parametrize(
+    ("offset", "values"),
+    [
+        ("3:5", "v3 v4"),
+        (":2", "v0 v1"),
+        ("-2:", "v8 v9"),
+        ("+8", "v8 v9"),
+        ("7:end", "v7 v8 v9"),
+        ("@-1h:end", "v0 v1 v2 v3 v4 v5 v6 v7 v8 v9"),
+        ("end:end", ""),
+    ],
+)
+def test_ranges(odradek_session: Embedded, lines: str, offset: str, values: str) -> None:
+    assert succeed(odradek_session, "consume", lines, "-o", offset, "-e").split() == values.split()
+
+
+def test_a_range_ends_by_itself(odradek_session: Embedded, lines: str) -> None:
+    assert succeed(odradek_session, "consume", lines, "-o", "3:5") == "v3\nv4\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("%t %p %o %k=%v", "{topic} 0 0 k0=v0"),
+        ("%k{hex} %v{base64} %v{json}", '6b30 djA= "v0"'),
+        ("%h{[%k:%v]} %h", "[who:me] who=me"),
+        ("%K %S %% 100%%", "2 2 % 100%"),
+        ("%d{%Y}", "20"),
+        ("%s\\t→", "v0\t→"),
+    ],
+)
+def test_formats(odradek_session: Embedded, lines: str, form: str, text: str) -> None:
+    assert text.format(topic=lines) in succeed(odradek_session, "consume", lines, "-o", "0:1", "-f", form + "\\n")
+
+
+def test_a_format_that_is_none(odradek_session: Embedded, lines: str) -> None:
+    refused = odradek_command(odradek_session, "consume", lines, "-f", "%v{rot13}")
+    assert refused.exit_code == 2
+    assert "there are hex, base64 and json" in refused.stderr
+
+
+def test_what_comes_out_as_jsonl_goes_in_again(odradek_session: Embedded, lines: str, tmp_path: Path) -> None:
+    odd = tmp_path / "odd"
+    odd.write_bytes(b"\xff\xfe:\x80\n:\n")
+    succeed(odradek_session, "produce", lines, str(odd), "-K", ":", "-Z")
+    dumped = succeed(odradek_session, "consume", lines, "-o", ":", "-f", "jsonl")
+    assert json.loads(dumped.splitlines()[0]) == {
+        "topic": lines, "partition": 0, "offset": 0, "key": "k0", "value": "v0", "headers": [["who", "me"]],
+        "timestamp": json.loads(dumped.splitlines()[0])["timestamp"],
+    }  # fmt: skip
+    succeed(odradek_session, "topic", "create", f"{lines}-copy", "-p", "1")
+    succeed(odradek_session, "produce", f"{lines}-copy", "--input", "jsonl", stdin=dumped)
+    again = succeed(odradek_session, "consume", f"{lines}-copy", "-o", ":", "-f", "jsonl")
+    assert again == dumped.replace(lines, f"{lines}-copy")
+    assert json.loads(again.splitlines()[-1])["value"] is None
+
+
+def test_a_line_that_is_no_record_is_named(odradek_session: Embedded, lines: str) -> None:
+    refused = odradek_command(odradek_session, "produce", lines, "--input", "jsonl", stdin='{"value": "good"}\n[1]\n')
+    assert refused.exit_code == 1
+    assert "line 2 is no record as `odradek consume -f jsonl` prints it" in refused.stderr
+
+
+def test_configs_of_the_client(odradek_session: Embedded, lines: str) -> None:
+    assert succeed(odradek_session, "consume", lines, "-o", "0:1", "-X", "fetch.max.wait.ms=10") == "v0\n"
+    refused = odradek_command(odradek_session, "consume", lines, "-X", "fetch.max.weight.ms=10")
+    assert refused.exit_code == 2
+    assert "fetch.max.wait.ms" in refused.stderr
+
+
+def test_partitions(odradek_session: Embedded) -> None:
+    succeed(odradek_session, "topic", "create", "parts", "-p", "3")
+    for partition in range(3):
+        succeed(odradek_session, "produce", "parts", "-p", str(partition), stdin=f"in {partition}\n")
+    both = succeed(odradek_session, "consume", "parts", "-p", "0,2", "-o", ":")
+    assert sorted(both.splitlines()) == ["in 0", "in 2"]
+    refused = odradek_command(odradek_session, "consume", "parts", "-p", "0,x", "-o", ":")
+    assert "use numbers, as 0,1" in refused.stderr
