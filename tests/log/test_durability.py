@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+from random import Random
 
 import pytest
 
 from odradek.adapters.memory_disk import MemoryDisk, MemoryFile
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.invariants import InvariantBroken
+from odradek.sim.disk import SimDisk
+from odradek.sim.inode import DiskKnobs
 
 
 class WatchedDisk(MemoryDisk):
@@ -151,6 +154,17 @@ def test_one_sync_at_a_time(watched):
     work.run()
     watched.log.finish_sync(work)
     assert not watched.log.sync_in_flight
+
+
+def test_a_log_deleted_during_a_sync(make_partition):
+    """Its files are closed and its directory has another name: the failure is nobody's news."""
+    partition = make_partition(SimDisk(Random(1), DiskKnobs()).mount())
+    partition.append(b"a")
+    work = partition.log.begin_sync()
+    partition.logs.mark_deleted(partition.log.topic_partition)
+    work.run()
+    with pytest.raises(KafkaError):
+        partition.log.finish_sync(work)
 
 
 def test_segments_deleted_during_a_sync(watched, now):

@@ -307,11 +307,12 @@ class Log:
 
     def _fail(self, broken: OSError) -> KafkaError:
         """Nobody knows what the file holds now, so nothing more goes in; what is behind the last batch goes out."""
-        if safeguards.stays_offline_after_failure():
-            self._failure = str(broken)
-            story.error("%s takes no more records until a restart: %s", self.name, broken)
-        with contextlib.suppress(OSError):
-            self._segments.active.trim()
+        if self._failure is None:  # and not deleted while it was synced, its files closed
+            if safeguards.stays_offline_after_failure():
+                self._failure = str(broken)
+                story.error("%s takes no more records until a restart: %s", self.name, broken)
+            with contextlib.suppress(OSError):
+                self._segments.active.trim()
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name}: {broken}")
 
     def _refuse_if_offline(self) -> None:
