@@ -39,7 +39,7 @@ check: .venv/dev
 	$(BIN)/pytest tests/tidy
 
 unit: .venv/dev
-	$(BIN)/pytest -n 2 -m "not spark" tests --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
+	$(BIN)/pytest -n 2 -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
 	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories
 
 clients: .venv/dev

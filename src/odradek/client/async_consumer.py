@@ -21,12 +21,11 @@ from typing import Any, Generic, Self, TypeVar
 from confluent_kafka import Message
 
 from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.kinds import K, V
 from odradek.client.reading import Reading, Start, Topic
 from odradek.client.records import Record
 from odradek.client.serdes import BYTES, Serde
 
-K = TypeVar("K")
-V = TypeVar("V")
 R = TypeVar("R")
 
 POLL_S = 0.25

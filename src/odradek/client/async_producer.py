@@ -14,9 +14,10 @@ from collections import deque
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self
 
 from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.kinds import K, V
 from odradek.client.partitioning import Partitioner
 from odradek.client.producer import AT_EXIT_S, Outbox, Unsent, serve_deliveries, stored_or_failed
 from odradek.client.records import Headers, SendFailed, Stored
@@ -25,8 +26,6 @@ from odradek.client.serdes import BYTES, Serde
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
-K = TypeVar("K")
-V = TypeVar("V")
 
 FULL_QUEUE_WAIT_S = 0.01
 

@@ -13,15 +13,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.kinds import K, V
 from odradek.client.reading import Reading, Start, Topic
 from odradek.client.records import Record
 from odradek.client.serdes import BYTES, Serde
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 # How long a poll may last before Ctrl-C is noticed.
 POLL_S = 0.25

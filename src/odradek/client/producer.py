@@ -17,11 +17,12 @@ from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import confluent_kafka
 
 from odradek.client.configuring import BOOTSTRAP, Setting, client_config
+from odradek.client.kinds import K, V
 from odradek.client.partitioning import PartitionCounts, Partitioner
 from odradek.client.records import Headers, SendFailed, Stored, time_of
 from odradek.client.serdes import BYTES, Serde, SerdeLike, serde_of
@@ -29,8 +30,6 @@ from odradek.client.serdes import BYTES, Serde, SerdeLike, serde_of
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
-K = TypeVar("K")
-V = TypeVar("V")
 
 DEFAULTS: dict[str, Setting] = {"partitioner": "murmur2_random"}
 POLL_S = 0.1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import confluent_kafka
 from confluent_kafka import (
@@ -24,11 +24,9 @@ from confluent_kafka import (
 
 from odradek.client.admin import UnknownTopic
 from odradek.client.configuring import Setting, client_config
+from odradek.client.kinds import K, V
 from odradek.client.records import ClientError, Record, record_of
 from odradek.client.serdes import SerdeLike, serde_of
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 Topic = str | re.Pattern[str]
 # Where to begin: at either end, at a moment, or so long ago.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
+
+from odradek.client.kinds import K, V
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
     from odradek.client.serdes import Serde
 
-K = TypeVar("K")
-V = TypeVar("V")
 
 Headers = Mapping[str, bytes | str | None] | list[tuple[str, bytes | str | None]]
 
