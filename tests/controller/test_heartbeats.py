@@ -78,6 +78,16 @@ def test_a_lost_connection_shortens_the_session_and_a_heartbeat_clears_it(three,
     assert heartbeats.stale(9001) == [2, 3]  # nor does a late one
 
 
+def test_who_cannot_be_reached_by_a_new_controller_is_not_waited_for_unless_it_was_heard(three, heartbeats):
+    beat(three, heartbeats, 2, 500)
+    for broker_id in (1, 2):
+        heartbeats.suspect_unheard(BrokerId(broker_id), 1000)
+    assert heartbeats.stale(4001) == [1]
+    beat(three, heartbeats, 1, 5000)
+    heartbeats.suspect_unheard(BrokerId(1), 6000)
+    assert heartbeats.stale(9001) == [3]
+
+
 def test_nobody_is_heard_by_who_is_not_active(three, heartbeats):
     heartbeats.end()
     assert heartbeats.next_deadline_ms is None

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.cli.quorum import described
 from odradek.testing import Embedded
 
 pytestmark = pytest.mark.clients
@@ -54,3 +55,14 @@ def test_a_node_starts_from_its_snapshot(tmp_path: Path):
     with Embedded(data=tmp_path, config=SMALL_LOG) as broker:
         topics = admin(broker.bootstrap_servers).list_topics(timeout=20).topics
         assert len([name for name in topics if name.startswith("t")]) == TOPICS
+
+
+def test_a_broker_that_dies_as_the_active_controller_is_not_waited_for():
+    """Its successor never heard it, and with such sessions would be waiting still."""
+    with Embedded(brokers=3, config={"broker.session.timeout.ms": 600_000}) as cluster:
+        client = admin(cluster.bootstrap_servers)
+        assert len(client.list_topics(timeout=20).brokers) == 3
+        leader = described(cluster.bootstrap_servers).leader
+        cluster.nodes[leader].kill()
+        while leader in client.list_topics(timeout=20).brokers:
+            pass

@@ -2,7 +2,8 @@
 
 Nothing of it is in the metadata log. A new active controller has heard nobody and gives everyone a whole session.
 Safety needs none of this: fencing a broker that lives costs a change of leaders, fencing late costs time; what an
-outdated broker still does is refused by epochs. So a lost connection may shorten a session, as a hint.
+outdated broker still does is refused by epochs. So a lost connection may shorten a session, as a hint; and so may a
+new controller's failing to reach a broker that it has not heard yet: that one may have died with the old controller.
 """
 
 from __future__ import annotations
@@ -91,6 +92,12 @@ class Heartbeats:
         if known is not None:
             deadline_ms = min(known.deadline_ms, now_ms + self._suspicion_ms)
             self._sessions[broker_id] = replace(known, deadline_ms=deadline_ms)
+
+    def suspect_unheard(self, broker_id: BrokerId, now_ms: int) -> None:
+        """The broker cannot be reached. Whoever was heard by this controller keeps its session all the same."""
+        known = self._sessions.get(broker_id)
+        if known is not None and known.metadata_offset == _UNKNOWN_OFFSET:
+            self.suspect(broker_id, now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -48,6 +48,7 @@ class ActiveController:
         self._balancing: asyncio.TimerHandle | None = None
         quorum.on_elected = self._elected
         quorum.on_deposed = self._deposed
+        quorum.on_unreachable = self._unreachable
 
     @property
     def is_active(self) -> bool:
@@ -87,6 +88,12 @@ class ActiveController:
         """A connection with this broker broke: perhaps it has died."""
         self.heartbeats.suspect(broker_id, self._clock.monotonic_ms())
         self.watch_sessions()
+
+    def _unreachable(self, node_id: BrokerId) -> None:
+        """Nobody watched the session of a broker that died with the active controller, perhaps as the same process."""
+        if self._active:
+            self.heartbeats.suspect_unheard(node_id, self._clock.monotonic_ms())
+            self.watch_sessions()
 
     def watch_sessions(self) -> None:
         """Look again when the next session may have ended."""

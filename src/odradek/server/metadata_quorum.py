@@ -111,6 +111,8 @@ class MetadataQuorum:
         # Told when this node begins to lead, its first records written, and when it leads no more.
         self.on_elected: Callable[[], None] = _nothing
         self.on_deposed: Callable[[], None] = _nothing
+        # Told of a node that did not answer this one.
+        self.on_unreachable: Callable[[BrokerId], None] = _nobody_minds
         self._leading = False
         self._inbox: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
@@ -477,6 +479,7 @@ class MetadataQuorum:
             )
             answer = answer_from_wire(response)
         except (PeerUnavailable, KafkaError):
+            self.on_unreachable(effect.peer)
             self._tell(RequestFailed(effect.peer, effect.request, peer_gone=effect.peer in self._lost))
             return
         if isinstance(answer, FetchAnswer) and not _are_sound(answer.records):
@@ -531,4 +534,8 @@ def _are_sound(records: bytes | memoryview) -> bool:
 
 
 def _nothing() -> None:
+    pass
+
+
+def _nobody_minds(_node_id: BrokerId) -> None:
     pass
