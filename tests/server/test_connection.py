@@ -177,6 +177,31 @@ def test_announcing_a_large_request_allocates_little(run):
     run(scenario())
 
 
+def test_requests_that_are_not_whole_yet_share_one_budget(run, caplog):
+    """Whoever would exceed it is refused; the other finishes, and then there is room again."""
+    text = bytes(3 * MIB)
+    large = request(1, text)
+
+    async def scenario():
+        async with served(partial_requests_bytes_max=6 * MIB) as (_, listener, reader, writer):
+            writer.write(large[:-1])
+            await until(lambda: listener.frame_pool.bytes_in_use >= len(text))
+            greedy, greedy_writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            greedy_writer.write(large)
+            with contextlib.suppress(ConnectionResetError):
+                assert await greedy.read() == b""
+            greedy_writer.close()
+            writer.write(large[-1:])
+            await expect(reader, reply(1, text.rstrip()))
+            assert listener.frame_pool.bytes_in_use == 0
+            writer.write(large)
+            await expect(reader, reply(1, text.rstrip()))
+
+    with caplog.at_level(logging.INFO):
+        run(scenario())
+    assert len([line for line in caplog.messages if "requests that are not whole yet take" in line]) == 1
+
+
 def test_replies_keep_the_order_of_requests(run):
     async def scenario():
         async with served() as (desk, _, reader, writer):

@@ -17,6 +17,7 @@ decompressed_batch_bytes_max = 100 * MIB
 connection_unsent_bytes_max = 64 * MIB
 connection_parked_requests_max = 1000
 receive_buffer_bytes = 256 * KIB
+partial_requests_bytes_max = 512 * MIB  # of all connections together
 connection_close_grace_ms = 2_000
 peer_reply_bytes_max = 128 * MIB  # the largest produced batch, and what a fetch puts around it
 peer_requests_max = 1000  # to one node for one purpose, sent or waiting
@@ -38,3 +39,6 @@ fetch_session_partitions_max = 500_000  # over all sessions of a broker
 keyed_batch_records_max = 200_000
 keyed_batch_inline_bytes_max = 16 * KIB
 record_errors_max = 10
+
+# Compaction of more than this runs in a process of its own; of less, the process would cost more than it spares.
+cleaning_in_thread_bytes_max = 256 * KIB

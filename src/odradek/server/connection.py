@@ -13,9 +13,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, cast
 
-from odradek.base.limits import KIB
+from odradek.base.limits import KIB, MIB
 from odradek.base.ports import Link, Region
-from odradek.server.frames import PartialFrame
+from odradek.server.frames import LARGEST_POOLED, PartialFrame
 from odradek.server.request import Parts
 
 if TYPE_CHECKING:
@@ -140,6 +140,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._frame = None
                 self._handle(frame.view, 0, frame.length)
                 frame.release()
+            elif not frame.has_room():
+                self._end_for_others()
         self._in_turn = False
         if self._out:
             self._flush()
@@ -214,6 +216,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             start = position + 4
             position = start + length
             if position > end:
+                if not self._listener.frame_pool.has_room(min(length, LARGEST_POOLED)):
+                    self._end_for_others()
+                    return
                 self._frame = PartialFrame(self._listener.frame_pool, length, received[start:end])
                 return
             self._handle(received, start, position)
@@ -225,6 +230,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._backlog = memoryview(bytearray(rest)) if shared else rest
         else:
             self._prefix = bytes(received[position:end])
+
+    def _end_for_others(self) -> None:
+        held = self._listener.frame_pool.bytes_in_use // MIB
+        self.end(f"requests that are not whole yet take {held} MiB already: send smaller ones, or fewer at once")
 
     def _handle(self, frame: memoryview, position: int, end: int) -> None:
         parts = self._listener.handle(self, frame, position, end)

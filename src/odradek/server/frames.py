@@ -1,7 +1,8 @@
 """Buffers for requests that do not fit into one read.
 
 Pooled, because a fresh megabyte is faulted in page by page each time. A frame longer than the largest pooled size
-grows as its bytes arrive: announcing a large request costs its sender, not us.
+grows as its bytes arrive: announcing a large request costs its sender, not us. Requests that are not whole yet share one
+budget: whoever would exceed it is refused, so that many senders of large requests cannot take the memory of all.
 """
 
 from __future__ import annotations
@@ -14,19 +15,30 @@ LARGEST_POOLED = POOLED[-1][0]
 
 
 class FramePool:
-    __slots__ = ("_free",)
+    __slots__ = ("_bytes_max", "_free", "bytes_in_use")
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int | None = None) -> None:
+        """Without a budget, buffers need not come back."""
         self._free: dict[int, list[bytearray]] = {size: [] for size, _ in POOLED}
+        self._bytes_max = bytes_max
+        self.bytes_in_use = 0
+
+    def has_room(self, more: int) -> bool:
+        return self._bytes_max is None or self.bytes_in_use + more <= self._bytes_max
 
     def take(self, length: int) -> bytearray:
         """Room for `length` bytes, or for the first `LARGEST_POOLED` of them."""
-        for size, free in self._free.items():
-            if length <= size:
-                return free.pop() if free else bytearray(size)
-        return self._free[LARGEST_POOLED].pop() if self._free[LARGEST_POOLED] else bytearray(LARGEST_POOLED)
+        size = next((size for size in self._free if length <= size), LARGEST_POOLED)
+        free = self._free[size]
+        self.bytes_in_use += size
+        return free.pop() if free else bytearray(size)
+
+    def take_larger(self, size: int) -> bytearray:
+        self.bytes_in_use += size
+        return bytearray(size)
 
     def give_back(self, buffer: bytearray) -> None:
+        self.bytes_in_use -= len(buffer)
         for size, kept_max in POOLED:
             if len(buffer) == size and len(self._free[size]) < kept_max:
                 self._free[size].append(buffer)
@@ -48,16 +60,24 @@ class PartialFrame:
 
     def room(self) -> memoryview:
         """Where to read next; never past the frame's end, so that nothing has to be moved afterwards."""
-        if self.filled == len(self.buffer):
-            self._grow()
         return self.view[self.filled : self.length]
+
+    def has_room(self) -> bool:
+        """After growing, if that is needed. False: all who send large requests have taken what there is."""
+        if self.filled < len(self.buffer):
+            return True
+        size = min(self.length, 2 * len(self.buffer))
+        if not self._pool.has_room(size):
+            return False
+        self._grow(size)
+        return True
 
     def release(self) -> None:
         self.view.release()
         self._pool.give_back(self.buffer)
 
-    def _grow(self) -> None:
-        larger = bytearray(min(self.length, 2 * len(self.buffer)))
+    def _grow(self, size: int) -> None:
+        larger = self._pool.take_larger(size)
         larger[: self.filled] = self.view
         self.release()
         self.buffer = larger

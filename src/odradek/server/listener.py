@@ -28,6 +28,7 @@ class ConnectionLimits:
     idle_ms_max: int = 600_000  # negative: for ever
     unsent_bytes_max: int = limits.connection_unsent_bytes_max
     parked_requests_max: int = limits.connection_parked_requests_max
+    partial_requests_bytes_max: int = limits.partial_requests_bytes_max
 
 
 class ClientListener:
@@ -43,7 +44,7 @@ class ClientListener:
         self.parked_requests_max = bounds.parked_requests_max
         # One for all connections of the loop: a read is consumed before the next one starts.
         self.receive_buffer = memoryview(bytearray(limits.receive_buffer_bytes))
-        self.frame_pool = FramePool()
+        self.frame_pool = FramePool(bounds.partial_requests_bytes_max)
         self.idle_turn = 0
         self._idle_ms_max = bounds.idle_ms_max
         self._connections: dict[ClientConnection, None] = {}

@@ -188,6 +188,8 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._frame = None
             # The buffer leaves with the reply: whoever asked may keep views of it.
             self._reply(frame.view[: frame.length])
+        elif not frame.has_room():
+            self.end(f"there is no room for a reply of {frame.length} bytes")
 
     # Replies
 
