@@ -71,7 +71,7 @@ class Member:
         return self.fetches
 
     def voter_sets(self):
-        return self.voters
+        return list(self.voters)
 
     def write(self, value, leader_epoch=0):
         _append(self.replica.log, value, leader_epoch)

@@ -144,6 +144,8 @@ class SimDisk:
 class MountedDisk:
     """The Disk port as one incarnation of the process sees it."""
 
+    shared = False
+
     def __init__(self, disk: SimDisk) -> None:
         self.disk = disk
         self.dead = False

@@ -26,7 +26,7 @@ LOST_DISK = "lost disk"
 _OF_CLUSTERS = ("slow way", "long pause", "full disk", "kill of several", "power cut of several", LOST_DISK)
 CLUSTER_FAULTS = (*WALLS, *_OF_CLUSTERS)
 # What operators do to a cluster in use.
-CHORES = ("moves", "elections", "growth", "configs", "voters", "reincarnation")
+CHORES = ("moves", "elections", "growth", "configs", "voters", "deletions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,9 @@ class SimSpawner:
         self._loop.call_at_ns(self._later_ns(), self._host, self._perform, outcome, call, args)
         return outcome
 
+    def apart(self, call: Callable[..., T], *args: Any) -> Awaitable[T]:
+        return self.blocking(call, *args)
+
     def _perform(self, outcome: asyncio.Future[T], call: Callable[..., T], args: tuple[Any, ...]) -> None:
         try:
             result = call(*args)

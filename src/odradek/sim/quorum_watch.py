@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from odradek.quorum.voters import VoterKey
+from odradek.quorum.voters import VoterKey, VoterSet
 from odradek.sim.history import Violation
 from odradek.sim.ledger import Ledger
 from odradek.sim.loop import Host
@@ -22,7 +22,7 @@ class QuorumWatch:
         self._committed_to: dict[Host, int] = {}
         # By node, disk and epoch. Votes outlive whoever gave them.
         self._votes: dict[tuple[int, bytes | None, int], VoterKey] = {}
-        self._voters_seen: dict[Host, int] = {}
+        self._voters_seen: dict[Host, list[tuple[int, VoterSet]]] = {}
 
     def look(self, each: Running) -> None:
         self._look_at_election(each)
@@ -66,12 +66,11 @@ class QuorumWatch:
             )
 
     def _look_at_voters(self, each: Running) -> None:
-        sets = each.voter_sets()
-        newest = sets[-1][0] if sets else -1
-        if newest == self._voters_seen.get(each.host, -1):
-            return
-        self._voters_seen[each.host] = newest
-        for (_, before), (offset, after) in pairwise(sets):
+        """Q10. What a node has from a snapshot was not the next step after what it had before."""
+        sets, seen = each.voter_sets(), self._voters_seen.get(each.host, [])
+        self._voters_seen[each.host] = sets
+        news = sets[max(0, len(seen) - 1) :] if seen and sets[: len(seen)] == seen else []
+        for (_, before), (offset, after) in pairwise(news):
             changed = [key for key in (*before.keys, *after.keys) if (key in before.keys) != (key in after.keys)]
             if len(changed) > 1:
                 raise Violation(f"Q10 at {offset} more than one voter changes: {before.keys} to {after.keys}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from odradek.base.ids import BrokerId, DirectoryId, Offset
+from odradek.base.ids import BrokerId, DirectoryId
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.node.build import Node
 from odradek.quorum.voters import VoterSet
@@ -51,7 +51,7 @@ class Running:
             for partition in fetcher._fetching._followed.values():
                 yield leader, partition
 
-    def voter_sets(self) -> list[tuple[Offset, VoterSet]]:
+    def voter_sets(self) -> list[tuple[int, VoterSet]]:
         """Those that it takes for committed, by the offset of their record."""
         committed = self.quorum.core.high_watermark
         known = self.quorum._loaded.voters._sets

@@ -27,6 +27,7 @@ from odradek.sim.randomness import Streams
 from odradek.sim.truth import NodeWatch, Truth
 from odradek.sim.workloads.admin import IdCollector, NewTopic, RecordDeleter, TopicChurn, TopicSetter
 from odradek.sim.workloads.consumer import Consumer, FinalReader
+from odradek.sim.workloads.ephemeral import Ephemeral
 from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
 from odradek.sim.workloads.growing import Grower
 from odradek.sim.workloads.near import NearReader
@@ -189,8 +190,8 @@ class World:
         workers.append(RecordDeleter("deleter", self._errand("deleter"), trimmed))
         firm = tuple(place for topic in knobs.topics if topic.safe and not topic.shrinks for place in topic.places)
         workers.append(Vandal("vandal", self._errand("vandal"), firm))
-        if knobs.nodes == 1 or "reincarnation" in knobs.chores:
-            workers.append(Reincarnation("again", self._errand("again"), knobs.replicas))
+        if knobs.nodes == 1:
+            workers.append(Reincarnation("again", self._errand("again")))
         workers.append(TopicChurn("churn", self._errand("churn"), knobs.replicas))
         workers.append(IdCollector("ids", self._errand("ids")))
         return [*workers, *self._operators(places)]
@@ -202,6 +203,8 @@ class World:
         if "moves" in knobs.chores:
             brokers = tuple(machine.number for machine in self.machines if machine.is_broker)
             workers.append(Mover("mover", self._errand("mover"), places, brokers, knobs.replicas))
+        if "deletions" in knobs.chores:
+            workers.append(Ephemeral("mayfly", self._errand("mayfly"), knobs.replicas))
         if "elections" in knobs.chores:
             workers.append(Elector("elector", self._errand("elector")))
         if "configs" in knobs.chores:
@@ -262,7 +265,7 @@ class World:
         )
 
     def _incarnation(self, address: Address) -> int:
-        return next(machine.incarnation for machine in self.machines if machine.address == address)
+        return next(machine.incarnation for machine in self.machines if machine.address[0] == address[0])
 
     def _in_charge(self, address: Address, group: str) -> int | None:
         partition = positive_java_hash(group) % int(self.knobs.broker["offsets.topic.num.partitions"])

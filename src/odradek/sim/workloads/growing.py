@@ -22,6 +22,7 @@ from odradek.sim.workloads.worker import Errand, Worker
 
 PARTITIONS_MAX = 6
 _PAUSES = 2.0
+_PRODUCE_VERSION = 11
 
 
 class Grower(Worker):
@@ -70,14 +71,21 @@ class Grower(Worker):
         self._values_made += 1
         value = f"{self.name}/{self._values_made}/".encode()
         self.history.sends(place, [value], once=False)
-        data = PartitionProduceData(index=place[1], records=records.encode([value], self.errand.clock.wall_ms()))
-        produce = ProduceRequest(
-            acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=place[0], partition_data=[data])]
-        )
+        offset = await write_one(session, place, value, self.errand)
         leader = await session.leader(place)
-        answer = await leader.ask(produce, 11, ProduceResponse, self.errand.request_timeout_s)
-        result = answer.responses[0].partition_responses[0]
-        refuse(self.name, result.error_code, f"a write to {place}")
-        if result.base_offset < 0:
-            raise Violation(f"J8 {place} acknowledged a write without an offset")
-        self.history.acknowledged(leader.incarnation, place, result.base_offset, [value])
+        self.history.acknowledged(leader.incarnation, place, offset, [value])
+
+
+async def write_one(session: Session, place: Place, value: bytes, errand: Errand) -> int:
+    """To all in sync; the offset it has."""
+    data = PartitionProduceData(index=place[1], records=records.encode([value], errand.clock.wall_ms()))
+    produce = ProduceRequest(
+        acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=place[0], partition_data=[data])]
+    )
+    leader = await session.leader(place)
+    answer = await leader.ask(produce, _PRODUCE_VERSION, ProduceResponse, errand.request_timeout_s)
+    result = answer.responses[0].partition_responses[0]
+    refuse("ProduceRequest", result.error_code, f"a write to {place}")
+    if result.base_offset < 0:
+        raise Violation(f"J8 {place} acknowledged a write without an offset")
+    return result.base_offset

@@ -44,9 +44,8 @@ class Reincarnation(Worker):
     A request that nobody answered may still arrive, and find another topic under the name.
     """
 
-    def __init__(self, name: str, errand: Errand, replicas: int) -> None:
+    def __init__(self, name: str, errand: Errand) -> None:
         super().__init__(name, errand)
-        self._replicas = replicas
         self._place: Place = (name, 0)
         self._topic_id = b""
         self._values_made = 0
@@ -78,7 +77,7 @@ class Reincarnation(Worker):
         return (await session.describe([self.name])).topics[0].topic_id
 
     async def _be_there(self, session: Session) -> None:
-        wanted = NewTopic(name=self.name, partitions=1, replicas=self._replicas, configs={"flush.messages": "1"})
+        wanted = NewTopic(name=self.name, partitions=1, replicas=1, configs={"flush.messages": "1"})
         topic_id = await create_topic(session, wanted, self.errand.request_timeout_s)
         if topic_id is None:
             topic_id = await self._present_id(session)

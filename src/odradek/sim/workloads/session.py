@@ -66,6 +66,10 @@ class Session:
             raise AskAgain(f"where is broker {node_id}?")
         return await self._connection(self._brokers[node_id])
 
+    async def controller(self, address: Address) -> BrokerConnection:
+        """Where controllers are asked."""
+        return await self._connection(address)
+
     async def coordinator(self, group: str) -> BrokerConnection:
         if group not in self._coordinators:
             connection = await self.anyone()

@@ -39,6 +39,9 @@ class VoterKeeper(Worker):
         super().__init__(name, errand)
         self._seats = seats
         self._restless = restless
+        self._leader = next(iter(seats()))
+        # The disks that they had before.
+        self._former = seats()
         self._all_seated = False
 
     def finished(self) -> bool:
@@ -65,6 +68,7 @@ class VoterKeeper(Worker):
         refuse(self.name, answer.error_code, "the quorum")
         described = answer.topics[0].partitions[0]
         refuse(self.name, described.error_code, "the voters")
+        self._leader = described.leader_id
         return {
             voter.replica_id: DirectoryId(voter.replica_directory_id)
             for voter in sorted(described.current_voters, key=lambda voter: voter.replica_id)
@@ -77,11 +81,14 @@ class VoterKeeper(Worker):
                 await self._remove(session, (number, directory))
                 return
         number = next(number for number in seats if number not in voters)
-        await self._add(session, number, seats[number])
+        if await self._add(session, number, seats[number]) is ErrorCode.DUPLICATE_VOTER:
+            # A leader that has never heard of it since it lost its disk may not speak of it.
+            await self._remove(session, (number, self._former[number]))
+            self._former[number] = seats[number]
 
     async def _remove(self, session: Session, voter: tuple[int, DirectoryId]) -> None:
         number, directory = voter
-        connection = await session.anyone()
+        connection = await session.controller(controller_endpoint(self._leader))
         answer = await connection.ask(
             RemoveRaftVoterRequest(cluster_id=None, voter_id=number, voter_directory_id=directory),
             0,
@@ -90,9 +97,9 @@ class VoterKeeper(Worker):
         )
         self._heed(answer.error_code, f"the removal of voter {number}")
 
-    async def _add(self, session: Session, number: int, directory: DirectoryId) -> None:
+    async def _add(self, session: Session, number: int, directory: DirectoryId) -> ErrorCode:
         host, port = controller_endpoint(number)
-        connection = await session.anyone()
+        connection = await session.controller(controller_endpoint(self._leader))
         answer = await connection.ask(
             AddRaftVoterRequest(
                 cluster_id=None,
@@ -106,6 +113,7 @@ class VoterKeeper(Worker):
             _PATIENCE_S,
         )
         self._heed(answer.error_code, f"the addition of voter {number}")
+        return ErrorCode(answer.error_code)
 
     def _heed(self, code: int, what: str) -> None:
         self.errand.note(f"{what}: {ErrorCode(code).name}")
