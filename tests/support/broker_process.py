@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -16,8 +17,10 @@ READY = re.compile(rb"ready on 127\.0\.0\.1:(\d+)")
 class BrokerProcess:
     """`odradek up` on a data directory. Start, kill and start again: the port stays the same."""
 
-    def __init__(self, data: Path, **config: str) -> None:
+    def __init__(self, data: Path, *, memory_bytes: int | None = None, **config: str) -> None:
+        """`memory_bytes`: how much the process may map before it gets no more."""
         self.data = data
+        self._memory_bytes = memory_bytes
         self.config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
         self.config |= {key.replace("_", "."): value for key, value in config.items()}
         self.port = free_port()
@@ -37,13 +40,19 @@ class BrokerProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def resident_bytes(self) -> int:
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * resource.getpagesize()
+
     def start(self) -> Self:
         command = [sys.executable, "-m", "odradek.cli", "up", "--verbose"]
         command += ["--data", str(self.data), "--port", str(self.port)]
         for key, value in self.config.items():
             command += ["-c", f"{key}={value}"]
         with self._output.open("ab") as errors:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+            limited = [] if self._memory_bytes is None else ["prlimit", f"--as={self._memory_bytes}"]
+            self._process = subprocess.Popen(limited + command, stdout=subprocess.PIPE, stderr=errors)
         assert self._process.stdout is not None
         announced = self._process.stdout.readline()
         assert READY.search(announced), f"the broker did not start: {announced!r}\n{self.output}"

@@ -163,7 +163,7 @@ class Log:
             or count != delta + 1
             or attributes & NOT_FROM_CLIENTS
             or attributes & CODEC_MASK > CODEC_MAX
-            or (pid >= 0 and sequence < 0)
+            or (pid >= 0 and (sequence | pid_epoch) < 0)
         ):
             raise validation.refusal(batch, config)
         if not safeguards.accepts_checksum(checksum, batch[CHECKED_FROM:]):

@@ -31,7 +31,7 @@ from odradek.protocol.malformed import MalformedRecords
 def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
     """The first rule that the header breaks."""
     try:
-        base, length, _, magic, _, attributes, delta, _, _, _, _, sequence, count = HEADER.unpack_from(batch)
+        base, length, _, magic, _, attributes, delta, _, _, _, epoch, sequence, count = HEADER.unpack_from(batch)
     except error:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(batch)} bytes are too few for a record batch")
     size = len(batch)
@@ -69,6 +69,7 @@ def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
         ),
         (codec > max(Codec), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {codec}"),
         (sequence < 0, ErrorCode.INVALID_RECORD, f"a batch with a producer id needs a sequence, not {sequence}"),
+        (epoch < 0, ErrorCode.INVALID_RECORD, f"a batch with a producer id needs a producer epoch, not {epoch}"),
     )
     return next(KafkaError(code, message) for broken, code, message in rules if broken)
 

@@ -1,8 +1,8 @@
 """Buffers for requests that do not fit into one read.
 
 Pooled, because a fresh megabyte is faulted in page by page each time. A frame longer than the largest pooled size
-grows as its bytes arrive: announcing a large request costs its sender, not us. Requests that are not whole yet share one
-budget: whoever would exceed it is refused, so that many senders of large requests cannot take the memory of all.
+grows as its bytes arrive: announcing a large request costs its sender, not us. Requests that are not whole yet share
+one budget: whoever would exceed it is refused, so that many senders of large requests cannot take the memory of all.
 """
 
 from __future__ import annotations

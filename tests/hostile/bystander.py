@@ -1,0 +1,60 @@
+"""Somebody who uses the broker as it is meant, all the while, and writes down how long each answer took."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from traps.wire import Wire, batch, records_of
+
+TOPIC = "bystander"
+PAUSE_S = 0.005
+
+
+class Bystander:
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.latencies_s: list[float] = []
+        self.acknowledged = 0
+        self.failure: Exception | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+
+    def start(self) -> None:
+        with Wire(self._port) as wire:
+            wire.create_topic(TOPIC)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join(30)
+
+    def wait_for_more(self, count: int = 5) -> None:
+        """Until it has been served some more."""
+        wanted = self.acknowledged + count
+        while self.acknowledged < wanted and self.failure is None and self._thread.is_alive():
+            time.sleep(PAUSE_S)
+        if self.failure is not None:
+            raise self.failure
+
+    def stored(self) -> list[bytes]:
+        found: list[bytes] = []
+        with Wire(self._port) as wire:
+            while len(found) < self.acknowledged:
+                answer = wire.fetch(TOPIC, {0: len(found)})[0]
+                records = records_of(answer.records)
+                found += [record.value for record in records if record.offset >= len(found)]
+        return found
+
+    def _live(self) -> None:
+        try:
+            with Wire(self._port) as wire:
+                while not self._stopped.is_set():
+                    started = time.perf_counter()
+                    answer = wire.produce(TOPIC, batch(b"%d" % self.acknowledged))
+                    assert answer.error_code == 0
+                    self.latencies_s.append(time.perf_counter() - started)
+                    self.acknowledged += 1
+                    self._stopped.wait(PAUSE_S)
+        except Exception as failure:  # noqa: BLE001, told by whoever waits for this thread
+            self.failure = failure
