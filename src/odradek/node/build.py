@@ -13,17 +13,15 @@ from collections.abc import Callable
 from odradek.base.ids import BrokerId, random_uuid
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
-from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
-from odradek.metadata.configs.in_force import effective_topic_config, not_honoured
+from odradek.metadata.configs.in_force import not_honoured
 from odradek.metadata.image import Listener
 from odradek.node.config import Endpoint, NodeConfig, NodeListener
 from odradek.node.format import DirectoryIdentity, open_directory, open_formatted
 from odradek.quorum.timing import QuorumTiming
 from odradek.quorum.voters import Endpoint as VoterEndpoint
 from odradek.quorum.voters import Voter, VoterKey
-from odradek.replication.log_config import log_config
-from odradek.replication.partition_table import PartitionTable
+from odradek.replication.partition_table import PartitionTable, TopicSettings
 from odradek.security.authorizer import AllowAll
 from odradek.server.active_controller import ActiveController
 from odradek.server.api.controller_table import load_controller_apis
@@ -128,7 +126,10 @@ class Node:
         await self._quorum.caught_up()
         for sentence in not_honoured(self._quorum.feed.image):
             logger.warning(sentence)
-        await self._ports.spawner.blocking(self._logs.load, self._log_config_of, self._ports.clock.wall_ms())
+        settings = TopicSettings(self._quorum.feed.image, self._config.broker)
+        await self._ports.spawner.blocking(
+            self._logs.load, lambda topic: settings.of(topic)[0], self._ports.clock.wall_ms()
+        )
         await self._clients.bind(listener.bind.host, listener.bind.port)
         self._lifecycle = BrokerLifecycle(
             channel=channel,
@@ -233,10 +234,6 @@ class Node:
             return None
         # Brokers come to each other where clients do.
         return next((listener for listener in broker.listeners if listener.name == own.name), None)
-
-    def _log_config_of(self, topic: str) -> LogConfig:
-        effective = effective_topic_config(self._quorum.feed.image, topic, self._config.broker)
-        return log_config(effective, self._config.broker)
 
     def _registration(self, listener: NodeListener, identity: DirectoryIdentity) -> Registration:
         # When clients are told nothing else, they come to where the node listens, on the port it was given.

@@ -36,17 +36,24 @@ class HostedTopic:
 
 
 class TopicSettings:
-    """What one image says about topics' configurations; those without any of their own share one object."""
+    """What one image says about topics' configurations: found out once, and those without any of their own share it."""
 
-    __slots__ = ("_broker", "_image", "_shared")
+    __slots__ = ("_broker", "_image", "_known", "_shared")
 
     def __init__(self, image: ClusterImage, broker: BrokerConfig) -> None:
         self._image = image
         self._broker = broker
+        self._known: dict[str, tuple[LogConfig, int]] = {}
         self._shared: tuple[LogConfig, int] | None = None
 
     def of(self, topic: str) -> tuple[LogConfig, int]:
         """For its logs, and how many replicas must be in sync."""
+        known = self._known.get(topic)
+        if known is None:
+            known = self._known[topic] = self._found(topic)
+        return known
+
+    def _found(self, topic: str) -> tuple[LogConfig, int]:
         if self._image.config(TOPIC_RESOURCE, topic):
             return self._settings(topic)
         if self._shared is None:
