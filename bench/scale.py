@@ -54,7 +54,7 @@ def partitions(place: Path, count: int) -> dict[str, float]:
     try:
         server.await_ready()
         before = server.resident_mb()
-        created_s = timed(lambda: create(server, count))
+        created_s = timed(lambda: server.create_topic("many", count))
         written_s = timed(lambda: write(server, count))
         check_ends(server, count)
         grown = server.resident_mb() - before
@@ -71,12 +71,6 @@ def partitions(place: Path, count: int) -> dict[str, float]:
         }
     finally:
         server.stop()
-
-
-def create(server: Odradek, count: int) -> None:
-    with Client(server.port) as client:
-        client.create_topic("many", count)
-        client.await_leaders("many", count)
 
 
 def write(server: Odradek, count: int) -> None:

@@ -111,8 +111,7 @@ class Server:
                 with Client(self.port) as client:
                     found = client.partitions(topic)
                 if len(found) == partitions and all(map(PartitionState.is_whole, found)):
-                    for index in range(partitions):
-                        self.end_offset(topic, index)
+                    _ask_each_leader(topic, found)
                     return
             except (OSError, Refused):
                 pass
@@ -202,6 +201,14 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _ask_each_leader(topic: str, partitions: list[PartitionState]) -> None:
+    for port in sorted({partition.leader_port for partition in partitions}):
+        with Client(port) as leader:
+            for index, partition in enumerate(partitions):
+                if partition.leader_port == port:
+                    leader.end_offset(topic, index)
 
 
 def _status_mb(pid: int, field: str) -> float:
