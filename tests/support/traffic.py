@@ -60,6 +60,14 @@ class Writer:
             "nothing is acknowledged any more",
         )
 
+    def grow(self, partitions: int) -> None:
+        """The topic has more partitions now: once the client knows, it writes to all of them."""
+        eventually(
+            lambda: len(self._producer.list_topics(self.topic, WITHIN_S).topics[self.topic].partitions) >= partitions,
+            "the producer is not told of more partitions",
+        )
+        self.partitions = partitions
+
     def longest_gap_s(self, since: float) -> float:
         """How long a partition went without an acknowledgement, at worst, from a moment of `time.monotonic` on."""
         return max(
@@ -129,3 +137,55 @@ def nothing_is_lost(writer: Writer, bootstrap: str) -> None:
     assert not lost, f"{len(lost)} of {len(writer.acknowledged)} acknowledged records: {list(lost.items())[:5]}"
     twice = [number for number, count in Counter(found.values()).items() if count > 1]
     assert not twice, f"{len(twice)} records are there twice: {twice[:5]}"
+
+
+class GroupReader:
+    """librdkafka's consumer in a group, with its defaults: what it was handed, in order, and what went wrong.
+
+    `assigned` are the partitions it owns; `rebalances` counts how often it was given some.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, group: str, config: Mapping[str, object] = {}) -> None:
+        self.seen: list[tuple[Place, int]] = []
+        self.errors: list[KafkaError] = []
+        self._ending = threading.Event()
+        self._reader = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+                **config,
+            }
+        )
+        # Remembered, not asked for: librdkafka answers on the thread that polls, and would wait for it.
+        self.assigned: list[int] = []
+        self.rebalances = 0
+        self._reader.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
+        self._thread = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._reader.close()
+
+    def _given(self, reader: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assigned = sorted(each.partition for each in partitions)
+        self.rebalances += 1
+
+    def _taken(self, reader: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assigned = []
+
+    def _read(self) -> None:
+        while not self._ending.is_set():
+            for message in self._reader.consume(1000, 0.05):
+                if error := message.error():
+                    self.errors.append(error)
+                else:
+                    self.seen.append(((message.partition(), message.offset()), int(message.value())))

@@ -1,0 +1,65 @@
+"""The active controller is killed, again and again, under load. `make stories TIMES=10` kills it ten times in a row.
+
+With controllers of their own nobody who produces should notice: leaders stay leaders, and a decision waits for the
+next controller. Where the controller is a broker, too, what it led waits until its successor is sure that it is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from odradek.testing import Embedded
+from support.onlooker import await_whole, controller, create, eventually, odradek
+from support.traffic import Writer, nothing_is_lost
+
+pytestmark = pytest.mark.stories
+
+TIMES = int(os.environ.get("TIMES", "2"))
+PARTITIONS = 3
+# As Kafka has them.
+TIMEOUTS = {
+    "controller.quorum.election.timeout.ms": 1000,
+    "controller.quorum.election.backoff.max.ms": 1000,
+    "controller.quorum.fetch.timeout.ms": 2000,
+    "broker.heartbeat.interval.ms": 2000,
+    "broker.session.timeout.ms": 9000,
+}
+# Drawn between one and two timeouts.
+ELECTION_S = 2.0
+# librdkafka's longest pause before it tries again.
+RETRY_S = 1.0
+# How long a broker that its new controller cannot reach has to be heard.
+SUSPICION_S = 1.0
+WORLDS = {
+    "a controller of its own": ({"brokers": 3, "controllers": 3}, RETRY_S),
+    "a controller that is a broker, too": ({"brokers": 3}, ELECTION_S + SUSPICION_S + RETRY_S),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_nobody_waits_longer_than_for_an_election_and_a_retry(world: str) -> None:
+    nodes, longest_s = WORLDS[world]
+    with Embedded(**nodes, config=TIMEOUTS) as cluster:
+        create(cluster, "t", PARTITIONS, {"min.insync.replicas": "2"})
+        with Writer(cluster.bootstrap_servers, "t", PARTITIONS) as writer:
+            for time_of in range(TIMES):
+                writer.await_more()
+                killed = eventually(lambda: controller(cluster), "nobody leads")
+                at = time.monotonic()
+
+                cluster.nodes[killed].kill()
+
+                decided = odradek(cluster, "topic", "create", f"after-{time_of}")
+                decided_s = time.monotonic() - at
+                assert decided.exit_code == 0, decided.output
+                writer.await_more()
+                gap_s = writer.longest_gap_s(at)
+                print(f"{world}, {killed}: no acknowledgement for {gap_s:.2f} s, a decision in {decided_s:.2f} s")
+                assert gap_s < longest_s
+                assert decided_s < ELECTION_S + RETRY_S
+                cluster.nodes[killed].start()
+                await_whole(cluster, "t")
+        nothing_is_lost(writer, cluster.bootstrap_servers)

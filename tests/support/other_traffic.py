@@ -1,0 +1,138 @@
+"""Writers and readers as those of `traffic`, of the other Python clients: with their defaults, and acks=all."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Awaitable
+from types import TracebackType
+from typing import Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.structs import RecordMetadata
+from kafka import KafkaConsumer, KafkaProducer
+
+from support.onlooker import WITHIN_S, eventually
+from support.traffic import Place
+
+PAUSE_S = 0.005
+
+
+class _OnThread:
+    """Goes on until the block ends; what it raises is an error that a user would have seen."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.errors: list[BaseException] = []
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self.go_on()
+        except BaseException as surfaced:  # noqa: BLE001 told by the test
+            self.errors.append(surfaced)
+
+    def go_on(self) -> None:
+        raise NotImplementedError
+
+
+class _Writer(_OnThread):
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(bootstrap, topic)
+        self.partitions = partitions
+        self.acknowledged: dict[Place, int] = {}
+
+    def await_more(self, count: int = 100) -> None:
+        before = len(self.acknowledged)
+        eventually(
+            lambda: len(self.acknowledged) >= before + count or self.errors,
+            f"{type(self).__name__}: nothing is acknowledged any more",
+        )
+
+
+class _Reader(_OnThread):
+    def __init__(self, bootstrap: str, topic: str, group: str, *, commit_ms: int = 5000) -> None:
+        super().__init__(bootstrap, topic)
+        self.config = {
+            "bootstrap_servers": bootstrap,
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "auto_commit_interval_ms": commit_ms,
+        }
+        self.seen: list[tuple[Place, int]] = []
+
+
+class KafkaPythonWriter(_Writer):
+    def go_on(self) -> None:
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", enable_idempotence=True)
+        sent = []
+        try:
+            for number in itertools.count():
+                if self._ending.wait(PAUSE_S):
+                    break
+                future = producer.send(self.topic, b"%d" % number, partition=number % self.partitions)
+                future.add_callback(self._delivered, number)
+                future.add_errback(self.errors.append)
+                sent.append(future)
+            for future in sent:
+                future.get(WITHIN_S)
+        finally:
+            producer.close()
+
+    def _delivered(self, number: int, where: RecordMetadata) -> None:
+        self.acknowledged[where.partition, where.offset] = number
+
+
+class KafkaPythonReader(_Reader):
+    def go_on(self) -> None:
+        reader = KafkaConsumer(self.topic, **self.config)
+        try:
+            while not self._ending.is_set():
+                for messages in reader.poll(200).values():
+                    self.seen += (((each.partition, each.offset), int(each.value)) for each in messages)
+        finally:
+            reader.close()
+
+
+class AioKafkaWriter(_Writer):
+    def go_on(self) -> None:
+        asyncio.run(self._write())
+
+    async def _write(self) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap, enable_idempotence=True) as producer:
+            sent: list[Awaitable[None]] = []
+            for number in itertools.count():
+                if self._ending.is_set():
+                    break
+                answer = await producer.send(self.topic, b"%d" % number, partition=number % self.partitions)
+                sent.append(asyncio.ensure_future(self._delivered(number, answer)))
+                await asyncio.sleep(PAUSE_S)
+            await asyncio.gather(*sent)
+
+    async def _delivered(self, number: int, answer: Awaitable[RecordMetadata]) -> None:
+        where = await answer
+        self.acknowledged[where.partition, where.offset] = number
+
+
+class AioKafkaReader(_Reader):
+    def go_on(self) -> None:
+        asyncio.run(self._read())
+
+    async def _read(self) -> None:
+        async with AIOKafkaConsumer(self.topic, **self.config) as reader:
+            while not self._ending.is_set():
+                for messages in (await reader.getmany(timeout_ms=200)).values():
+                    self.seen += (((each.partition, each.offset), int(each.value)) for each in messages)
