@@ -29,7 +29,18 @@ help:
 demo: .venv/run
 	@$(BIN)/odradek demo trucking $(if $(DURATION),--duration $(DURATION))
 
-test: check unit clients stories crash sim spark faults
+# The longest first, two at a time: all of them wait more than they work. Each is shown when it is over.
+PARTS := spark check unit stories faults sim clients crash
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=recurse)
+
+test: .venv/dev
+	@echo "two parts at a time, each shown when it is over: $(PARTS)"
+	@rm -f .venv/told; $(MAKE) --no-print-directory --keep-going --jobs=2 $(SYNC) $(PARTS:%=part-%); \
+	  status=$$?; echo; cat .venv/told; exit $$status
+
+part-%:
+	@echo; echo "== $*"; began=$$(date +%s); $(MAKE) --no-print-directory $* && told=passed || told=FAILED; \
+	  echo "$* $$told after $$(($$(date +%s) - began)) s" >> .venv/told; test $$told = passed
 
 check: .venv/dev
 	$(BIN)/ruff check .
@@ -61,6 +72,10 @@ chaos: .venv/dev
 # make sim SEEDS=1000 NODES=3    deterministic simulation: power cuts, torn writes, walls between nodes
 sim: .venv/dev
 	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest -n 2 tests/sim)
+
+# make ablations         every rule that protects data switched off: who notices? writes the table of docs/track-record.md
+ablations: .venv/dev
+	$(BIN)/python tools/ablations.py
 
 # make spark             pipelines on a real Spark (needs Java 17)
 spark: .venv/dev

@@ -58,7 +58,7 @@ class Terminal:
             "HOME": str(directory),
             "ODRADEK_BOOTSTRAP_SERVERS": bootstrap,
             "ODRADEK_STREAMS_BOOTSTRAP": bootstrap,
-            **{name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ},
+            **{name: os.environ[name] for name in ("JAVA_HOME", "SPARK_SUBMIT_OPTS") if name in os.environ},
         }
 
     def run(self, block: Block) -> str:
