@@ -84,6 +84,22 @@ def test_an_id_votes_once():
     assert answer(ask(leader(), add(key_of(2, 9)))).error is ErrorCode.DUPLICATE_VOTER
 
 
+def test_a_voter_without_a_disk_or_a_door_is_no_voter():
+    member = Member(endpoints=(MOVED,)).elected()
+    member.sync()
+    follow(member, K2, K3, K4)
+    for key, endpoints in (
+        (K4, ()),
+        (K4, (Endpoint("ANOTHER", "elsewhere", 9093),)),
+        (VoterKey(K4.voter_id, ZERO_UUID), (MOVED,)),
+        (VoterKey(-1, K4.directory_id), (MOVED,)),
+    ):
+        request = AddVoter(voter=Voter(key=key, endpoints=endpoints), cluster_id=CLUSTER)
+        assert answer(ask(member, request)).error is ErrorCode.INVALID_REQUEST
+    good = AddVoter(voter=Voter(key=K4, endpoints=(MOVED,)), cluster_id=CLUSTER)
+    assert AppendVoters in kinds(ask(member, good))
+
+
 def test_one_change_at_a_time():
     member = leader()
     follow(member, K4)
@@ -114,6 +130,18 @@ def test_a_removed_voter_counts_no_longer():
 
 def test_a_voter_is_removed_with_the_disk_it_has():
     assert answer(ask(leader(), remove(key_of(3, 9)))).error is ErrorCode.VOTER_NOT_FOUND
+
+
+def test_nobody_is_removed_whose_removal_the_others_could_not_commit():
+    """The new set counts from its record on: with too few of it there it would be stuck for good."""
+    member = leader()
+    member.now_ms += TIMING.fetch_timeout_ms + 1
+    follow(member, K2)
+    refused = answer(ask(member, remove(K2)))
+    assert refused.error is ErrorCode.REQUEST_TIMED_OUT
+    assert "1 of the 2 other voters follow" in refused.reason
+    assert answer(ask(member, remove(K1))).error is ErrorCode.REQUEST_TIMED_OUT
+    assert AppendVoters in kinds(ask(member, remove(K3))), "who is silent may go"
 
 
 def test_the_last_voter_stays():
@@ -181,6 +209,40 @@ def test_an_observer_becomes_a_voter_and_is_one_no_more_when_the_record_goes():
     member.tell(VotersChanged(voter_set(K2, K3), 0))
     assert not member.quorum.is_voter
     assert not sends(member.wait(60_000), Vote)
+
+
+def test_an_observer_that_wants_to_joins_by_itself():
+    member = Member(voters=(K2, K3), leader=2, joins=True)
+    (asked, *_) = sends(member.wait(TIMING.fetch_timeout_ms), AddVoter)
+    assert (asked.peer, asked.request.voter.key, asked.request.ack_when_committed) == (2, K1, False)
+    member.tell(VotersChanged(voter_set(K1, K2, K3), 5))
+    assert not sends(member.wait(TIMING.fetch_timeout_ms - 1), AddVoter)
+
+
+def test_who_comes_with_a_new_disk_has_the_old_one_removed_first():
+    old = key_of(1, 9)
+    member = Member(voters=(old, K2, K3), leader=2, joins=True)
+    (asked, *_) = sends(member.wait(TIMING.fetch_timeout_ms), RemoveVoter)
+    assert (asked.peer, asked.request.voter) == (2, old)
+
+
+@pytest.mark.parametrize("member", [{"joins": False}, {"joins": True, "stops": True}])
+def test_an_observer_that_does_not_want_to_or_stops_does_not_join(member):
+    stops = member.pop("stops", False)
+    observer = Member(voters=(K2, K3), leader=2, **member)
+    if stops:
+        observer.tell(ShuttingDown())
+    assert not sends(observer.wait(10 * TIMING.fetch_timeout_ms), AddVoter)
+
+
+def test_a_voter_that_was_never_heard_is_described_all_the_same():
+    member = Member().elected()
+    follow(member, K3)
+    assert [(each.key, each.end_offset) for each in member.quorum.progress()] == [
+        (K1, member.log.synced),
+        (K2, -1),
+        (K3, member.log.log_end_offset),
+    ]
 
 
 def test_a_voter_named_without_a_disk_is_whoever_has_its_id():

@@ -26,6 +26,7 @@ from odradek.protocol.messages.p55_describe_quorum import (
     DescribeQuorumResponseTopicData,
 )
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.protocol.messages.p80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.security.authorizer import AllowAll
 from odradek.server.api import p58_envelope
 from odradek.server.dispatch import Dispatcher
@@ -56,6 +57,7 @@ class Side:
                 19: self.topics,
                 55: self.quorum,
                 58: p58_envelope.API,
+                80: Api(key=80, versions=(0, 1), request=AddRaftVoterRequest, handle=self._add_voter),
                 3: Api(key=3, versions=(0, 13), request=MetadataRequest, handle=self._describe),
             },
             authorizer=authorizer or AllowAll(),
@@ -80,6 +82,10 @@ class Side:
         row = DescribeQuorumResponsePartitionData(error_code=self.answers.pop(0) if self.answers else 0, leader_id=5)
         return DescribeQuorumResponse(topics=[DescribeQuorumResponseTopicData(partitions=[row])])
 
+    def _add_voter(self, ctx, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
+        self.seen.append((ctx, request))
+        return AddRaftVoterResponse(error_code=self.answers.pop(0), error_message="")
+
 
 class Scene:
     def __init__(self, spawner, controller: Side, broker: Side, peers: Peers, client: Peers) -> None:
@@ -95,6 +101,9 @@ class Scene:
 
     def describe(self):
         return asyncio.ensure_future(self._client.ask(HERE, DescribeQuorumRequest(), 1, timeout_ms=LONG_MS))
+
+    def add_voter(self):
+        return asyncio.ensure_future(self._client.ask(HERE, AddRaftVoterRequest(), 1, timeout_ms=LONG_MS))
 
     def envelope(self, **fields):
         return self._client.ask(THERE, EnvelopeRequest(**fields), 0, timeout_ms=LONG_MS)
@@ -173,6 +182,9 @@ def test_who_is_not_the_controller_any_more_is_asked_until_somebody_is(run):
             held.controller.answers = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
             assert (await held.describe()).topics[0].partitions[0].leader_id == 5
             assert len(held.controller.seen) == 5
+            held.controller.answers = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.DUPLICATE_VOTER]
+            assert (await held.add_voter()).error_code == ErrorCode.DUPLICATE_VOTER
+            assert len(held.controller.seen) == 7
 
     run(scenario())
 

@@ -34,9 +34,22 @@ def voter_set(*keys) -> VoterSet:
 class Member:
     """Node 1 of voters 1, 2 and 3, unless told otherwise."""
 
-    def __init__(self, *, log=None, voters=(K1, K2, K3), epoch=1, leader=-1, voted=None, key=K1, synced=True):
+    def __init__(
+        self,
+        *,
+        log=None,
+        voters=(K1, K2, K3),
+        epoch=1,
+        leader=-1,
+        voted=None,
+        key=K1,
+        synced=True,
+        endpoints=(),
+        joins=False,
+    ):
         self.log = log or FakeLog.of(1)
-        self.quorum = Quorum(Voter(key=key), self.log, cluster_id=CLUSTER, timing=TIMING)
+        voter = Voter(key=key, endpoints=endpoints)
+        self.quorum = Quorum(voter, self.log, cluster_id=CLUSTER, timing=TIMING, joins=joins)
         self.now_ms = 0
         self.chance = 0.5
         election = ElectionState(leader_epoch=epoch, leader_id=leader, voted=voted)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from odradek.cli.health import PartitionState
 
 PARTITION_FORM = "TOPIC:PARTITION"
+NEW_VOTER_FORM, VOTER_FORM = "ID@HOST:PORT[:DIRECTORY-ID]", "ID[:DIRECTORY-ID]"
 TOPIC_RESOURCE, MIN_IN_SYNC = 2, "min.insync.replicas"
 
 
@@ -115,6 +116,41 @@ def show_quorum(bootstrap: str, output: str) -> None:
         for replica in sorted(replicas, key=lambda each: each.replica_id)
     ]
     print_rows(rows, output, nothing="nobody votes")
+
+
+@command.group("voter")
+def voter() -> None:
+    """Change who votes on the metadata; `odradek cluster quorum` shows who does."""
+
+
+timeout_option = click.option(
+    "--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="How long it may take."
+)
+
+
+@voter.command("add")
+@bootstrap_option
+@timeout_option
+@click.argument("controller", metavar=NEW_VOTER_FORM)
+def add_voter(bootstrap: str, timeout_s: float, controller: str) -> None:
+    """Let a controller vote that follows the metadata log; HOST:PORT is its controller listener.
+
+    Waits until it has caught up. `odradek cluster voter add 3@three.example:9093`
+    """
+    from odradek.cli import voters
+
+    voters.add(bootstrap, voters.new_voter(controller), timeout_s)
+
+
+@voter.command("remove")
+@bootstrap_option
+@timeout_option
+@click.argument("controller", metavar=VOTER_FORM)
+def remove_voter(bootstrap: str, timeout_s: float, controller: str) -> None:
+    """Let a controller vote no longer, be it alive or lost. Refused when no majority of the others is there."""
+    from odradek.cli import voters
+
+    voters.remove(bootstrap, *voters.known_voter(controller), timeout_s)
 
 
 @command.command("reassign")

@@ -39,7 +39,19 @@ def described(bootstrap: str) -> QuorumState:
 
 def of_leader(bootstrap: str) -> DescribeQuorumResponsePartitionData:
     """Ends the command when nobody leads."""
+    return _led(_ask(bootstrap))
+
+
+def with_listener(bootstrap: str) -> tuple[DescribeQuorumResponsePartitionData, str]:
+    """Also the name of the listener at which voters reach each other. Ends the command when nobody leads."""
     response = _ask(bootstrap)
+    names = [listener.name for node in response.nodes for listener in node.listeners]
+    if not names:
+        fail("this node is alone and listens for no other: `docs/cluster.md` tells how a cluster is formed")
+    return _led(response), names[0]
+
+
+def _led(response: DescribeQuorumResponse) -> DescribeQuorumResponsePartitionData:
     partition = _partition(response)
     if partition is None or partition.error_code != ErrorCode.NONE:
         code = partition.error_code if partition is not None and partition.error_code else response.error_code
@@ -49,7 +61,9 @@ def of_leader(bootstrap: str) -> DescribeQuorumResponsePartitionData:
 
 
 def leader_of(partition: DescribeQuorumResponsePartitionData) -> ReplicaState:
-    return next(voter for voter in partition.current_voters if voter.replica_id == partition.leader_id)
+    """Not always a voter: a leader that was removed leads until that is committed."""
+    everybody = [*partition.current_voters, *partition.observers]
+    return next(each for each in everybody if each.replica_id == partition.leader_id)
 
 
 def silent_ms(replica: ReplicaState, partition: DescribeQuorumResponsePartitionData) -> int | None:

@@ -32,7 +32,7 @@ from odradek.server.controller_channel import ControllerChannel
 from odradek.server.coordination import GroupCoordination
 from odradek.server.dispatch import Dispatcher
 from odradek.server.fetchers import Fetchers
-from odradek.server.forwarding import Forwarding, quorum_api, with_forwarding
+from odradek.server.forwarding import Forwarding, quorum_apis, with_forwarding
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.isr_proposals import IsrProposals
@@ -210,6 +210,7 @@ class Node:
                 election_backoff_max_ms=broker.controller_quorum_election_backoff_max_ms,
             ),
             bootstrap=tuple(VoterEndpoint("", each.host, each.port) for each in self._config.bootstrap_servers),
+            joins=broker.controller_quorum_auto_join_enable,
             snapshot_every_bytes=broker.metadata_log_max_record_bytes_between_snapshots,
             segment_bytes=broker.internal_metadata_log_segment_bytes or broker.metadata_log_segment_bytes,
         )
@@ -272,7 +273,6 @@ class Node:
             follow=self._fetchers.follow,
         )
         forwarding = Forwarding(node_id=identity.node_id, quorum=self._quorum, peers=self._peers, clock=ports.clock)
-        # Whoever asks wants to hear soon that nobody leads.
         soon = Forwarding(
             node_id=identity.node_id,
             quorum=self._quorum,
@@ -288,7 +288,7 @@ class Node:
             rng=ports.rng,
             spawner=ports.spawner,
             authorizer=AllowAll(),
-            apis={**with_forwarding(load_apis(), forwarding), **quorum_api(controller, soon)},
+            apis={**with_forwarding(load_apis(), forwarding), **quorum_apis(controller, forwarding, soon)},
             partitions=partitions,
             controller=self._controller,
             channel=channel,

@@ -174,6 +174,8 @@ def _require_quorum(
             )
         if broker.node_id in ids:
             raise refused(f"controller.quorum.voters names node {broker.node_id}, which is only a broker")
+        if broker.controller_quorum_auto_join_enable:
+            raise refused("controller.quorum.auto.join.enable is for controllers, and this node is only a broker")
     elif controller_listener is None:
         if named or BROKER not in broker.process_roles:
             raise refused("a controller of a cluster needs a listener: name it in controller.listener.names")

@@ -9,7 +9,7 @@ from odradek.base.invariants import invariant
 from odradek.quorum.effects import AppendFetched, FetchSnapshot, TruncateTo
 from odradek.quorum.fetching import Fetcher
 from odradek.quorum.log_facts import EpochEnd, SnapshotId, truncation_point
-from odradek.quorum.messages import Answer, Fetch, FetchAnswer, Request, UpdateVoter
+from odradek.quorum.messages import AddVoter, Answer, Fetch, FetchAnswer, RemoveVoter, Request, UpdateVoter
 from odradek.quorum.roles import Role, RoleState, earliest
 from odradek.quorum.voters import VoterKey
 
@@ -35,7 +35,7 @@ class Follower(RoleState):
 
     def deadline_ms(self) -> int | None:
         fetch_timeout = self._fetch_deadline_ms if self.replica.may_stand else None
-        update = self._update_due_ms if self._is_misdescribed() else None
+        update = self._update_due_ms if self._wanted_change() else None
         return earliest(fetch_timeout, update, None if self.loading else self._fetcher.deadline_ms(self.replica))
 
     def begin(self) -> None:
@@ -46,9 +46,10 @@ class Follower(RoleState):
         if self.replica.may_stand and now_ms >= self._fetch_deadline_ms:
             self.replica.become_prospective()
             return
-        if self._is_misdescribed() and now_ms >= self._update_due_ms:
+        change = self._wanted_change()
+        if change is not None and now_ms >= self._update_due_ms:
             self._update_due_ms = now_ms + self.replica.timing.fetch_timeout_ms
-            self.replica.send(self._leader_id, self._update())
+            self.replica.send(self._leader_id, change)
         self._fetch()
 
     def log_synced(self) -> None:
@@ -137,13 +138,20 @@ class Follower(RoleState):
     def _advance(self) -> None:
         self.replica.advance_high_watermark(min(self._leader_high_watermark, Offset(self.replica.log.log_end_offset)))
 
-    def _is_misdescribed(self) -> bool:
-        """The voter set says something else about us than we do."""
-        return self.replica.may_stand and self.replica.voter not in self.replica.voters.voters
-
-    def _update(self) -> UpdateVoter:
+    def _wanted_change(self) -> AddVoter | RemoveVoter | UpdateVoter | None:
+        """The voter set says something else about us than we do, or lacks us and we want to join."""
         replica = self.replica
-        return UpdateVoter(voter=replica.voter, cluster_id=replica.cluster_id, leader_epoch=replica.leader_epoch)
+        if replica.may_stand:
+            if replica.voter in replica.voters.voters:
+                return None
+            return UpdateVoter(voter=replica.voter, cluster_id=replica.cluster_id, leader_epoch=replica.leader_epoch)
+        if replica.is_voter or replica.shutting_down or not replica.joins or not replica.voters.voters:
+            return None
+        # With our id votes a directory that is not ours: the one we had before.
+        for key in replica.voters.keys:
+            if key.voter_id == replica.id:
+                return RemoveVoter(voter=key, cluster_id=replica.cluster_id)
+        return AddVoter(voter=replica.voter, cluster_id=replica.cluster_id, ack_when_committed=False)
 
     def _turn_ms(self, successors: tuple[VoterKey, ...]) -> int:
         longest_ms = self.replica.timing.election_backoff_max_ms

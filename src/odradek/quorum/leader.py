@@ -84,7 +84,7 @@ class Leader(RoleState):
 
     def describe(self) -> list[ReplicaProgress]:
         own = ReplicaProgress(self.replica.key, self._own_end, self.replica.now.ms, self.replica.now.ms)
-        return [own, *self.progress.known()]
+        return [own, *self.progress.known(self.replica.other_voters)]
 
     @property
     def _own_end(self) -> Offset:

@@ -56,8 +56,10 @@ class Progress:
         """The most caught-up first."""
         return tuple(sorted(keys, key=lambda key: (-self.end_offset(key), key)))
 
-    def known(self) -> list[ReplicaProgress]:
-        return list(self._replicas.values())
+    def known(self, voters: Iterable[VoterKey]) -> list[ReplicaProgress]:
+        """Also the voters that were never heard."""
+        silent = [ReplicaProgress(key, _NO_OFFSET, _NEVER_MS) for key in voters if key not in self._replicas]
+        return [*silent, *self._replicas.values()]
 
     def _of(self, key: VoterKey, now_ms: int) -> ReplicaProgress:
         if key not in self._replicas:

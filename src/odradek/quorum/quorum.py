@@ -56,8 +56,11 @@ class Quorum:
         timing: QuorumTiming | None = None,
         # Whom to ask for the leader while the voters are not known.
         bootstrap: tuple[BrokerId, ...] = (),
+        # Whether an observer asks to become a voter.
+        joins: bool = False,
     ) -> None:
-        self._replica = Replica(voter, log, cluster_id=cluster_id, timing=timing or QuorumTiming(), bootstrap=bootstrap)
+        timing = timing or QuorumTiming()
+        self._replica = Replica(voter, log, cluster_id=cluster_id, timing=timing, bootstrap=bootstrap, joins=joins)
 
     @property
     def role(self) -> Role:
@@ -80,6 +83,11 @@ class Quorum:
     def voters(self) -> VoterSet:
         """The newest in the log, committed or not."""
         return self._replica.voters
+
+    @property
+    def voters_offset(self) -> Offset:
+        """Where they stand in the log: committed once the high watermark is past it. -1: those of the start."""
+        return self._replica.voters_offset
 
     @property
     def is_voter(self) -> bool:

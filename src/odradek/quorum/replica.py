@@ -20,7 +20,14 @@ from odradek.quorum.voters import Voter, VoterKey, VoterSet
 
 class Replica:
     def __init__(
-        self, voter: Voter, log: LogFacts, *, cluster_id: str, timing: QuorumTiming, bootstrap: tuple[BrokerId, ...]
+        self,
+        voter: Voter,
+        log: LogFacts,
+        *,
+        cluster_id: str,
+        timing: QuorumTiming,
+        bootstrap: tuple[BrokerId, ...],
+        joins: bool,
     ) -> None:
         # What we are, or would be, as a voter.
         self.voter = voter
@@ -28,6 +35,8 @@ class Replica:
         self.cluster_id = cluster_id
         self.timing = timing
         self._bootstrap = bootstrap
+        # As an observer we ask to become a voter (KIP-853's automatic joining).
+        self.joins = joins
         # The epoch never falls, and what is written here is durable before it counts.
         self.election = ElectionState(leader_epoch=LeaderEpoch(-1))
         # The newest in the log, committed or not.
@@ -65,6 +74,11 @@ class Replica:
     @property
     def may_stand(self) -> bool:
         return self.is_voter and not self.shutting_down
+
+    @property
+    def listener_name(self) -> str | None:
+        """Of the endpoint at which voters reach each other. None on the only voter, whom nobody reaches."""
+        return self.voter.endpoints[0].name if self.voter.endpoints else None
 
     @property
     def other_voters(self) -> tuple[VoterKey, ...]:

@@ -131,7 +131,8 @@ def _change_voters(replica: Replica, token: object, request: AddVoter | RemoveVo
     epoch = request.leader_epoch if isinstance(request, UpdateVoter) else replica.leader_epoch
     error = _leader_only(replica, epoch)
     if error is not None:
-        replica.effects.append(Reply(token, _answer(replica, error)))
+        reason = "Only the leader of the metadata log changes who votes."
+        replica.effects.append(Reply(token, _answer(replica, error, reason)))
     elif isinstance(replica.state, Leader):
         replica.state.changes.request(replica, replica.state, token, request)
 
@@ -153,5 +154,5 @@ def _leader_only(replica: Replica, leader_epoch: LeaderEpoch) -> ErrorCode | Non
     return None
 
 
-def _answer(replica: Replica, error: ErrorCode = ErrorCode.NONE) -> Answer:
-    return Answer(error=error, leader_id=replica.leader_id, leader_epoch=replica.leader_epoch)
+def _answer(replica: Replica, error: ErrorCode = ErrorCode.NONE, reason: str = "") -> Answer:
+    return Answer(error=error, leader_id=replica.leader_id, leader_epoch=replica.leader_epoch, reason=reason)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ids import Offset
+from odradek.base.ids import ZERO_UUID, Offset, uuid_text
 from odradek.quorum.effects import AppendVoters, Reply
 from odradek.quorum.messages import AddVoter, Answer, RemoveVoter, UpdateVoter
-from odradek.quorum.voters import VoterSet
+from odradek.quorum.voters import Voter, VoterKey, VoterSet
 
 if TYPE_CHECKING:
     from odradek.quorum.leader import Leader
@@ -71,23 +71,53 @@ class VoterChanges:
 
 
 def _refusal(replica: Replica, leader: Leader, request: ChangeRequest) -> tuple[ErrorCode, str] | None:
-    voters = replica.voters
     match request:
         case AddVoter(voter=voter):
-            if voters.has_id(voter.key.voter_id):
-                return ErrorCode.DUPLICATE_VOTER, f"Node {voter.key.voter_id} already votes."
-            since_ms = replica.now.ms - replica.timing.fetch_timeout_ms
-            if not leader.progress.is_caught_up(voter.key, since_ms):
-                return ErrorCode.REQUEST_TIMED_OUT, f"Node {voter.key.voter_id} has not caught up with the log."
+            return _not_to_be_added(replica, leader, voter)
         case RemoveVoter(voter=key):
-            if voters.seat_of(key) is None:
-                return ErrorCode.VOTER_NOT_FOUND, f"Node {key.voter_id} with that directory does not vote."
-            if len(voters.keys) == 1:
-                return ErrorCode.INVALID_REQUEST, "The last voter cannot be removed."
+            return _no_voter(replica, key) or _not_to_be_removed(replica, leader, key)
         case UpdateVoter(voter=voter):
-            if voters.seat_of(voter.key) is None:
-                return ErrorCode.VOTER_NOT_FOUND, f"Node {voter.key.voter_id} with that directory does not vote."
+            return _no_voter(replica, voter.key)
+
+
+def _no_voter(replica: Replica, key: VoterKey) -> tuple[ErrorCode, str] | None:
+    if replica.voters.seat_of(key) is not None:
+        return None
+    return ErrorCode.VOTER_NOT_FOUND, f"Node {key.voter_id} with directory {uuid_text(key.directory_id)} does not vote."
+
+
+def _not_to_be_added(replica: Replica, leader: Leader, voter: Voter) -> tuple[ErrorCode, str] | None:
+    node_id, listener = voter.key.voter_id, replica.listener_name
+    known = [uuid_text(key.directory_id) for key in replica.voters.keys if key.voter_id == node_id]
+    if known:
+        return ErrorCode.DUPLICATE_VOTER, f"Node {node_id} votes already, with directory {known[0]}."
+    if node_id < 0 or voter.key.directory_id == ZERO_UUID:
+        return ErrorCode.INVALID_REQUEST, "A voter is a node and its directory: one of them is missing."
+    if listener is not None and all(endpoint.name != listener for endpoint in voter.endpoints):
+        return ErrorCode.INVALID_REQUEST, f"Node {node_id} needs an endpoint named {listener}, as all voters have."
+    if not leader.progress.is_caught_up(voter.key, _lately_ms(replica)):
+        return ErrorCode.REQUEST_TIMED_OUT, f"Node {node_id} has not caught up with the metadata log."
     return None
+
+
+def _not_to_be_removed(replica: Replica, leader: Leader, key: VoterKey) -> tuple[ErrorCode, str] | None:
+    """The smaller set counts at once: if too few of it are there, it could never commit its own record."""
+    left = [seat for seat in replica.other_voters if seat != replica.voters.seat_of(key)]
+    there = [seat for seat in left if leader.progress.heard_ms(seat) >= _lately_ms(replica)]
+    own = int(replica.voters.seat_of(replica.key) not in (None, replica.voters.seat_of(key)))
+    if not left and not own:
+        return ErrorCode.INVALID_REQUEST, "The last voter cannot be removed."
+    present, total = len(there) + own, len(left) + own
+    if present <= total // 2:
+        return (
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"Without node {key.voter_id} no majority would be left: {present} of the {total} other voters follow.",
+        )
+    return None
+
+
+def _lately_ms(replica: Replica) -> int:
+    return replica.now.ms - replica.timing.fetch_timeout_ms
 
 
 def _changed(voters: VoterSet, request: ChangeRequest) -> VoterSet:

@@ -23,7 +23,7 @@ from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.schema import Message
 from odradek.protocol.wire import skip_tagged
-from odradek.server.api import p55_describe_quorum
+from odradek.server.api import p55_describe_quorum, p80_add_raft_voter, p81_remove_raft_voter
 from odradek.server.controller import Controller
 from odradek.server.peers import Peers, PeerUnavailable, response_class
 from odradek.server.request import Api, ControllerContext, FrameApi, Handler, RequestContext
@@ -31,7 +31,7 @@ from odradek.server.request import Api, ControllerContext, FrameApi, Handler, Re
 logger = logging.getLogger(__name__)
 
 # What clients may ask of the controller through a broker.
-FORWARDABLE = (19, 20, 33, 37, 43, 44, 45, 46, 55, 64, 80, 81)
+FORWARDABLE = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81)
 
 # Not the one of heartbeats: a decision that waits for its commit must not hold them up.
 PURPOSE = "forwarding"
@@ -139,14 +139,21 @@ def with_forwarding(apis: Mapping[int, Api | FrameApi], forwarding: Forwarding) 
     }
 
 
-def quorum_api(controller: Controller, forwarding: Forwarding) -> dict[int, Api]:
-    """What only the leader of the metadata log knows; where nobody leads, this node tells who votes."""
+def quorum_apis(controller: Controller, forwarding: Forwarding, soon: Forwarding) -> dict[int, Api]:
+    """What only the leader of the metadata log knows or changes. Where nobody leads, this node says so.
 
-    def here(ctx: RequestContext, request: Message) -> Message | Awaitable[Message]:
-        return api.handle(ControllerContext.of(controller, ctx.connection, ctx.version), request)
+    Whoever asks how the quorum is wants to hear `soon` that nobody leads, and who votes.
+    """
 
-    api = p55_describe_quorum.API
-    return {api.key: forwarded(api, forwarding, here)}
+    def served(api: Api, by: Forwarding) -> Api:
+        def here(ctx: RequestContext, request: Message) -> Message | Awaitable[Message]:
+            return api.handle(ControllerContext.of(controller, ctx.connection, ctx.version), request)
+
+        return forwarded(api, by, here)
+
+    changes = (p80_add_raft_voter.API, p81_remove_raft_voter.API)
+    described = p55_describe_quorum.API
+    return {described.key: served(described, soon), **{api.key: served(api, forwarding) for api in changes}}
 
 
 def read_reply(request: type[Message], version: int, reply: bytes) -> Message:

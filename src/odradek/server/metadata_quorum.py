@@ -57,7 +57,7 @@ from odradek.quorum.events import (
     VotersChanged,
 )
 from odradek.quorum.log_facts import SnapshotId
-from odradek.quorum.messages import Answer, Fetch, FetchAnswer, Request
+from odradek.quorum.messages import AddVoter, Answer, Fetch, FetchAnswer, RemoveVoter, Request, UpdateVoter
 from odradek.quorum.quorum import Quorum
 from odradek.quorum.timing import Now, QuorumTiming
 from odradek.quorum.voters import Endpoint, Voter, VoterSet
@@ -83,6 +83,8 @@ class Member:
     timing: QuorumTiming
     # Where to ask for the leader while no voters are known.
     bootstrap: tuple[Endpoint, ...] = ()
+    # Whether it asks to become a voter when it is none.
+    joins: bool = False
     snapshot_every_bytes: int = 20 * MIB
     segment_bytes: int = 1024 * MIB
 
@@ -141,6 +143,10 @@ class MetadataQuorum:
     @property
     def bootstrap(self) -> tuple[Message, ...]:
         return self._loaded.bootstrap
+
+    @property
+    def cluster_id(self) -> str:
+        return self._member.cluster_id
 
     @property
     def leader_id(self) -> BrokerId:
@@ -203,6 +209,7 @@ class MetadataQuorum:
             cluster_id=self._member.cluster_id,
             timing=self._member.timing,
             bootstrap=tuple(self._member.bootstrap_by_id),
+            joins=self._member.joins,
         )
         self._tell(
             Started(
@@ -473,9 +480,11 @@ class MetadataQuorum:
         self._lost.pop(effect.peer, None)
         request = request_to_wire(effect.request, FETCH_WAIT_MS, own.endpoints)
         patience_ms = REQUEST_TIMEOUT_MS + (FETCH_WAIT_MS if isinstance(effect.request, Fetch) else 0)
+        # Replies come in order: a change that waits for its commit must not hold up the fetch that commits it.
+        purpose = "voters" if isinstance(effect.request, AddVoter | RemoveVoter | UpdateVoter) else "quorum"
         try:
             response = await self.peers.ask(
-                effect.peer, request, type(request).VERSIONS[1], timeout_ms=patience_ms, purpose="quorum"
+                effect.peer, request, type(request).VERSIONS[1], timeout_ms=patience_ms, purpose=purpose
             )
             answer = answer_from_wire(response)
         except (PeerUnavailable, KafkaError):

@@ -70,10 +70,18 @@ class Peers:
         self._closed = False
 
     async def ask(
-        self, node_id: BrokerId, request: Message, version: int, *, timeout_ms: int, purpose: str = ""
+        self,
+        node_id: BrokerId,
+        request: Message,
+        version: int,
+        *,
+        timeout_ms: int,
+        purpose: str = "",
+        at: Endpoint | None = None,
     ) -> Any:  # noqa: ANN401 - the response class that stands beside the request's
+        """`at`: where the node is said to be, when that is to be found out."""
         body = await self.ask_for_bytes(
-            node_id, request.encode(version), request.KEY, version, timeout_ms=timeout_ms, purpose=purpose
+            node_id, request.encode(version), request.KEY, version, timeout_ms=timeout_ms, purpose=purpose, at=at
         )
         try:
             return response_class(type(request)).decode(body, version)
@@ -89,11 +97,12 @@ class Peers:
         *,
         timeout_ms: int,
         purpose: str = "",
+        at: Endpoint | None = None,
     ) -> memoryview:
         """The reply's body, undecoded. It lies in a buffer of its own: views of it may be kept."""
         if self._closed:
             raise PeerUnavailable("this node is stopping")
-        endpoint = self._resolve(node_id)
+        endpoint = at or self._resolve(node_id)
         if endpoint is None:
             raise PeerUnavailable(f"nobody knows where node {node_id} is")
         line = self._lines.get((node_id, purpose))

@@ -42,6 +42,9 @@ from odradek.quorum.voters import Endpoint, Voter, VoterKey
 TOPIC = METADATA_PARTITION.topic
 UNKNOWN_HIGH_WATERMARK = Offset(-1)
 FETCH_BYTES_MAX = 8 * 1024 * 1024
+ADD_TIMEOUT_MS = 2_000
+# Their answers name no leader.
+_VOTERS_CHANGED = p80_add_raft_voter.AddRaftVoterResponse | p81_remove_raft_voter.RemoveRaftVoterResponse
 T = TypeVar("T")
 
 
@@ -66,6 +69,14 @@ def request_to_wire(request: messages.Request, max_wait_ms: int, endpoints: Sequ
             return _fetch(request, max_wait_ms)
         case UpdateVoter():
             return _update(request)
+        case AddVoter():
+            return _add(request)
+        case RemoveVoter():
+            return p81_remove_raft_voter.RemoveRaftVoterRequest(
+                cluster_id=request.cluster_id,
+                voter_id=request.voter.voter_id,
+                voter_directory_id=request.voter.directory_id,
+            )
         case _:
             raise InvariantBroken(f"a member of the quorum does not send {type(request).__name__}")
 
@@ -147,6 +158,18 @@ def _update(request: UpdateVoter) -> p82_update_raft_voter.UpdateRaftVoterReques
         kraft_version_feature=p82_update_raft_voter.KRaftVersionFeature(
             min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
         ),
+    )
+
+
+def _add(request: AddVoter) -> p80_add_raft_voter.AddRaftVoterRequest:
+    voter = request.voter
+    return p80_add_raft_voter.AddRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        timeout_ms=ADD_TIMEOUT_MS,
+        voter_id=voter.key.voter_id,
+        voter_directory_id=voter.key.directory_id,
+        listeners=_named(p80_add_raft_voter.Listener, voter.endpoints),
+        ack_when_committed=request.ack_when_committed,
     )
 
 
@@ -304,7 +327,7 @@ def answer_from_wire(response: Message) -> Answer:
             leader_epoch=LeaderEpoch(told.leader_epoch),
         )
     refused: int = getattr(response, "error_code", 0)
-    if refused:
+    if refused or isinstance(response, _VOTERS_CHANGED):
         return Answer(error=error_code(refused), leader_epoch=LeaderEpoch(-1))
     match response:
         case p52_vote.VoteResponse():
@@ -323,6 +346,8 @@ def endpoints_from_wire(response: Any) -> dict[BrokerId, Endpoint]:  # noqa: ANN
     if isinstance(response, p82_update_raft_voter.UpdateRaftVoterResponse):
         leader = response.current_leader
         return {BrokerId(leader.leader_id): Endpoint("", leader.host, leader.port)} if leader.port else {}
+    if isinstance(response, _VOTERS_CHANGED):
+        return {}
     return {BrokerId(each.node_id): Endpoint("", each.host, each.port) for each in response.node_endpoints}
 
 

@@ -54,8 +54,8 @@ class QuorumWatch:
             raise Violation(f"Q3 the metadata of node {each.number} went back to {committed}")
         self._committed_to[each.host] = committed
         self._committed.compare(each.host, log, committed)
-        newest = max(self._leaders, default=-1)
-        if self._leaders.get(newest) == each.number and each.quorum.is_leading:
+        # Who leads an epoch that others have left behind, and was not told yet, may lack what they have committed.
+        if each.quorum.is_leading and each.quorum.leader_epoch >= max(self._epochs.values()):
             end = log.log_end_offset
             if end < self._committed.end:
                 raise Violation(f"Q6 node {each.number} leads with {end} of {self._committed.end} committed records")

@@ -146,7 +146,7 @@ class Truth:
         leading = [each.quorum.core for each in self.members() if each.quorum.is_leading]
         return any(
             sorted((key.voter_id, key.directory_id) for key in core.voters.keys) == seats
-            and core.high_watermark > core._replica.voters_offset
+            and core.high_watermark > core.voters_offset
             for core in leading
         )
 

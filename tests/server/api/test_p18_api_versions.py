@@ -1,6 +1,7 @@
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.metadata.features import OFFERED_FEATURES
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.metadata_records import FeatureLevelRecord
 from odradek.server.api.p18_api_versions import advertised, unsupported_version
@@ -54,12 +55,13 @@ def test_t4_a_well_formed_software_name_is_accepted(name):
 
 def test_t4_features_that_start_at_level_0_are_hidden_before_version_4():
     broker = AdminBroker()
-    assert [f.name for f in broker.ask(18, request(), 3).supported_features] == ["metadata.version"]
+    hidden = "eligible.leader.replicas.version"
+    assert [f.name for f in broker.ask(18, request(), 3).supported_features] == ["kraft.version", "metadata.version"]
     shown = broker.ask(18, request(), 4).supported_features
-    assert [(f.name, f.min_version, f.max_version) for f in shown] == [
-        ("kraft.version", 0, 1),
-        ("metadata.version", 7, 29),
-    ]
+    assert [f.name for f in shown] == [hidden, "kraft.version", "metadata.version"]
+    assert {(f.name, f.min_version, f.max_version) for f in shown} == {
+        (name, levels.min_level, levels.max_level) for name, levels in OFFERED_FEATURES.items()
+    }
 
 
 def test_finalized_features_are_those_of_the_image():

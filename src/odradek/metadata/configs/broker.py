@@ -124,6 +124,11 @@ class BrokerConfig:
     controller_quorum_election_backoff_max_ms: int = int32(
         "controller.quorum.election.backoff.max.ms", 1000, "The longest pause between two elections.", at_least(1)
     )
+    controller_quorum_auto_join_enable: bool = boolean(
+        "controller.quorum.auto.join.enable",
+        False,
+        "Whether a controller that does not vote asks to, and to have the vote of a disk it lost removed.",
+    )
 
     metadata_log_segment_bytes: int = int32(
         "metadata.log.segment.bytes", 1024 * _MIB, "How large a file of the metadata log may grow.", at_least(8 * _MIB)

@@ -23,7 +23,6 @@ from odradek.protocol.messages.p18_api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from odradek.server.broker import Broker
 from odradek.server.request import Api, FrameApi, RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -36,7 +35,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
     image = ctx.broker.image
     return ApiVersionsResponse(
         api_keys=advertised(ctx.broker.apis),
-        supported_features=_supported_features(ctx.broker, from_level_0=ctx.version >= 4),
+        supported_features=_supported_features(from_level_0=ctx.version >= 4),
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
@@ -73,14 +72,11 @@ def _refusal(ctx: RequestContext, request: ApiVersionsRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _supported_features(broker: Broker, *, from_level_0: bool) -> list[SupportedFeatureKey]:
-    registration = broker.image.brokers.get(broker.node_id)
-    if registration is None:
-        return []
+def _supported_features(*, from_level_0: bool) -> list[SupportedFeatureKey]:
     return [
         SupportedFeatureKey(name=name, min_version=levels.min_level, max_version=levels.max_level)
-        for name, levels in sorted(registration.features.items())
-        if name in OFFERED_FEATURES and (from_level_0 or levels.min_level > 0)
+        for name, levels in sorted(OFFERED_FEATURES.items())
+        if from_level_0 or levels.min_level > 0
     ]
 
 

@@ -21,7 +21,8 @@ from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.forwarding import FORWARDABLE
 from odradek.server.request import Api, ReplySlot, RequestContext
 
-DESCRIBE_QUORUM = 55
+# Of the leader of the metadata log, who says of itself that it is none.
+OF_THE_QUORUM = (55, 80, 81)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ async def _answer(ctx: RequestContext, data: bytes, client: ForwardedClient) -> 
     inner = type(ctx)(ctx.broker, client, version, header.correlation_id, header.client_id)
     answer = api.handle(inner, request)
     response = await answer if isinstance(answer, Awaitable) else answer
-    not_active = ErrorCode.NOT_LEADER_OR_FOLLOWER if api.key == DESCRIBE_QUORUM else ErrorCode.NOT_CONTROLLER
+    not_active = ErrorCode.NOT_LEADER_OR_FOLLOWER if api.key in OF_THE_QUORUM else ErrorCode.NOT_CONTROLLER
     if says(response, not_active):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     frame = response_frame(api.key, version, header.correlation_id, response.encode(version))

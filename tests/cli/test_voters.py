@@ -1,0 +1,209 @@
+"""`odradek cluster voter` on real processes: the steps of docs/cluster.md for a voter whose disk is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from odradek.cli.main import main
+from odradek.node.config import NodeConfig
+from odradek.testing import Embedded
+
+WITHIN_S = 60.0
+
+
+def run(cluster: Embedded, *arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP_SERVERS": cluster.bootstrap_servers})
+
+
+def succeed(cluster: Embedded, *arguments: str) -> str:
+    done = run(cluster, *arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def eventually(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def members(cluster: Embedded) -> dict[int, dict[str, object]]:
+    rows = json.loads(succeed(cluster, "cluster", "quorum", "-o", "json"))
+    return {row["node"]: row for row in rows if row["role"] != "observer"}
+
+
+def leader(cluster: Embedded) -> int:
+    return next(node_id for node_id, row in members(cluster).items() if row["role"] == "leader")
+
+
+def follows(cluster: Embedded, node_id: int) -> bool:
+    silent_ms = members(cluster)[node_id]["silent_ms"]
+    return silent_ms is not None and int(str(silent_ms)) < 2_000
+
+
+def controller_address(data: Path, node_id: int) -> str:
+    listener = NodeConfig.from_properties((data / f"{node_id}.properties").read_text()).controller_listener
+    assert listener is not None
+    return str(listener.bind)
+
+
+def lose_disk(cluster: Embedded, data: Path, node_id: int) -> None:
+    cluster.nodes[node_id].kill()
+    shutil.rmtree(data / str(node_id))
+
+
+def format_anew(cluster: Embedded, data: Path, node_id: int) -> None:
+    cluster_id = succeed(cluster, "cluster", "info").split()[1].strip(",")
+    config = str(data / f"{node_id}.properties")
+    succeed(cluster, "node", "format", "--config", config, "-t", cluster_id, "--no-initial-controllers")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "cluster"
+
+
+@pytest.fixture
+def cluster(data: Path) -> Iterator[Embedded]:
+    with Embedded(brokers=3, data=data, config={"default.replication.factor": 3}) as cluster:
+        yield cluster
+        cluster.kill()
+
+
+class Load:
+    """Produces until it is told to stop, and counts what was acknowledged."""
+
+    def __init__(self, cluster: Embedded) -> None:
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._go)
+        self.acknowledged: list[tuple[int, int, bytes]] = []
+        self.failures: list[object] = []
+        self._thread.start()
+
+    def _go(self) -> None:
+        number = 0
+        while not self._over.is_set():
+            self._producer.produce("t", str(number), on_delivery=self._told)
+            self._producer.poll(0.005)
+            number += 1
+        assert self._producer.flush(WITHIN_S) == 0
+
+    def _told(self, error: object, message: object) -> None:
+        if error is None:
+            self.acknowledged.append((message.partition(), message.offset(), message.value()))
+        else:
+            self.failures.append(error)
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def stored(cluster: Embedded, partitions: int) -> set[tuple[int, int, bytes]]:
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
+    found = set()
+    for partition in range(partitions):
+        where = TopicPartition("t", partition, 0)
+        _, end = reader.get_watermark_offsets(where, timeout=WITHIN_S)
+        reader.assign([where])
+        while end and (not found or max((o for p, o, _ in found if p == partition), default=-1) < end - 1):
+            for message in reader.consume(500, 1.0):
+                assert message.error() is None
+                found.add((message.partition(), message.offset(), message.value()))
+    reader.close()
+    return found
+
+
+def test_a_lost_disk_is_replaced_under_load(cluster: Embedded, data: Path) -> None:
+    """Of the leader of the metadata log, which is the worst one to lose; three voters before and after."""
+    succeed(cluster, "topic", "create", "t", "-p", "3", "-r", "3", "-c", "min.insync.replicas=2")
+    load = Load(cluster)
+    try:
+        lost = leader(cluster)
+        before = members(cluster)[lost]["directory"]
+        eventually(lambda: len(load.acknowledged) > 100, "nothing is acknowledged")
+        lose_disk(cluster, data, lost)
+        eventually(lambda: run(cluster, "cluster", "quorum").exit_code == 0 and leader(cluster) != lost, "no leader")
+
+        said = succeed(cluster, "cluster", "voter", "remove", str(lost))
+        assert said == f"node {lost} votes no longer with directory {before}\n"
+        format_anew(cluster, data, lost)
+        cluster.nodes[lost].start()
+        said = succeed(cluster, "cluster", "voter", "add", f"{lost}@{controller_address(data, lost)}")
+
+        after = members(cluster)
+        assert said == f"node {lost} votes, with directory {after[lost]['directory']}\n"
+        assert sorted(after) == [1, 2, 3]
+        assert after[lost]["directory"] != before
+        eventually(lambda: run(cluster, "cluster", "health").exit_code == 0, "it is not healthy again")
+        # The new one counts: with it, one of the others may go.
+        other = next(node_id for node_id in (1, 2, 3) if node_id not in (lost, leader(cluster)))
+        cluster.nodes[other].kill()
+        succeed(cluster, "topic", "create", "decided-with-the-new-voter", "-r", "1")
+        cluster.nodes[other].start()
+    finally:
+        load.stop()
+    assert load.failures == []
+    assert stored(cluster, 3) >= set(load.acknowledged)
+
+
+def test_a_controller_joins_by_itself(data: Path) -> None:
+    """The same disk lost, with `controller.quorum.auto.join.enable`: formatting and starting is all there is to do."""
+    with Embedded(brokers=3, data=data, config={"controller.quorum.auto.join.enable": True}) as cluster:
+        lost = next(node_id for node_id in (1, 2, 3) if node_id != leader(cluster))
+        before = members(cluster)[lost]["directory"]
+        lose_disk(cluster, data, lost)
+        format_anew(cluster, data, lost)
+        cluster.nodes[lost].start()
+        eventually(lambda: members(cluster).get(lost, {}).get("directory", before) != before, "it does not join")
+        eventually(lambda: follows(cluster, lost), "it does not follow")
+        assert sorted(members(cluster)) == [1, 2, 3]
+        cluster.kill()
+
+
+def test_what_cannot_be_done_is_said_with_the_reason(cluster: Embedded, data: Path) -> None:
+    led_by = leader(cluster)
+    one, other = (node_id for node_id in (1, 2, 3) if node_id != led_by)
+
+    done = run(cluster, "cluster", "voter", "remove", "7")
+    assert done.exit_code == 3
+    assert "node 7 does not vote" in done.stderr
+    assert f"{one}:{members(cluster)[one]['directory']}" in done.stderr
+
+    assert succeed(cluster, "cluster", "voter", "add", f"{one}@127.0.0.1:1") == f"node {one} votes already\n"
+    done = run(cluster, "cluster", "voter", "add", f"{one}@127.0.0.1:1:AAAAAAAAAAAAAAAAAAAAAQ")
+    assert done.exit_code == 1
+    assert f"Node {one} votes already, with directory" in done.stderr
+    assert "`odradek cluster voter remove` it first" in done.stderr
+
+    done = run(cluster, "cluster", "voter", "add", "7@127.0.0.1:1", "--timeout", "0")
+    assert done.exit_code == 3
+    assert "node 7 does not follow the metadata log" in done.stderr
+    done = run(cluster, "cluster", "voter", "add", "7@127.0.0.1:1:AAAAAAAAAAAAAAAAAAAAAQ", "--timeout", "0")
+    assert done.exit_code == 4
+    assert "No controller answers at 127.0.0.1:1" in done.stderr
+    elsewhere = controller_address(data, one)
+    done = run(cluster, "cluster", "voter", "add", f"7@{elsewhere}:AAAAAAAAAAAAAAAAAAAAAQ", "--timeout", "0")
+    assert done.exit_code == 1
+    assert f"It is not node 7 of this cluster that answers at {elsewhere}" in done.stderr
+
+    cluster.nodes[one].kill()
+    eventually(lambda: not follows(cluster, one), "who is dead seems to follow")
+    done = run(cluster, "cluster", "voter", "remove", str(other), "--timeout", "0")
+    assert done.exit_code == 4
+    assert f"Without node {other} no majority would be left: 1 of the 2 other voters follow" in done.stderr
+
+    for nonsense in ("3@here", "three@here:1", "3@here:0", "3@here:1:short"):
+        assert run(cluster, "cluster", "voter", "add", nonsense).exit_code == 2
+    assert run(cluster, "cluster", "voter", "remove", "three").exit_code == 2
