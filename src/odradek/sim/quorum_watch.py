@@ -55,7 +55,7 @@ class QuorumWatch:
         self._committed_to[each.host] = committed
         self._committed.compare(each.host, log, committed)
         # Who leads an epoch that others have left behind, and was not told yet, may lack what they have committed.
-        if each.quorum.is_leading and each.quorum.leader_epoch >= max(self._epochs.values()):
+        if each.quorum.is_leading and each.quorum.core.leader_epoch >= max(self._epochs.values()):
             end = log.log_end_offset
             if end < self._committed.end:
                 raise Violation(f"Q6 node {each.number} leads with {end} of {self._committed.end} committed records")
