@@ -31,8 +31,11 @@ def kept() -> list[dict[str, Any]]:
 def newest(entries: list[dict[str, Any]]) -> dict[str, Any]:
     """The last figures of every row, each with the day and the commit they are of."""
     rows: dict[str, Any] = {}
+    scale: dict[str, Any] = {}
     for one in entries:
         told = one["conditions"]
         taken = f"{told['date'][5:16]}, {told['commit'].split()[0]}"
         rows |= {key: {"taken": taken, "median": medians} for key, medians in one["rows"].items()}
-    return {"conditions": entries[-1]["conditions"], "rows": rows, "failures": entries[-1]["failures"]}
+        scale |= {key: {"taken": taken, "figures": figures} for key, figures in one.get("scale", {}).items()}
+    last = entries[-1]
+    return {"conditions": last["conditions"], "rows": rows, "scale": scale, "failures": last["failures"]}

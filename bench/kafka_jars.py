@@ -1,4 +1,4 @@
-"""From Maven, once, into bench/out: Apache Kafka and Spark's Kafka connector for the bench, tools for interop tests."""
+"""From Maven, once, into bench/out: Apache Kafka, the Kafka connectors of Spark and Storm, tools for interop tests."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ CONNECTOR = (
     ("org.apache.kafka", "kafka-clients", "3.9.2"),
     ("org.apache.commons", "commons-pool2", "2.13.1"),
 )
+STORM = (
+    ("org.apache.storm", "storm-kafka-client", "2.8.3"),
+    ("org.apache.storm", "storm-server", "2.8.3"),
+)
+# What a client needs, and no more: Storm brings its own of the rest.
+CLIENT_PARTS = ("kafka-clients", "lz4-java", "snappy-java", "zstd-jni")
 
 
 def jars() -> Path:
@@ -42,6 +48,13 @@ def tools() -> Path:
 def spark_connector() -> list[Path]:
     dependencies = "".join(DEPENDENCY.format(*coordinates, ALONE) for coordinates in CONNECTOR)
     return sorted(_copied(CONNECTOR[0][1], OUT / "spark", dependencies).glob("*.jar"))
+
+
+def storm() -> list[Path]:
+    """Apache Storm with its Kafka spout and bolt, and the client of the broker's version."""
+    dependencies = "".join(DEPENDENCY.format(*coordinates, "") for coordinates in STORM)
+    own = sorted(_copied(STORM[0][1], OUT / "storm", dependencies).glob("*.jar"))
+    return own + [jar for part in CLIENT_PARTS for jar in jars().glob(f"{part}-*.jar")]
 
 
 def version() -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from native import OUT
 from rows import ROWS, Row
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -213,16 +211,14 @@ def svg(results: dict[str, Any]) -> str:
     return "\n".join(out) + "\n"
 
 
-def scale() -> str:
-    """What `bench/scale.py` last found, if it ran."""
-    found = OUT / "scale.json"
-    if not found.exists():
-        return ""
-    told: dict[str, dict[str, float]] = json.loads(found.read_text())
+def scale(told: dict[str, Any]) -> str:
+    """What `bench/scale.py` found."""
     lines = [
-        [f"{name}: {key.replace('_', ' ')}", f"{value:,g}"] for name, one in told.items() for key, value in one.items()
+        [f"{name}: {key.replace('_', ' ')}", f"{value:,g}", one["taken"]]
+        for name, one in told.items()
+        for key, value in one["figures"].items()
     ]
-    return "### Scale\n\n" + table(["measure", "figure"], lines) + "\n"
+    return "### Scale\n\n" + table(["measure", "figure", "measured"], lines) + "\n"
 
 
 def write_docs(results: dict[str, Any]) -> None:
@@ -231,5 +227,5 @@ def write_docs(results: dict[str, Any]) -> None:
     text = page.read_text()
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
     plot = "![ratios to Apache Kafka](performance.svg)"
-    page.write_text(f"{before}\n\n{markdown(results)}\n{plot}\n\n{scale()}\n{after}")
+    page.write_text(f"{before}\n\n{markdown(results)}\n{plot}\n\n{scale(results['scale'])}\n{after}")
     (DOCS / "performance.svg").write_text(svg(results))

@@ -3,12 +3,15 @@
 start         an embedded broker in this process, ready to serve: median of 10, in memory and on disk
 partitions    5,000 partitions, each written to and read back; then a clean stop and a start that finds them all
 connections   5,000 idle connections that have each asked one question: resident memory of the broker, for each
+stored        appends and fetches beside 50 KB and beside 20 GB, and a restart with those; only when asked for: it needs
+              the space, and some minutes
+
+Adds a line to bench/history.jsonl; `make bench DOCS=1` shows the newest figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 import sys
@@ -17,12 +20,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import history
+from conditions import conditions
 from native import OUT
 from servers import Odradek
-from wire import Client, one_record_batch
+from stored import stored, write_each
+from wire import Client
 
 API_VERSIONS = 18
-PER_REQUEST = 100
 
 
 def embedded_start(count: int, data: Callable[[int], Path | None]) -> list[float]:
@@ -55,7 +60,7 @@ def partitions(place: Path, count: int) -> dict[str, float]:
         server.await_ready()
         before = server.resident_mb()
         created_s = timed(lambda: server.create_topic("many", count))
-        written_s = timed(lambda: write(server, count))
+        written_s = timed(lambda: write_each(server, count))
         check_ends(server, count)
         grown = server.resident_mb() - before
         stop_s = timed(server.stop)
@@ -71,13 +76,6 @@ def partitions(place: Path, count: int) -> dict[str, float]:
         }
     finally:
         server.stop()
-
-
-def write(server: Odradek, count: int) -> None:
-    batch = one_record_batch(b"x" * 100)
-    with Client(server.port) as client:
-        for first in range(0, count, PER_REQUEST):
-            client.produce("many", [(index, batch) for index in range(first, min(count, first + PER_REQUEST))])
 
 
 def check_ends(server: Odradek, count: int) -> None:
@@ -122,8 +120,9 @@ def timed(act: Callable[[], object]) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="start, partitions, connections; all of them unless told")
+    parser.add_argument("what", nargs="*", default=["start", "partitions", "connections"])
     parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--gigabytes", type=float, default=20.0)
     options = parser.parse_args()
     OUT.mkdir(exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="scale-", dir=OUT))
@@ -131,16 +130,16 @@ def main() -> int:
         "start": lambda: start(place),
         "partitions": lambda: partitions(place, options.count),
         "connections": lambda: connections(place, options.count),
+        "stored": lambda: stored(place, options.gigabytes, options.count),
     }
-    kept = OUT / "scale.json"
-    results = json.loads(kept.read_text()) if kept.exists() else {}
+    results = {}
     try:
-        for name in options.what or measures:
+        for name in options.what:
             results[name] = {key: round(value, 3) for key, value in measures[name]().items()}
             print(f"{name}: " + ", ".join(f"{key} {value:g}" for key, value in results[name].items()), flush=True)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    kept.write_text(json.dumps(results, indent=1) + "\n")
+    history.keep({"conditions": conditions(), "rows": {}, "scale": results, "failures": []})
     return 0
 
 

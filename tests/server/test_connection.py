@@ -13,7 +13,7 @@ import struct
 
 import pytest
 
-from odradek.adapters.net import TcpNet
+from odradek.adapters.net import SocketLink, TcpNet
 from odradek.server.connection import ClientConnection
 from odradek.server.listener import SWEEPS_PER_IDLE_TIME, ClientListener, ConnectionLimits
 
@@ -220,6 +220,30 @@ def test_replies_keep_the_order_of_requests(run):
             await expect(reader, reply(2, b"later"), reply(3, b"now"), reply(4, b"later"), reply(6, b"at once"))
 
     run(scenario())
+
+
+def test_parked_requests_answered_in_one_turn_leave_in_one_write(run, monkeypatch):
+    writes: list[int] = []
+    send = SocketLink.send
+
+    def counted(link: SocketLink, parts: list[bytes]) -> None:
+        writes.append(len(parts))
+        send(link, parts)
+
+    async def scenario():
+        async with served() as (desk, _, reader, writer):
+            writer.write(b"".join(request(tag, b"park") for tag in range(5)))
+            await desk.handled_count(5)
+            for tag in range(3):
+                desk.fill(tag)
+            await expect(reader, *(reply(tag, b"later") for tag in range(3)))
+            desk.fill(3)
+            desk.fill(4)
+            await expect(reader, reply(3, b"later"), reply(4, b"later"))
+
+    monkeypatch.setattr(SocketLink, "send", counted)
+    run(scenario())
+    assert writes == [3, 2]
 
 
 def test_nothing_is_handled_behind_a_blocking_request(run):

@@ -51,6 +51,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_backlog",
         "_blocker",
         "_choked",
+        "_flush_due",
         "_frame",
         "_in_turn",
         "_link",
@@ -85,6 +86,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._blocker: Slot | None = None
         self._out: Parts = []
         self._out_bytes = 0
+        self._flush_due = False
         self._in_turn = False
         self._stopped = 0 if listener.serving else EARLY
         self._reading = True
@@ -187,7 +189,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         if slot is self._blocker:
             self._blocker = None
         if not self._in_turn and self._out:
-            self._flush()
+            if self._replies:
+                self._flush_soon()
+            else:
+                self._flush()
         if self._blocker is None and len(self._replies) < self._listener.parked_requests_max:
             self._go(PARKED)
 
@@ -249,6 +254,17 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._flush()
 
     # Replies
+
+    def _flush_soon(self) -> None:
+        """A commit often answers several requests: what is filled in one turn of the loop leaves in one write."""
+        if not self._flush_due:
+            self._flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flush_due = False
+        if self._out:
+            self._flush()
 
     def _flush(self) -> None:
         out, self._out = self._out, []
