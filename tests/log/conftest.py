@@ -8,8 +8,10 @@ import pytest
 
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import TopicId, TopicPartition
+from odradek.log.cleaning import clean
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
+from odradek.log.retention import remove
 from odradek.protocol.batch import encode_batch, has_valid_checksum, iter_batches, iter_records
 from odradek.protocol.compression import Codec
 from odradek.protocol.records import Record
@@ -41,6 +43,11 @@ def batch(*values, timestamps=None, key=b"k", codec=Codec.NONE, **header):
     return memoryview(encode_batch(records, codec=codec, **header))
 
 
+def keyed_batch(pairs, time=NOW, codec=Codec.NONE, **header):
+    records = [Record(key=key, value=value, timestamp=time + n, offset=n) for n, (key, value) in enumerate(pairs)]
+    return memoryview(encode_batch(records, codec=codec, **header))
+
+
 class OnePartition:
     def __init__(self, disk, config):
         self.disk = disk
@@ -56,6 +63,38 @@ class OnePartition:
 
     def append(self, *values, leader_epoch=0, **options):
         return self.log.append_as_leader(batch(*values, **options), leader_epoch, self.wall_ms)
+
+    def put(self, *pairs, leader_epoch=0, **options):
+        """One batch of (key, value)."""
+        batch = keyed_batch(pairs, time=self.wall_ms, **options)
+        return self.log.append_as_leader(batch, leader_epoch, self.wall_ms)
+
+    def roll(self):
+        """Whatever is written next begins a segment. There must be something in the one before."""
+        self.log._roll(self.wall_ms)
+
+    def clean(self, committed=None, key_bytes_max=1 << 20, **plan):
+        """As the broker does it, without its loop; whether it changed anything."""
+        committed = self.log.log_end_offset if committed is None else committed
+        self.log.sync()
+        found = self.log.dirt(committed, self.wall_ms)
+        if not found.dirty_bytes:
+            return False
+        plan = replace(self.log.plan_cleaning(found, committed, self.wall_ms, key_bytes_max), **plan)
+        return self.put_in_place(plan, clean(self.disk, plan))
+
+    def put_in_place(self, plan, cleaned):
+        self.logs.write_checkpoints()
+        for replacement in cleaned.replacements:
+            swap = self.log.begin_swap(plan, replacement)
+            if swap is None:
+                return False
+            while self.log.step_swap():
+                swap.sync()
+            remove(swap.deleted)
+        self.log.cleaned(plan, cleaned.end_offset)
+        self.logs.write_checkpoints()
+        return True
 
     def configure(self, **changes):
         self.config = self.log.config = replace(self.config, **changes)
@@ -89,6 +128,20 @@ class OnePartition:
                 found += [(r.offset, r.value, r.timestamp) for r in iter_records(view) if r.offset >= offset]
                 offset = header.next_offset
         return found
+
+    def batches(self):
+        offset = self.log.log_start_offset
+        while (region := self.log.read(offset, 1 << 20, self.log.log_end_offset, True)) is not None:
+            data = region.read()
+            region.release()
+            for header, view in iter_batches(data):
+                assert has_valid_checksum(view)
+                yield header, list(iter_records(view))
+                offset = header.next_offset
+
+    def rows(self):
+        """(offset, key, value) of everything that is there."""
+        return [(record.offset, record.key, record.value) for _, records in self.batches() for record in records]
 
     def values(self, start=None):
         return [value for _, value, _ in self.records(start)]

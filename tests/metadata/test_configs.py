@@ -100,7 +100,7 @@ def test_values_out_of_range_are_refused_by_name(name, written):
 
 def test_a_key_of_kafka_that_is_not_honoured_is_refused_with_the_reason():
     assert "tiered storage" in refusal("remote.storage.enable", "false")
-    assert "log cleaner" in refusal("max.compaction.lag.ms", "1")
+    assert "producer compressed" in refusal("compression.gzip.level", "1")
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one():

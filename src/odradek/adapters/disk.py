@@ -165,6 +165,13 @@ class OsDisk:
         self._open: OrderedDict[OsFile, None] = OrderedDict()  # those with a descriptor, roughly by age
         os.makedirs(self._root, exist_ok=True)
 
+    def __reduce__(self) -> tuple[type[OsDisk], tuple[str]]:
+        return OsDisk, (self._root,)
+
+    @property
+    def shared(self) -> bool:
+        return True
+
     def absolute(self, path: str) -> str:
         return self._root if path in ("", ".") else f"{self._root}/{path}"
 

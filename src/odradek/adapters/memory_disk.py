@@ -47,6 +47,8 @@ class MemoryFile:
 
 
 class MemoryDisk:
+    shared = False
+
     def __init__(self) -> None:
         self._root: Tree = {}
 

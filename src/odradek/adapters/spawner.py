@@ -1,4 +1,5 @@
-"""Background work on asyncio: tasks whose failure is never silent, and threads for calls that block."""
+"""Background work on asyncio: tasks whose failure is never silent, threads for calls that block, and a process for
+what would hold on to the interpreter."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+
+from odradek.adapters.other_process import OtherProcess
 
 T = TypeVar("T")
 
@@ -15,7 +18,7 @@ BLOCKING_THREADS = 4
 class AsyncioSpawner:
     """Belongs to the loop it was made on. `on_failure` hears of each exception that escaped a task."""
 
-    __slots__ = ("_loop", "_on_failure", "_tasks", "_threads")
+    __slots__ = ("_apart", "_loop", "_on_failure", "_tasks", "_threads")
 
     def __init__(self, on_failure: Callable[[str, BaseException], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -23,6 +26,7 @@ class AsyncioSpawner:
         # The loop itself holds tasks only weakly.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._threads = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="odradek-blocking")
+        self._apart = ThreadPoolExecutor(1, thread_name_prefix="odradek-apart")
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work, name=name)
@@ -33,6 +37,14 @@ class AsyncioSpawner:
     def blocking(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
         return self._loop.run_in_executor(self._threads, call, *args)
 
+    async def apart(self, call: Callable[..., T], *args: object) -> T:
+        process = OtherProcess(call, args)
+        try:
+            return await self._loop.run_in_executor(self._apart, process.run)
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+
     async def close(self) -> None:
         """Cancel what still runs and wait for blocking calls under way."""
         tasks = list(self._tasks)
@@ -40,6 +52,7 @@ class AsyncioSpawner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self._threads.shutdown)
+        await asyncio.to_thread(self._apart.shutdown)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]

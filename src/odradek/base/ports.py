@@ -75,6 +75,10 @@ class Disk(Protocol):
     A created, renamed or removed name is durable only after `sync_dir` of its directory.
     """
 
+    @property
+    def shared(self) -> bool:
+        """A copy of this in another process sees the same files."""
+
     def open(self, path: str, *, create: bool = False) -> File: ...
 
     def exists(self, path: str) -> bool: ...
@@ -167,6 +171,13 @@ class Spawner(Protocol):
 
     def blocking(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
         """Run a slow call off the event loop."""
+
+    def apart(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
+        """Run a long computation where it takes no time from the event loop, at most one at once.
+
+        The call, its arguments and its result are copied; a Disk that is shared may be among them. It ends when
+        whoever awaits it is cancelled.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ story = logging.getLogger(__name__)
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 TOPIC_IDS = "topic-id-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 

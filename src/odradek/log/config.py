@@ -20,6 +20,10 @@ class LogConfig:
     retention_ms: int = WEEK_MS  # -1: for ever
     retention_bytes: int = -1  # -1: any size
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
+    delete_retention_ms: int = 24 * 3600 * 1000
     file_delete_delay_ms: int = 60_000
     max_message_bytes: int = 1048588  # of the batch as it is stored, compressed
     message_timestamp_type: str = "CreateTime"
@@ -32,8 +36,12 @@ class LogConfig:
     compacts: bool = field(init=False)
     deletes: bool = field(init=False)
     stamps_append_time: bool = field(init=False)
+    roll_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compacts", "compact" in self.cleanup_policy)
         object.__setattr__(self, "deletes", "delete" in self.cleanup_policy)
+        # What must be compacted by then must not be in the active segment by then.
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+        object.__setattr__(self, "roll_ms", roll_ms)
         object.__setattr__(self, "stamps_append_time", self.message_timestamp_type == "LogAppendTime")

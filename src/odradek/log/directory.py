@@ -21,6 +21,7 @@ from odradek.base.ports import Disk, Rng, Volume
 from odradek.log import safeguards
 from odradek.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -57,31 +58,33 @@ NAME_CHARS_MAX = 255
 
 class LogDirectory:
     def __init__(self, disk: Disk, rng: Rng) -> None:
-        self._disk = disk
+        self.disk = disk
         self._rng = rng
         self.logs: dict[TopicPartition, Log] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}  # as they were when last written
+        self._cleaned: dict[TopicPartition, int] = {}  # how far logs were compacted, as on disk
         self._topic_ids: dict[TopicPartition, TopicId] = {}  # of which topics the checkpoints on disk speak
         self.stopped_cleanly = False
         self.previous_broker_epoch = -1  # of the process that stopped cleanly
 
     def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
         """Slow. Open every log; remove what was marked deleted."""
-        marker = read_checkpoint(self._disk, CLEAN_SHUTDOWN, decode_clean_shutdown)
+        marker = read_checkpoint(self.disk, CLEAN_SHUTDOWN, decode_clean_shutdown)
         if marker is not None:
             self.stopped_cleanly, self.previous_broker_epoch = True, marker
-            safeguards.forgets_clean_stop_before_loading(self._disk, CLEAN_SHUTDOWN)
+            safeguards.forgets_clean_stop_before_loading(self.disk, CLEAN_SHUTDOWN)
         if not self.stopped_cleanly:
             # A killed process left much in memory only: first it lasts, then this one acts on what it reads.
-            safeguards.sync_everything(self._disk)
-        recovery_points = read_checkpoint(self._disk, RECOVERY_POINTS, decode_offsets) or {}
-        log_starts = read_checkpoint(self._disk, LOG_STARTS, decode_offsets) or {}
-        self.high_watermarks = read_checkpoint(self._disk, HIGH_WATERMARKS, decode_offsets) or {}
+            safeguards.sync_everything(self.disk)
+        recovery_points = read_checkpoint(self.disk, RECOVERY_POINTS, decode_offsets) or {}
+        log_starts = read_checkpoint(self.disk, LOG_STARTS, decode_offsets) or {}
+        self.high_watermarks = read_checkpoint(self.disk, HIGH_WATERMARKS, decode_offsets) or {}
+        self._cleaned = read_checkpoint(self.disk, CLEANED_OFFSETS, decode_offsets) or {}
         # None: of those that are here. So it is after a clean stop, be it Kafka's, and where only Kafka was.
-        topic_ids = None if self.stopped_cleanly else read_checkpoint(self._disk, TOPIC_IDS, decode_topic_ids)
-        for name in self._disk.listdir(""):
+        topic_ids = None if self.stopped_cleanly else read_checkpoint(self.disk, TOPIC_IDS, decode_topic_ids)
+        for name in self.disk.listdir(""):
             if name.endswith(DELETE):
-                self._disk.remove_tree(name)
+                self.disk.remove_tree(name)
                 continue
             parsed = LOG_NAME.fullmatch(name)
             if parsed is None:
@@ -91,10 +94,10 @@ class LogDirectory:
                 continue
             spoken_of = topic_ids is None or safeguards.is_spoken_of(
                 topic_ids.get(topic_partition),
-                read_checkpoint(self._disk, f"{name}/{PARTITION_METADATA}", decode_topic_id),
+                read_checkpoint(self.disk, f"{name}/{PARTITION_METADATA}", decode_topic_id),
             )
             if not spoken_of:
-                for offsets in (recovery_points, log_starts, self.high_watermarks):
+                for offsets in (recovery_points, log_starts, self.high_watermarks, self._cleaned):
                     offsets.pop(topic_partition, None)
             opening = LogOpening(
                 topic_partition=topic_partition,
@@ -102,23 +105,26 @@ class LogDirectory:
                 wall_ms=wall_ms,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=log_starts.get(topic_partition, 0),
+                cleaned_until=self._cleaned.get(topic_partition),
+                from_kafka=topic_ids is None,
                 stopped_cleanly=self.stopped_cleanly and topic_partition in recovery_points,
                 disk_synced=True,
                 jitter=self._rng.below,
                 persist_checkpoints=self.write_checkpoints,
             )
-            log = self.logs[topic_partition] = open_log(self._disk, opening)
+            log = self.logs[topic_partition] = open_log(self.disk, opening)
             if spoken_of and log.topic_id is not None:
                 self._topic_ids[topic_partition] = log.topic_id
+        self._write_cleaned()
         if self._topic_ids != topic_ids:
-            self._disk.replace(TOPIC_IDS, encode_topic_ids(self._topic_ids))
+            self.disk.replace(TOPIC_IDS, encode_topic_ids(self._topic_ids))
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
         return self.logs.get(topic_partition)
 
     def volume(self) -> Volume:
         """Slow."""
-        return self._disk.volume()
+        return self.disk.volume()
 
     def create_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig, wall_ms: int) -> Log:
         """The partition's log, new unless it is here already; durable with its first sync.
@@ -132,8 +138,8 @@ class LogDirectory:
             return log
         if log is not None:
             self.mark_stray(topic_partition)
-        folder = Folder(self._disk, str(topic_partition))
-        self._disk.make_dir(folder.path)
+        folder = Folder(self.disk, str(topic_partition))
+        self.disk.make_dir(folder.path)
         durability = Durability(folder, 0, is_new=True)
         folder.write(PARTITION_METADATA, encode_topic_id(topic_id))
         durability.also_sync(PARTITION_METADATA)
@@ -160,8 +166,8 @@ class LogDirectory:
 
     def remove_deleted(self, directory: str) -> None:
         """Slow."""
-        self._disk.sync_dir("")
-        self._disk.remove_tree(directory)
+        self.disk.sync_dir("")
+        self.disk.remove_tree(directory)
 
     def mark_stray(self, topic_partition: TopicPartition) -> str:
         """On disk for a person to look at, gone for the broker."""
@@ -174,7 +180,7 @@ class LogDirectory:
         if deleted:
             for directory in dict.fromkeys(segment.folder.path for segment in deleted):
                 with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
-                    safeguards.sync_names(self._disk, directory)  # what stays is the beginning now
+                    safeguards.sync_names(self.disk, directory)  # what stays is the beginning now
             self.write_checkpoints()
             for segment in deleted:
                 segment.rename()
@@ -185,14 +191,15 @@ class LogDirectory:
         topic_ids = {name: log.topic_id for name, log in list(self.logs.items()) if log.topic_id is not None}
         self._write_recovery_points()
         self._write_log_starts()
+        self._write_cleaned()
         if topic_ids != self._topic_ids:
             self._forget_high_watermarks(topic_ids)
-            self._disk.replace(TOPIC_IDS, encode_topic_ids(topic_ids))
+            self.disk.replace(TOPIC_IDS, encode_topic_ids(topic_ids))
             self._topic_ids = topic_ids
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Slow. As they were after the last such call began: not of topics older than those it spoke of."""
-        self._disk.replace(HIGH_WATERMARKS, encode_offsets(high_watermarks))
+        self.disk.replace(HIGH_WATERMARKS, encode_offsets(high_watermarks))
         self.high_watermarks = dict(high_watermarks)
 
     def close(self, broker_epoch: int) -> None:
@@ -206,13 +213,13 @@ class LogDirectory:
                 story.error("%s could not be closed: %s", log.name, failure)
                 log.release()
         if any(log.has_to_sync for log in whole):
-            safeguards.sync_everything(self._disk)
+            safeguards.sync_everything(self.disk)
         for log in whole:
             log.synced_with_everything()
             log.release()
         self.write_checkpoints()
         if len(whole) == len(self.logs):
-            self._disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
+            self.disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
 
     def _forget_high_watermarks(self, topic_ids: Mapping[TopicPartition, TopicId]) -> None:
         """Those under a name that changes hands: they may be of the one before. Too low is always right."""
@@ -224,7 +231,7 @@ class LogDirectory:
         log.release()
         suffix = f".{self._rng.bytes(16).hex()}{suffix}"
         directory = str(topic_partition)[: NAME_CHARS_MAX - len(suffix)] + suffix
-        self._disk.rename(log.directory, directory)
+        self.disk.rename(log.directory, directory)
         log.moved_to(directory)
         return directory
 
@@ -234,6 +241,12 @@ class LogDirectory:
     def _write_log_starts(self) -> None:
         self._write(LOG_STARTS, lambda log: log.log_start_offset)
 
+    def _write_cleaned(self) -> None:
+        cleaned = {name: log.cleaned_until for name, log in list(self.logs.items()) if log.cleaned_until is not None}
+        if cleaned != self._cleaned:
+            self.disk.replace(CLEANED_OFFSETS, encode_offsets(cleaned))
+            self._cleaned = cleaned
+
     def _write(self, checkpoint: str, offset_of: Callable[[Log], int]) -> None:
         offsets = {topic_partition: offset_of(log) for topic_partition, log in list(self.logs.items())}
-        self._disk.replace(checkpoint, encode_offsets(offsets))
+        self.disk.replace(checkpoint, encode_offsets(offsets))

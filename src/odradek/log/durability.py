@@ -66,10 +66,10 @@ class SyncWork:
 class Durability:
     __slots__ = (
         "_folder",
-        "_history",
         "_in_flight",
         "_unsynced_names",
         "_unsynced_since_ms",
+        "history",
         "is_new",
         "recovery_point",
     )
@@ -78,7 +78,7 @@ class Durability:
         self._folder = folder
         self.recovery_point = recovery_point  # everything before it is durable; never beyond the log end
         self.is_new = is_new  # not even the directory's name is durable
-        self._history = 0  # counts truncations: a sync begun before one says nothing about what is there after it
+        self.history = 0  # counts truncations: a sync begun before one says nothing about what is there after it
         self._in_flight: SyncWork | None = None
         self._unsynced_names: list[str] = []
         self._unsynced_since_ms: int | None = None
@@ -114,7 +114,7 @@ class Durability:
     def begin(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> SyncWork:
         """Everything below `end_offset`: the log end, or the start of the active segment."""
         invariant(self._in_flight is None, f"{self._folder.path}: one sync at a time")
-        work = self._in_flight = SyncWork(self._folder, end_offset, self._history)
+        work = self._in_flight = SyncWork(self._folder, end_offset, self.history)
         for segment in segments.since(self.recovery_point):
             if segment.base_offset < end_offset:
                 work.add(segment.file)
@@ -138,7 +138,7 @@ class Durability:
         self._in_flight = None
         if work.error is None:
             self.is_new = False
-        if work.error is None and work.history == self._history:
+        if work.error is None and work.history == self.history:
             self.recovery_point = max(self.recovery_point, work.offset)
         self._unsynced_since_ms = None
 
@@ -153,7 +153,7 @@ class Durability:
 
     def lower(self, offset: int) -> bool:
         """A truncation to `offset` is coming. True when the recovery point had been higher."""
-        self._history += 1
+        self.history += 1
         if offset >= self.recovery_point:
             return False
         self.recovery_point = offset

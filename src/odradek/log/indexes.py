@@ -122,12 +122,19 @@ class ActiveIndexes:
         slot = bisect_right(self.times, timestamp) - 1
         return None if slot < 0 else IndexedTime(self.times[slot], self.time_offsets[slot] + self.base_offset)
 
-    def write(self, folder: Folder) -> None:
+    def write(self, folder: Folder, suffix: str = "") -> None:
+        """`suffix` comes after the names, of a segment that is on its way in or out."""
         self._written_offset_bytes = _append(
-            folder, offset_name(self.base_offset, OFFSET_INDEX), self._new_offset_entries, self._written_offset_bytes
+            folder,
+            offset_name(self.base_offset, OFFSET_INDEX) + suffix,
+            self._new_offset_entries,
+            self._written_offset_bytes,
         )
         self._written_time_bytes = _append(
-            folder, offset_name(self.base_offset, TIME_INDEX), self._new_time_entries, self._written_time_bytes
+            folder,
+            offset_name(self.base_offset, TIME_INDEX) + suffix,
+            self._new_time_entries,
+            self._written_time_bytes,
         )
 
     @classmethod
@@ -159,11 +166,11 @@ class SealedIndexes:
 
     __slots__ = ("_offset_file", "_time_file", "base_offset", "offset_entries", "time_entries")
 
-    def __init__(self, folder: Folder, base_offset: int) -> None:
+    def __init__(self, folder: Folder, base_offset: int, suffix: str = "") -> None:
         self.base_offset = base_offset
         try:
-            self._offset_file = folder.open(offset_name(base_offset, OFFSET_INDEX))
-            self._time_file = folder.open(offset_name(base_offset, TIME_INDEX))
+            self._offset_file = folder.open(offset_name(base_offset, OFFSET_INDEX) + suffix)
+            self._time_file = folder.open(offset_name(base_offset, TIME_INDEX) + suffix)
         except FileNotFoundError as missing:
             raise IndexBroken(str(missing)) from missing
         self.offset_entries = _whole_entries(self._offset_file, OFFSET_ENTRY)

@@ -15,6 +15,8 @@ from odradek.base.ids import TopicId, TopicPartition
 from odradek.base.ports import ByteSource, Region
 from odradek.log import safeguards, time_search, validation
 from odradek.log.appended import Appended
+from odradek.log.cleanable import Dirt, dirt
+from odradek.log.cleaning import CleaningPlan, Replacement, SegmentToClean
 from odradek.log.config import LogConfig
 from odradek.log.durability import Durability, SyncWork
 from odradek.log.folder import LOG, SNAPSHOT, Folder, offset_name
@@ -24,6 +26,7 @@ from odradek.log.producers import Producers
 from odradek.log.retention import DeletedSegment, expired_segments
 from odradek.log.segment import RELATIVE_OFFSET_MAX, UNARMED, Segment
 from odradek.log.segments import Segments
+from odradek.log.swap import Swap
 from odradek.log.time_search import TimestampedOffset
 from odradek.protocol.batch import (
     CHECKED_FROM,
@@ -63,7 +66,9 @@ class Log:
         "_producers",
         "_segments",
         "_snapshots",
+        "_swap",
         "_written_epoch",
+        "cleaned_until",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -71,6 +76,7 @@ class Log:
         "rolled_since_sync",
         "topic_id",
         "topic_partition",
+        "unreadable",
     )
 
     def __init__(
@@ -89,6 +95,7 @@ class Log:
         producers: Producers | None,
         jitter: Callable[[int], int],
         persist_checkpoints: Callable[[], None],
+        cleaned_until: int | None = None,
     ) -> None:
         self._folder = folder
         self.topic_partition = topic_partition
@@ -107,6 +114,10 @@ class Log:
         self._jitter_ms = self._draw_jitter()
         self._persist_checkpoints = persist_checkpoints
         self._failure: str | None = None  # why nothing more can be appended
+        # What lies before it was compacted; never beyond the recovery point. None: no offset was ever missing here.
+        self.cleaned_until = cleaned_until if cleaned_until is None else min(cleaned_until, durability.recovery_point)
+        self.unreadable: str | None = None  # why compaction leaves this log as it is
+        self._swap: Swap | None = None
         self.rolled_since_sync = False  # a whole segment waits for a sync in the background
 
     @property
@@ -209,6 +220,10 @@ class Log:
                         ErrorCode.OFFSET_OUT_OF_RANGE,
                         f"{self.name} ends at {self.log_end_offset}, the leader sent {header.base_offset}",
                     )
+                if header.base_offset > self.log_end_offset and self.cleaned_until is None:
+                    # The leader has compacted. Durably, or else a crash would take this for data lost.
+                    self.cleaned_until = 0
+                    self._persist_checkpoints()
                 if header.leader_epoch >= 0:
                     self._note_epoch(header.leader_epoch, header.base_offset)
                 self._write(data, header.last_offset, header.max_timestamp, wall_ms)
@@ -302,7 +317,7 @@ class Log:
         self.rolled_since_sync = True
 
     def _draw_jitter(self) -> int:
-        bound = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        bound = min(self._config.segment_jitter_ms, self._config.roll_ms)
         return self._jitter(bound) if bound > 0 else 0
 
     def _fail(self, broken: OSError) -> KafkaError:
@@ -440,6 +455,7 @@ class Log:
         """What is only in memory goes to disk, as a clean stop leaves it; not yet durable. No appends after this."""
         self._refuse_if_offline()
         try:
+            self._finish_swap()
             self._snapshot_producers()
             if self._segments.active.grows:
                 self._segments.active.seal()
@@ -465,6 +481,87 @@ class Log:
         """The directory was renamed."""
         self._folder.path = directory
 
+    # --- compacting
+
+    def dirt(self, last_stable_offset: int, wall_ms: int) -> Dirt:
+        """What there is to compact."""
+        return dirt(
+            self._segments,
+            self._config,
+            dirty_from=max(self.cleaned_until or 0, self.log_start_offset),
+            last_stable_offset=last_stable_offset,
+            recovery_point=self.recovery_point,
+            wall_ms=wall_ms,
+        )
+
+    def plan_cleaning(self, dirt: Dirt, high_watermark: int, wall_ms: int, key_bytes_max: int) -> CleaningPlan:
+        """For `cleaning.clean`, with the segments as they are now."""
+        config = self._config
+        ends = [segment.base_offset for segment in self._segments.in_order[1:]]
+        return CleaningPlan(
+            directory=self._folder.path,
+            history=self._durability.history,
+            segments=tuple(
+                SegmentToClean(
+                    base_offset=segment.base_offset,
+                    end_offset=end,
+                    size=segment.size,
+                    index_bytes=max(file.size() for file in segment.index_files()),
+                )
+                for segment, end in zip(dirt.segments, ends, strict=False)
+            ),
+            dirty_from=dirt.dirty_from,
+            high_watermark=high_watermark,
+            wall_ms=wall_ms,
+            delete_retention_ms=config.delete_retention_ms,
+            last_batches=self.known_producers(wall_ms).last_batches(),
+            segment_bytes=config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            key_bytes_max=key_bytes_max,
+        )
+
+    def begin_swap(self, plan: CleaningPlan, replacement: Replacement) -> Swap | None:
+        """To be stepped through by the caller, or by whatever else changes names; None when it is out of date."""
+        here = [segment.base_offset for segment in self._segments.in_order[:-1]]
+        if (
+            self._failure is not None
+            or plan.history != self._durability.history
+            or not all(base in here for base in replacement.old)
+        ):
+            return None
+        self._swap = Swap(
+            self._folder,
+            self._segments,
+            replacement,
+            interval=plan.index_interval_bytes,
+            forget=self._deleted,
+        )
+        return self._swap
+
+    def step_swap(self) -> bool:
+        """The next step; False when it was the last. The caller syncs after each."""
+        if self._swap is None or self._failure is not None:
+            return False
+        try:
+            if self._swap.step():
+                return True
+        except OSError as broken:
+            raise self._fail(broken) from broken
+        self._swap = None
+        return False
+
+    def cleaned(self, plan: CleaningPlan, end_offset: int) -> None:
+        """All of it is in place, durably."""
+        if plan.history == self._durability.history:
+            self.cleaned_until = max(self.cleaned_until or 0, end_offset)
+
+    def _finish_swap(self) -> None:
+        """Slow. Before anything else changes names."""
+        while self._swap is not None and self._swap.step():
+            self._swap.sync()
+        self._swap = None
+
     # --- shrinking
 
     def advance_log_start(self, offset: int) -> None:
@@ -477,6 +574,8 @@ class Log:
 
     def delete_expired(self, wall_ms: int, high_watermark: int) -> list[DeletedSegment]:
         """Take out of the log what its retention no longer keeps. The files go by `LogDirectory.retire`."""
+        if self._swap is not None:
+            return []  # another time: their names are changing
         try:
             count = expired_segments(
                 self._segments,
@@ -509,6 +608,7 @@ class Log:
         """Slow. Forget everything from `offset` on; a batch that holds it goes as a whole."""
         self._refuse_if_offline()
         try:
+            self._finish_swap()
             self._truncate_to(offset)
         except OSError as broken:
             raise self._fail(broken) from broken
@@ -517,6 +617,7 @@ class Log:
         """Slow. Forget everything; the next record has `offset`."""
         self._refuse_if_offline()
         try:
+            self._finish_swap()
             self._truncate_fully(offset)
         except OSError as broken:
             raise self._fail(broken) from broken
@@ -532,10 +633,12 @@ class Log:
         segment, seen = found
         end_offset = min(offset, seen.base_offset)
         self._lower_checkpoints(end_offset)
-        for later in reversed(self._segments.take_after(segment.base_offset)):
+        for later in reversed(self._segments.take_after(end_offset)):
             self._remove(later)
-        segment.truncate_to(seen.position)
-        safeguards.sync_file(segment.file)
+        active = self._segments.active
+        # It is the same one, unless compaction left nothing between `offset` and the next segment.
+        active.truncate_to(seen.position if active is segment else active.size)
+        safeguards.sync_file(active.file)
         self._remove_snapshots([taken for taken in self._snapshots if taken > end_offset])
         self._end_at(end_offset)
         self.leader_epochs.truncate_from_end(end_offset)
@@ -556,6 +659,8 @@ class Log:
     def _lower_checkpoints(self, end_offset: int) -> None:
         """Durably, before anything goes: a crash must not find a recovery point above data that was written anew."""
         lowered = self._durability.lower(end_offset)
+        if self.cleaned_until is not None:
+            self.cleaned_until = safeguards.cleaned_after_truncation(self.cleaned_until, end_offset)
         if lowered or end_offset < self.log_start_offset:
             self.log_start_offset = min(self.log_start_offset, end_offset)
             self._persist_checkpoints()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log import safeguards
+from odradek.log.compaction import LastBatch
 from odradek.protocol.checksum import crc32c
 
 BATCHES_REMEMBERED = 5
@@ -132,6 +133,13 @@ class Producers:
             last_sequence = sequence_after(sequence, offset_delta)
             producer.batches.append(WrittenBatch(last_sequence, last_offset, offset_delta, timestamp))
             producer.batches.append(newest)
+
+    def last_batches(self) -> dict[int, LastBatch]:
+        return {
+            producer_id: LastBatch(producer_epoch=producer.epoch, last_offset=producer.batches[-1].last_offset)
+            for producer_id, producer in self.by_id.items()
+            if producer.batches
+        }
 
     def expire(self, wall_ms: int, expiration_ms: int) -> None:
         idle = [

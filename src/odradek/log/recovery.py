@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from odradek.base.errors import UnusableDirectory
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk
 from odradek.log import safeguards
@@ -21,14 +20,12 @@ from odradek.log.checkpoints import decode_epochs, decode_topic_id, read_checkpo
 from odradek.log.config import LogConfig
 from odradek.log.durability import Durability
 from odradek.log.folder import (
-    CLEANED,
     DELETED,
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
-    SWAP,
     Folder,
     offset_name,
     offsets_by_suffix,
@@ -40,6 +37,7 @@ from odradek.log.producer_history import restore_producers
 from odradek.log.scan import headers, verified
 from odradek.log.segment import RELATIVE_OFFSET_MAX, Segment
 from odradek.log.segments import Segments
+from odradek.log.swap import finish_swaps
 
 story = logging.getLogger(__name__)
 
@@ -64,6 +62,8 @@ class LogOpening:
     directory: str = ""  # when it is not called after the partition
     recovery_point: int = 0
     log_start_offset: int = 0
+    cleaned_until: int | None = None  # how far it was compacted; None when offsets were never missing
+    from_kafka: bool = False  # which compacts what its recovery point has not passed yet
     stopped_cleanly: bool = False
     disk_synced: bool = False  # since the process that had it last: what can be read would survive a power cut
     jitter: Callable[[int], int] = field(default=no_jitter)
@@ -80,13 +80,15 @@ class _Loader:
         self.opening = opening
         self.config = opening.config
         self.folder = Folder(disk, opening.directory or str(opening.topic_partition))
+        if finish_swaps(self.folder):
+            story.warning("%s was just being compacted: finished what counted", self.folder.path)
         self.names = self.folder.names()
         self.offsets = offsets_by_suffix(self.names)
         self.log_start = opening.log_start_offset
+        self.cleaned_until = opening.cleaned_until
         self.removed = False
 
     def load(self) -> Log:
-        self._refuse_half_a_swap()
         self._remove_leftovers()
         segments = self._segments()
         end_offset = self._end_after_clean_stop(segments)
@@ -138,6 +140,7 @@ class _Loader:
             producers=producers,
             jitter=opening.jitter,
             persist_checkpoints=opening.persist_checkpoints,
+            cleaned_until=self.cleaned_until,
         )
 
     def _distrust(
@@ -159,15 +162,10 @@ class _Loader:
 
     # --- names
 
-    def _refuse_half_a_swap(self) -> None:
-        """Kafka's cleaner puts compacted segments in place of others: either may be the one that is whole."""
-        if any(name.endswith(SWAP) for name in self.names):
-            raise UnusableDirectory(f"{self.folder.path} was just being compacted: let Kafka start and stop on it once")
-
     def _remove_leftovers(self) -> None:
         for name in list(self.names):
             deleted = name.endswith(DELETED) and not name.endswith(METADATA_SNAPSHOT_DELETED)
-            if deleted or name.endswith(CLEANED) or name == LEADER_EPOCHS + ".tmp":
+            if deleted or name == LEADER_EPOCHS + ".tmp":
                 self._remove(name)
         logs = dict.fromkeys(self.offsets.get(LOG, []))
         for suffix in SEGMENT_SUFFIXES:
@@ -250,7 +248,7 @@ class _Loader:
         epochs.truncate_from_end(end_offset)  # from here on the batches say it again
         for index in range(first, len(segments)):
             segment = segments[index]
-            if not self._follows(segment.base_offset, end_offset) and safeguards.drops_what_follows_a_hole():
+            if not self._continues(segment.base_offset, end_offset) and safeguards.drops_what_follows_a_hole():
                 story.warning(
                     "%s: nothing between %d and %d, dropping the rest",
                     self.folder.path,
@@ -294,10 +292,23 @@ class _Loader:
             safeguards.sync_file(segment.file)
         return end_offset
 
+    def _continues(self, base_offset: int, end_offset: int) -> bool:
+        """A segment begins where the one before it ends, except where compaction was at work: on what is durable."""
+        durable = max(self.opening.recovery_point, self.cleaned_until or 0)
+        if self.opening.from_kafka or base_offset <= durable:
+            return base_offset >= end_offset
+        return base_offset == end_offset
+
     def _follows(self, base_offset: int, end_offset: int) -> bool:
-        """Offsets are dense, except where compaction was at work; and that only touches what is synced."""
-        may_skip = self.config.compacts or base_offset <= self.opening.recovery_point
-        return base_offset >= end_offset if may_skip else base_offset == end_offset
+        """A batch continues the one before it, except in a log that is known to lack offsets.
+
+        No policy of today tells: the topic may have had another one, and a leader sends what it has.
+        """
+        if base_offset <= end_offset or base_offset <= self.opening.recovery_point:
+            return base_offset >= end_offset
+        if self.cleaned_until is None and (self.config.compacts or self.opening.from_kafka):
+            self.cleaned_until = 0
+        return self.cleaned_until is not None
 
 
 def _unchecked_end(segment: Segment) -> int:

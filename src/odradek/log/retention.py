@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.log import safeguards
@@ -34,6 +35,12 @@ class DeletedSegment:
         for name in self.names:
             with contextlib.suppress(FileNotFoundError):
                 self.folder.remove(name + DELETED)
+
+
+def remove(deleted: Sequence[DeletedSegment]) -> None:
+    """Slow."""
+    for segment in deleted:
+        segment.remove()
 
 
 def expired_segments(

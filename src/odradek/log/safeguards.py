@@ -88,3 +88,38 @@ def sync_everything(disk: Disk) -> None:
 def keeps_from_high_watermark(segment_end_offset: int, high_watermark: int) -> bool:
     """Retention never takes what is not committed yet."""
     return segment_end_offset > high_watermark
+
+
+def keeps_deletion(wall_ms: int, horizon_ms: int) -> bool:
+    """Compaction keeps the record that deletes a key until every reader has had the time to see it."""
+    return wall_ms < horizon_ms
+
+
+def keeps_last_sequence() -> bool:
+    """And, empty if need be, the batch by which a producer's next sequence is known."""
+    return True
+
+
+def keeps_last_offset(next_offset: int, high_watermark: int) -> bool:
+    """And the one that says where the log ends."""
+    return next_offset == high_watermark
+
+
+def is_cleanable(segment_end_offset: int, last_stable_offset: int) -> bool:
+    """Compaction never looks at what is not committed: a record that is truncated later has replaced nothing."""
+    return segment_end_offset <= last_stable_offset
+
+
+def sync_before_swap(file: File) -> None:
+    """What takes the place of other segments is durable before they go."""
+    file.sync()
+
+
+def sync_swap(disk: Disk, directory: str) -> None:
+    """Each step of that is durable before the next."""
+    disk.sync_dir(directory)
+
+
+def cleaned_after_truncation(cleaned_until: int, end_offset: int) -> int:
+    """What is written anew is dirty: its deletions must not expire before what they delete was looked for."""
+    return min(cleaned_until, end_offset)

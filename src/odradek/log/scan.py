@@ -8,7 +8,20 @@ from typing import NamedTuple
 
 from odradek.base.ports import File
 from odradek.log import safeguards
-from odradek.protocol.batch import CHECKED_FROM, CRC, CRC_POSITION, HEADER, HEADER_BYTES, LOG_OVERHEAD, MAGIC
+from odradek.protocol.batch import (
+    CHECKED_FROM,
+    CRC,
+    CRC_POSITION,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC,
+    Batch,
+    has_valid_checksum,
+    iter_batches,
+    read_header,
+)
+from odradek.protocol.malformed import MalformedRecords
 
 CHUNK_BYTES = 4096 + HEADER_BYTES
 VERIFY_CHUNK_BYTES = 1 << 20
@@ -94,6 +107,25 @@ def verified(file: File, end: int) -> Iterator[BatchSeen]:
             return
         yield seen
         position = seen.end_position
+
+
+def batches(file: File, start: int, end: int) -> Iterator[Batch]:
+    """The batches between two positions as they are; raises MalformedRecords where one is not whole and right."""
+    position, wanted = start, VERIFY_CHUNK_BYTES
+    while position < end:
+        chunk = file.pread(min(wanted, end - position), position)
+        before = position
+        for header, data in iter_batches(chunk):
+            if not has_valid_checksum(data):
+                raise MalformedRecords(f"{file.path}: the batch at {position} does not match its checksum")
+            yield Batch(header, data)
+            position += header.size_bytes
+        if position == before:
+            wanted = read_header(chunk).size_bytes
+            if wanted <= len(chunk) or wanted > end - position:
+                raise MalformedRecords(f"{file.path}: the batch at {position} is cut off")
+        else:
+            wanted = VERIFY_CHUNK_BYTES
 
 
 def _seen(chunk: bytes, at: int, position: int) -> BatchSeen | None:

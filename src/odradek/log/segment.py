@@ -48,6 +48,7 @@ class Segment:
         "roll_timestamp",
         "roll_wall_ms",
         "size",
+        "suffix",
     )
 
     def __init__(self, folder: Folder, base_offset: int, file: File, size: int, *, interval: int, wall_ms: int) -> None:
@@ -57,6 +58,7 @@ class Segment:
         self.file = file
         self.size = size  # bytes of whole batches; a preallocated file is longer
         self.created_ms = wall_ms
+        self.suffix = ""  # behind the names of its files, while compaction puts it in or takes it out
         self._active: ActiveIndexes | None = None  # while the segment grows
         self._sealed: SealedIndexes | None = None
         self._max_time: IndexedTime | None = None  # of a sealed segment, once looked up
@@ -90,9 +92,9 @@ class Segment:
         self.roll_timestamp = self.roll_wall_ms = INT64_MAX
         first = next(headers(self.file, 0, self.size), None)
         if first is not None and first.max_timestamp >= 0:
-            self.roll_timestamp = first.max_timestamp + config.segment_ms - jitter_ms
+            self.roll_timestamp = first.max_timestamp + config.roll_ms - jitter_ms
         elif first is not None:
-            self.roll_wall_ms = self.created_ms + config.segment_ms - jitter_ms
+            self.roll_wall_ms = self.created_ms + config.roll_ms - jitter_ms
 
     def write(self, batch: ByteSource, last_offset: int, max_timestamp: int) -> bool:
         """True when the batch got an index entry. Only after `arm`."""
@@ -207,11 +209,19 @@ class Segment:
         return self._trusting(self._on_disk).files()
 
     def index_names(self) -> tuple[str, str]:
-        return offset_name(self.base_offset, OFFSET_INDEX), offset_name(self.base_offset, TIME_INDEX)
+        return self._name(OFFSET_INDEX), self._name(TIME_INDEX)
 
     def file_names(self) -> list[str]:
-        names = (offset_name(self.base_offset, suffix) for suffix in SEGMENT_SUFFIXES)
-        return [name for name in names if self._folder.exists(name)]
+        return [name for kind in SEGMENT_SUFFIXES if self._folder.exists(name := self._name(kind))]
+
+    def rename(self, suffix: str) -> None:
+        """Its files, the log itself first. Those who have them open do not notice."""
+        for name in self.file_names():
+            self._folder.rename(name, name.removesuffix(self.suffix) + suffix)
+        self.suffix = suffix
+
+    def _name(self, kind: str) -> str:
+        return offset_name(self.base_offset, kind) + self.suffix
 
     def close(self) -> None:
         self.file.close()
@@ -263,7 +273,7 @@ class Segment:
         story.warning("%s: building the indexes again: %s", self.file.path, broken)
         indexes = self._built()
         indexes.add_max_time()
-        indexes.write(self._folder)
+        indexes.write(self._folder, self.suffix)
         self._close_sealed()
         # At once: no later sync looks at a segment that is durable already.
         for name in self.index_names():
@@ -282,7 +292,7 @@ class Segment:
 
     def _on_disk(self) -> SealedIndexes:
         if self._sealed is None:
-            sealed = SealedIndexes(self._folder, self.base_offset)
+            sealed = SealedIndexes(self._folder, self.base_offset, self.suffix)
             self._check_reach(sealed.last())
             self._sealed = sealed
         return self._sealed

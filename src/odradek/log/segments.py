@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import attrgetter
 
-from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.invariants import invariant
 from odradek.base.ports import Region
 from odradek.log.scan import BatchSeen
 from odradek.log.segment import Segment
+
+_base_offset = attrgetter("base_offset")
 
 
 class Segments:
@@ -54,9 +56,18 @@ class Segments:
         self.active = segment
         return taken
 
+    def replace(self, old: list[Segment], new: list[Segment]) -> None:
+        """Neighbours, none of them the active one, by what compaction left of them."""
+        first = self.in_order.index(old[0])
+        after = first + len(old)
+        invariant(self.in_order[first:after] == old and after < len(self), "compaction leaves the active segment alone")
+        self.in_order[first:after] = new
+        self._bases[first:after] = [segment.base_offset for segment in new]
+
     def since(self, offset: int) -> list[Segment]:
-        """The one that holds `offset` and all after it."""
-        return self.in_order[self._floor(offset) :]
+        """The one that holds `offset` and all after it. Also while the loop changes what is here."""
+        in_order = list(self.in_order)
+        return in_order[max(0, bisect_right(in_order, offset, key=_base_offset) - 1) :]
 
     def find(self, offset: int) -> tuple[Segment, BatchSeen] | None:
         """The first batch that ends at or after `offset`."""
@@ -78,7 +89,7 @@ class Segments:
                 break
             index += 1
             if index == len(self.in_order):
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{segment.file.path} ends before offset {offset}")
+                return None  # compaction took it, and a crash or a truncation the batch that said so
         segment_end_offset = log_end_offset if segment is self.active else self._bases[index + 1]
         if end_offset >= segment_end_offset:
             end = segment.size

@@ -31,6 +31,7 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40  # compaction: the base timestamp says when deletions in this batch may go (KIP-534)
 
 NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
@@ -82,6 +83,11 @@ class BatchHeader(NamedTuple):
     @property
     def uses_append_time(self) -> bool:
         return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on the deletions in this batch need not be kept; None before its first compaction."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 class Batch(NamedTuple):

@@ -35,15 +35,15 @@ def decode_records(
     position = 0
     for _ in range(count):
         try:
-            length, position = _varint(data, position, VARINT_SHIFT_MAX)
+            length, position = read_varint(data, position, VARINT_SHIFT_MAX)
             end = position + length
             if end > len(data):
                 raise MalformedRecords(f"a record of {length} bytes does not fit its batch")
-            timestamp_delta, stop = _varint(data, position + 1, VARLONG_SHIFT_MAX)
-            offset_delta, stop = _varint(data, stop, VARINT_SHIFT_MAX)
+            timestamp_delta, stop = read_varint(data, position + 1, VARLONG_SHIFT_MAX)
+            offset_delta, stop = read_varint(data, stop, VARINT_SHIFT_MAX)
             key, stop = _sized(data, stop, end)
             value, stop = _sized(data, stop, end)
-            header_count, stop = _varint(data, stop, VARINT_SHIFT_MAX)
+            header_count, stop = read_varint(data, stop, VARINT_SHIFT_MAX)
             headers, stop = _headers(data, stop, end, header_count) if header_count else ((), stop)
         except IndexError as broken:
             raise MalformedRecords("a record is cut off") from broken
@@ -78,7 +78,7 @@ def _sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     length = data[position]
     position += 1
     if length > 127:
-        length, position = _varint(data, position - 1, VARINT_SHIFT_MAX)
+        length, position = read_varint(data, position - 1, VARINT_SHIFT_MAX)
     else:
         length = (length >> 1) ^ -(length & 1)
     if length < 0:
@@ -91,7 +91,7 @@ def _sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     return data[position:stop], stop
 
 
-def _varint(data: bytes, position: int, shift_max: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int, shift_max: int) -> tuple[int, int]:
     byte = data[position]
     position += 1
     value = byte & 0x7F
@@ -110,15 +110,15 @@ def encode_records(records: Sequence[Record], base_timestamp: int) -> bytearray:
     output = bytearray()
     for offset_delta, record in enumerate(records):
         body = bytearray(1)  # attributes, unused
-        _put_varint(body, record.timestamp - base_timestamp)
-        _put_varint(body, offset_delta)
+        put_varint(body, record.timestamp - base_timestamp)
+        put_varint(body, offset_delta)
         _put_sized(body, record.key)
         _put_sized(body, record.value)
-        _put_varint(body, len(record.headers))
+        put_varint(body, len(record.headers))
         for name, value in record.headers:
             _put_sized(body, name.encode())
             _put_sized(body, value)
-        _put_varint(output, len(body))
+        put_varint(output, len(body))
         output += body
     return output
 
@@ -127,11 +127,11 @@ def _put_sized(output: bytearray, data: bytes | None) -> None:
     if data is None:
         output.append(1)  # -1
     else:
-        _put_varint(output, len(data))
+        put_varint(output, len(data))
         output += data
 
 
-def _put_varint(output: bytearray, value: int) -> None:
+def put_varint(output: bytearray, value: int) -> None:
     value = value << 1 if value >= 0 else (-value << 1) - 1
     while value > 127:
         output.append(value & 0x7F | 0x80)

@@ -110,7 +110,7 @@ def _continuing(partition: Partition, records: memoryview) -> memoryview:
         if base < expected <= base + delta and position == 0 and log.log_start_offset == expected:
             # The leader's log begins inside this batch: an empty log begins with the batch.
             partition.restart_at(base)
-        elif base < expected or (base > expected and not log.config.compacts):
+        elif base < expected:  # a later one continues it, too: the leader's log is compacted, or was once
             logger.error("%s ends at %d, the leader sent a batch at %d", partition, expected, base)
             break
         expected = base + delta + 1

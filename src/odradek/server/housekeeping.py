@@ -1,5 +1,7 @@
 """What a broker does by itself: retention, checkpoints, background fsync, forgetting producers, removing old files.
 
+Compaction, too: `cleaner` says how, this when.
+
 Slow calls on the data directory run off the loop, one at a time.
 """
 
@@ -13,10 +15,11 @@ from functools import partial
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, Spawner
 from odradek.log.directory import LogDirectory
-from odradek.log.retention import DeletedSegment
+from odradek.log.retention import remove
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import PartitionTable
+from odradek.server.cleaner import Cleaner
 from odradek.server.group_commit import GroupCommit
 
 logger = logging.getLogger(__name__)
@@ -43,6 +46,16 @@ class Housekeeping:
         self._directory_turn = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._chores: list[asyncio.Task[None]] = []
+        self._compaction: asyncio.Task[None] | None = None
+        self._cleaner = Cleaner(
+            config=config,
+            clock=clock,
+            spawner=spawner,
+            logs=logs,
+            each=self._each,
+            slow=self._slow,
+            later=self._later,
+        )
         self._removals: dict[asyncio.TimerHandle, None] = {}
 
     def start(self, partitions: PartitionTable) -> None:
@@ -57,12 +70,17 @@ class Housekeeping:
         ):
             self._chores.append(self._spawner.spawn(name, self._repeat(name, interval_ms, chore)))
         self._chores.append(self._spawner.spawn("background flush", self._flush_repeatedly()))
+        if config.log_cleaner_enable:
+            self._compaction = self._spawner.spawn("compaction", self._compact_repeatedly())
+            self._chores.append(self._compaction)
 
     async def stop(self) -> None:
         """Ends the chores. What still waits for its removal is found by the next start."""
         self._stopping.set()
         for removal in self._removals:
             removal.cancel()
+        if self._compaction is not None and self._cleaner.interruptible:
+            self._compaction.cancel()
         if self._chores:
             await asyncio.wait(self._chores)
         await self._commits.idle()
@@ -83,7 +101,12 @@ class Housekeeping:
             if expired:
                 await self._slow(self._logs.retire, expired)
                 delay_ms = partition.log.config.file_delete_delay_ms
-                self._later(delay_ms, f"remove segments of {partition}", partial(_remove, expired))
+                self._later(delay_ms, f"remove segments of {partition}", partial(remove, expired))
+
+    async def compact(self) -> None:
+        """Log by log, until none is dirty enough."""
+        while await self._cleaner.clean_dirtiest() and not self._stopping.is_set():
+            pass
 
     async def write_checkpoints(self) -> None:
         await self._slow(self._logs.write_checkpoints)
@@ -141,6 +164,10 @@ class Housekeeping:
         while not await self._stops_within(interval_ms):
             interval_ms = await self.flush()
 
+    async def _compact_repeatedly(self) -> None:
+        while not await self._stops_within(max(self._config.log_cleaner_backoff_ms, CHORE_INTERVAL_MS_MIN)):
+            await self._try("compaction", self.compact)
+
     async def _stops_within(self, interval_ms: int) -> bool:
         try:
             async with asyncio.timeout(interval_ms / 1000):
@@ -172,8 +199,3 @@ class Housekeeping:
 
         timer = asyncio.get_running_loop().call_later(delay_ms / 1000, due)
         self._removals[timer] = None
-
-
-def _remove(expired: list[DeletedSegment]) -> None:
-    for segment in expired:
-        segment.remove()

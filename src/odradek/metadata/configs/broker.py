@@ -170,6 +170,16 @@ class BrokerConfig:
         "How often logs are looked through for segments to delete.",
         at_least(1),
     )
+    log_cleaner_enable: bool = boolean("log.cleaner.enable", True, "Whether logs are compacted.")
+    log_cleaner_backoff_ms: int = int64(
+        "log.cleaner.backoff.ms", 15_000, "How often logs are looked through for what to compact.", at_least(0)
+    )
+    log_cleaner_dedupe_buffer_size: int = int64(
+        "log.cleaner.dedupe.buffer.size",
+        128 * _MIB,
+        "How much memory compaction takes for keys; a log with more of them is compacted piece by piece.",
+        at_least(_MIB),
+    )
     log_flush_offset_checkpoint_interval_ms: int = int32(
         "log.flush.offset.checkpoint.interval.ms",
         60_000,

@@ -1,6 +1,6 @@
 """One configuration key: its name, type, default, range and meaning. Pure data with a parser.
 
-A key is a field of a frozen dataclass, made by `boolean`, `int32`, `int64`, `text` or `words`: the table that
+A key is a field of a frozen dataclass, made by `boolean`, `int32`, `int64`, `double`, `text` or `words`: the table that
 DescribeConfigs shows and the typed attribute that the code reads are the same line. Parsing is that of Kafka's
 `ConfigDef`.
 """
@@ -19,7 +19,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-Value = bool | int | str | tuple[str, ...] | None
+Value = bool | int | float | str | tuple[str, ...] | None
 D = TypeVar("D", bound=Value)
 # Says what is wrong with a value, or nothing.
 Check = Callable[[Any], str | None]
@@ -32,6 +32,7 @@ class ConfigType(IntEnum):
     STRING = 2
     INT = 3
     LONG = 5
+    DOUBLE = 6
     LIST = 7
 
 
@@ -101,6 +102,12 @@ def _integer_parser(type_name: str, largest: int) -> Callable[[str, str], int]:
     return parse
 
 
+def _parse_double(name: str, written: str) -> float:
+    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", written):
+        raise _refusal(name, written, "Not a number of type DOUBLE")
+    return float(written)
+
+
 def _parse_words(_name: str, written: str) -> tuple[str, ...]:
     return tuple(re.split(r"\s*,\s*", written)) if written else ()
 
@@ -110,6 +117,7 @@ _PARSERS: dict[ConfigType, Callable[[str, str], Value]] = {
     ConfigType.STRING: lambda _name, written: written,
     ConfigType.INT: _integer_parser("INT", INT32_MAX),
     ConfigType.LONG: _integer_parser("LONG", INT64_MAX),
+    ConfigType.DOUBLE: _parse_double,
     ConfigType.LIST: _parse_words,
 }
 
@@ -176,6 +184,15 @@ def int64(name: str, default: int, doc: str, check: Check | None = None, *, syno
     return _field(
         default,
         Definition(name=name, type=ConfigType.LONG, default=default, doc=doc, check=check, synonyms=synonyms),
+    )
+
+
+def double(
+    name: str, default: float, doc: str, check: Check | None = None, *, synonyms: tuple[Synonym, ...] = ()
+) -> float:
+    return _field(
+        default,
+        Definition(name=name, type=ConfigType.DOUBLE, default=default, doc=doc, check=check, synonyms=synonyms),
     )
 
 

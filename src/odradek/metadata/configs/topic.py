@@ -1,8 +1,6 @@
 """The keys of a topic that this broker honours, with Kafka's names, defaults and ranges.
 
 What Kafka knows and this broker does not do is refused by name with the reason: an accepted key is an honoured key.
-The one exception is `cleanup.policy=compact`, which keeps everything. (The two compaction keys below are lower bounds
-on how long data is kept, so keeping everything honours them.)
 """
 
 from __future__ import annotations
@@ -15,9 +13,11 @@ from odradek.metadata.configs.definition import (
     Synonym,
     Value,
     at_least,
+    between,
     boolean,
     definitions,
     distinct_among,
+    double,
     int32,
     int64,
     one_of,
@@ -46,7 +46,7 @@ class TopicConfig:
     cleanup_policy: tuple[str, ...] = words(
         "cleanup.policy",
         ("delete",),
-        "What happens to old data: delete, compact, both, or nothing when empty. Compaction keeps everything so far.",
+        "What happens to old data: delete, compact (the last record of each key is kept), both, or nothing when empty.",
         distinct_among("compact", "delete"),
         synonyms=_broker("log.cleanup.policy"),
     )
@@ -194,18 +194,29 @@ class TopicConfig:
         at_least(0),
         synonyms=_broker("log.cleaner.min.compaction.lag.ms"),
     )
+    max_compaction_lag_ms: int = int64(
+        "max.compaction.lag.ms",
+        INT64_MAX,
+        "How long a record stays uncompacted, at most.",
+        at_least(1),
+        synonyms=_broker("log.cleaner.max.compaction.lag.ms"),
+    )
+    min_cleanable_dirty_ratio: float = double(
+        "min.cleanable.dirty.ratio",
+        0.5,
+        "Which share of a log's bytes is written anew before it is compacted again.",
+        between(0, 1),
+        synonyms=_broker("log.cleaner.min.cleanable.ratio"),
+    )
 
 
 TOPIC_CONFIGS = definitions(TopicConfig)
 
-_NO_CLEANER = "the log cleaner does not exist yet"
 _NO_RECOMPRESSION = "batches are stored as the producer compressed them"
 _NO_TIERED_STORAGE = "tiered storage does not exist"
 _NO_THROTTLE = "replication is not throttled"
 # Keys that Kafka has and this broker has not, with the reason.
 REFUSED_TOPIC_CONFIGS: dict[str, str] = {
-    "min.cleanable.dirty.ratio": _NO_CLEANER,
-    "max.compaction.lag.ms": _NO_CLEANER,
     "compression.gzip.level": _NO_RECOMPRESSION,
     "compression.lz4.level": _NO_RECOMPRESSION,
     "compression.zstd.level": _NO_RECOMPRESSION,

@@ -1,0 +1,79 @@
+"""How dirty a log is: what of it compaction has not seen, what of that it may see now, and whether it is time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from odradek.log import safeguards
+from odradek.log.config import INT64_MAX, LogConfig
+from odradek.log.scan import headers
+from odradek.log.segment import Segment
+from odradek.log.segments import Segments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dirt:
+    segments: tuple[Segment, ...]  # from the first on: those that may be cleaned
+    dirty_from: int
+    clean_bytes: int
+    dirty_bytes: int
+    overdue: bool  # max.compaction.lag.ms has passed
+
+    @property
+    def ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    def is_due(self, config: LogConfig) -> bool:
+        return self.dirty_bytes > 0 and (self.overdue or self.ratio > config.min_cleanable_dirty_ratio)
+
+
+def dirt(
+    segments: Segments,
+    config: LogConfig,
+    *,
+    dirty_from: int,
+    last_stable_offset: int,
+    recovery_point: int,
+    wall_ms: int,
+) -> Dirt:
+    """Never the active segment, nothing that is not committed, and nothing that is not durable.
+
+    The last, because recovery takes a segment that does not continue the one before it for a sign of loss, except below
+    the recovery point.
+    """
+    in_order = segments.in_order
+    cleanable: list[Segment] = []
+    dirty_bytes = 0
+    for segment, following in pairwise(in_order):
+        end = following.base_offset
+        if end > recovery_point or not safeguards.is_cleanable(end, last_stable_offset):
+            break
+        if end > dirty_from:
+            if config.min_compaction_lag_ms > 0 and _is_young(segment, wall_ms - config.min_compaction_lag_ms):
+                break
+            dirty_bytes += segment.size
+        cleanable.append(segment)
+    return Dirt(
+        segments=tuple(cleanable),
+        dirty_from=dirty_from,
+        clean_bytes=sum(segment.size for segment in cleanable) - dirty_bytes,
+        dirty_bytes=dirty_bytes,
+        overdue=config.max_compaction_lag_ms < INT64_MAX
+        and _earliest_dirty(in_order, dirty_from) < wall_ms - config.max_compaction_lag_ms,
+    )
+
+
+def _is_young(segment: Segment, since_ms: int) -> bool:
+    return segment.max_time().timestamp > since_ms
+
+
+def _earliest_dirty(in_order: list[Segment], dirty_from: int) -> int:
+    """By the first batch of each segment, as when a segment is rolled for its age."""
+    earliest = INT64_MAX
+    for segment, following in pairwise(in_order):
+        first = next(headers(segment.file, 0, segment.size), None) if following.base_offset > dirty_from else None
+        if first is not None and first.max_timestamp > 0:
+            earliest = min(earliest, first.max_timestamp)
+    return earliest

@@ -1,0 +1,251 @@
+"""One run of compaction over the segments of a log that no longer grow, far away from the event loop.
+
+Reads what became dirty since the last run, as much of it as there is memory for keys; then copies what is left of all
+segments up to there into new ones, several small ones into one. The new ones lie beside the old, with names that say
+that they are not in use: `swap` puts them in place. Nothing here belongs to the log that the event loop sees, and what
+goes in and out can be copied to another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from odradek.base.ports import Disk
+from odradek.log import safeguards
+from odradek.log.compaction import Compaction, LastBatch, body
+from odradek.log.folder import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, Folder, offset_name, write_whole
+from odradek.log.indexes import ActiveIndexes
+from odradek.log.key_offsets import KeyOffsets
+from odradek.log.scan import batches
+from odradek.log.segment import RELATIVE_OFFSET_MAX
+from odradek.protocol.batch import MAX_TIMESTAMP, MAX_TIMESTAMP_POSITION, ByteSource
+from odradek.protocol.record_spans import record_spans
+
+POSITION_MAX = 2**31 - 1
+WRITE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentToClean:
+    base_offset: int
+    end_offset: int  # where the next one begins
+    size: int
+    index_bytes: int  # of the larger of its indexes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningPlan:
+    directory: str
+    history: int  # of the log: whether it was truncated since
+    segments: tuple[SegmentToClean, ...]  # from the log's first one on; all committed and durable
+    dirty_from: int
+    high_watermark: int
+    wall_ms: int
+    delete_retention_ms: int
+    last_batches: Mapping[int, LastBatch]
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    key_bytes_max: int
+    position_max: int = POSITION_MAX
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedSegment:
+    base_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """These segments go, those come. The first one's base offset is the same."""
+
+    old: tuple[int, ...]
+    new: tuple[CleanedSegment, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    end_offset: int  # nothing before it is dirty any more, once every replacement is in place
+    replacements: tuple[Replacement, ...]
+
+    def saved_bytes(self, plan: CleaningPlan) -> int:
+        sizes = {segment.base_offset: segment.size for segment in plan.segments}
+        gone = sum(sizes[base] for replacement in self.replacements for base in replacement.old)
+        return gone - sum(segment.size for replacement in self.replacements for segment in replacement.new)
+
+
+def clean(disk: Disk, plan: CleaningPlan) -> Cleaned:
+    """Slow. Raises MalformedRecords when the log holds what no compaction can read, OSError when the disk does not."""
+    folder = Folder(disk, plan.directory)
+    for name in folder.names():
+        if name.endswith(CLEANED):  # a run that was cut short; beside what is swapped in later it would undo that
+            folder.remove(name)
+    keys, end_offset = _latest_of_keys(folder, plan)
+    compaction = Compaction(
+        keys=keys,
+        end_offset=end_offset,
+        high_watermark=plan.high_watermark,
+        wall_ms=plan.wall_ms,
+        delete_retention_ms=plan.delete_retention_ms,
+        last_batches=plan.last_batches,
+    )
+    touched = [segment for segment in plan.segments if segment.base_offset < end_offset]
+    replacements: list[Replacement] = []
+    for group in groups(touched, plan):
+        rewriting = _Rewriting(folder, plan, group[0].base_offset)
+        try:
+            rewriting.copy(group, compaction)
+        except BaseException:
+            rewriting.discard()
+            discard(folder, replacements)
+            raise
+        if rewriting.changed or len(group) > 1:
+            replacements.append(
+                Replacement(old=tuple(segment.base_offset for segment in group), new=rewriting.segments())
+            )
+        else:
+            rewriting.discard()
+    return Cleaned(end_offset=end_offset, replacements=tuple(replacements))
+
+
+def discard(folder: Folder, replacements: Iterable[Replacement]) -> None:
+    """Slow. They will not be put in place."""
+    for replacement in replacements:
+        for segment in replacement.new:
+            _remove(folder, segment.base_offset)
+
+
+def groups(segments: list[SegmentToClean], plan: CleaningPlan) -> Iterator[list[SegmentToClean]]:
+    """Neighbours that together fit into one segment: its size, its indexes, and the offsets that they can name."""
+    group: list[SegmentToClean] = []
+    for segment in segments:
+        if group and (
+            sum(other.size for other in group) + segment.size > plan.segment_bytes
+            or sum(other.index_bytes for other in group) + segment.index_bytes > plan.segment_index_bytes
+            or segment.end_offset - 1 - group[0].base_offset > RELATIVE_OFFSET_MAX
+        ):
+            yield group
+            group = []
+        group.append(segment)
+    if group:
+        yield group
+
+
+def _latest_of_keys(folder: Folder, plan: CleaningPlan) -> tuple[KeyOffsets, int]:
+    """Of the dirty part, and where it ends: where it was cut for want of memory, or with the last segment."""
+    keys = KeyOffsets(plan.key_bytes_max)
+    for segment in plan.segments:
+        if segment.end_offset <= plan.dirty_from:
+            continue
+        file = folder.open(offset_name(segment.base_offset, LOG))
+        try:
+            for header, batch in batches(file, 0, segment.size):
+                if header.last_offset < plan.dirty_from or header.is_control:
+                    continue
+                if keys.full:
+                    return keys, header.base_offset
+                for span in record_spans(body(header, batch), header.records_count):
+                    if span.key is not None:
+                        keys.note(span.key, header.base_offset + span.offset_delta)
+        finally:
+            file.close()
+    return keys, plan.segments[-1].end_offset
+
+
+class _Rewriting:
+    """What is left of a group of segments, in one new segment; in several when it does not fit after all."""
+
+    def __init__(self, folder: Folder, plan: CleaningPlan, base_offset: int) -> None:
+        self._folder = folder
+        self._plan = plan
+        self._outputs = [_Output(folder, plan, base_offset)]
+        self.changed = False
+
+    def copy(self, group: list[SegmentToClean], compaction: Compaction) -> None:
+        for segment in group:
+            file = self._folder.open(offset_name(segment.base_offset, LOG))
+            try:
+                for header, batch in batches(file, 0, segment.size):
+                    left = compaction.what_is_left(header, batch)
+                    if left is not batch:
+                        self.changed = True
+                    if left is not None:
+                        self._add(left, header.base_offset, header.last_offset)
+            finally:
+                file.close()
+        for output in self._outputs:
+            output.finish()
+
+    def _add(self, batch: ByteSource, base_offset: int, last_offset: int) -> None:
+        """Packed again, a batch may be larger than it was."""
+        output = self._outputs[-1]
+        if output.size and not output.has_room(len(batch), last_offset):
+            output = _Output(self._folder, self._plan, base_offset)
+            self._outputs.append(output)
+        output.add(batch, last_offset)
+
+    def segments(self) -> tuple[CleanedSegment, ...]:
+        return tuple(CleanedSegment(base_offset=output.base_offset, size=output.size) for output in self._outputs)
+
+    def discard(self) -> None:
+        for output in self._outputs:
+            output.close()
+            _remove(self._folder, output.base_offset)
+
+
+class _Output:
+    def __init__(self, folder: Folder, plan: CleaningPlan, base_offset: int) -> None:
+        self._folder = folder
+        self._position_max = plan.position_max
+        self._indexes = ActiveIndexes(base_offset, plan.index_interval_bytes)
+        self._file = folder.create(offset_name(base_offset, LOG) + CLEANED)
+        self._file.truncate(0)
+        self._unwritten = bytearray()
+        self._written = 0
+        self.base_offset = base_offset
+
+    @property
+    def size(self) -> int:
+        return self._written + len(self._unwritten)
+
+    def has_room(self, size: int, last_offset: int) -> bool:
+        return self.size + size <= self._position_max and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+
+    def add(self, batch: ByteSource, last_offset: int) -> None:
+        (max_timestamp,) = MAX_TIMESTAMP.unpack_from(batch, MAX_TIMESTAMP_POSITION)
+        self._indexes.note(last_offset, self.size, max_timestamp)
+        self._unwritten += batch
+        if len(self._unwritten) >= WRITE_BYTES:
+            self._write()
+
+    def finish(self) -> None:
+        self._write()
+        safeguards.sync_before_swap(self._file)
+        self._indexes.add_max_time()
+        self._indexes.write(self._folder, CLEANED)
+        for kind in (OFFSET_INDEX, TIME_INDEX):
+            file = self._folder.open(offset_name(self.base_offset, kind) + CLEANED)
+            safeguards.sync_before_swap(file)
+            file.close()
+        self._file.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write(self) -> None:
+        write_whole(self._file, self._unwritten, self._written)
+        self._written += len(self._unwritten)
+        self._unwritten = bytearray()
+
+
+def _remove(folder: Folder, base_offset: int) -> None:
+    for kind in (LOG, OFFSET_INDEX, TIME_INDEX):
+        name = offset_name(base_offset, kind) + CLEANED
+        if folder.exists(name):
+            folder.remove(name)

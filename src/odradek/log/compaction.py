@@ -1,0 +1,135 @@
+"""What compaction leaves of one batch: the latest record of each key, and what must outlive its records.
+
+Base offset, last offset and sequences stay as they were: an offset never changes its meaning, and the last batch of a
+producer says, even when it is empty, which sequence comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.log import safeguards
+from odradek.log.key_offsets import KeyOffsets
+from odradek.protocol.batch import (
+    CODEC_MASK,
+    CRC,
+    CRC_POSITION,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    ByteSource,
+    checksum,
+)
+from odradek.protocol.compression import Codec, compress, decompress
+from odradek.protocol.record_spans import RecordSpan, copy_records, record_spans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastBatch:
+    """The one by which a producer's next sequence is known."""
+
+    producer_epoch: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """The rules of one run over one log."""
+
+    keys: KeyOffsets
+    end_offset: int  # everything before it is in `keys`, nothing after it is touched
+    high_watermark: int
+    wall_ms: int
+    delete_retention_ms: int
+    last_batches: Mapping[int, LastBatch]  # by producer id
+
+    def what_is_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
+        """Of a batch whose checksum was verified: the batch itself, a smaller one, or None.
+
+        Control batches stay: what they say of transactions outlives the records. Raises MalformedRecords.
+        """
+        if header.is_control or header.base_offset >= self.end_offset:
+            return batch
+        data = body(header, batch)
+        horizon = header.delete_horizon_ms
+        deletions_stay = horizon is None or safeguards.keeps_deletion(self.wall_ms, horizon)
+        kept = []
+        deletes = False
+        latest = self.keys.latest
+        base_offset = header.base_offset
+        for span in record_spans(data, header.records_count):
+            key = span.key
+            if key is None or base_offset + span.offset_delta < latest(key):
+                continue
+            if not span.has_value:
+                if not deletions_stay:
+                    continue
+                deletes = True
+            kept.append(span)
+        if not kept:
+            return self._nothing_left(header, batch)
+        gets_horizon = deletes and horizon is None
+        if len(kept) == header.records_count and not gets_horizon:
+            return batch
+        if gets_horizon:
+            return _rewritten(header, data, kept, self.wall_ms + self.delete_retention_ms, DELETE_HORIZON)
+        return _rewritten(header, data, kept, header.base_timestamp, 0)
+
+    def _nothing_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
+        last = self.last_batches.get(header.producer_id)
+        says_sequence = (
+            last is not None
+            and (last.producer_epoch, last.last_offset) == (header.producer_epoch, header.last_offset)
+            and safeguards.keeps_last_sequence()
+        )
+        # Without the last batch of all, a log would end earlier after a crash, and a new follower's for good.
+        says_end = safeguards.keeps_last_offset(header.next_offset, self.high_watermark)
+        if not (says_sequence or says_end):
+            return None
+        return batch if header.records_count == 0 else _emptied(header)
+
+
+def body(header: BatchHeader, batch: memoryview) -> bytes:
+    """The records, unpacked."""
+    packed = batch[HEADER_BYTES:]
+    return bytes(packed) if header.codec == Codec.NONE else bytes(decompress(header.codec, packed))
+
+
+def _rewritten(
+    header: BatchHeader, data: bytes, kept: list[RecordSpan], base_timestamp: int, attributes: int
+) -> bytearray:
+    max_timestamp = header.max_timestamp
+    if not header.uses_append_time:
+        max_timestamp = header.base_timestamp + max(span.timestamp_delta for span in kept)
+    packed = compress(Codec(header.codec), copy_records(data, kept, header.base_timestamp - base_timestamp))
+    return _batch(
+        header._replace(
+            attributes=header.attributes | attributes,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            records_count=len(kept),
+        ),
+        packed,
+    )
+
+
+def _emptied(header: BatchHeader) -> bytearray:
+    return _batch(
+        header._replace(
+            attributes=header.attributes & ~CODEC_MASK & ~DELETE_HORIZON, base_timestamp=NO_TIMESTAMP, records_count=0
+        ),
+        b"",
+    )
+
+
+def _batch(header: BatchHeader, packed: bytes) -> bytearray:
+    batch = bytearray(HEADER_BYTES + len(packed))
+    HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LOG_OVERHEAD, magic=MAGIC, crc=0))
+    batch[HEADER_BYTES:] = packed
+    CRC.pack_into(batch, CRC_POSITION, checksum(batch))
+    return batch

@@ -1,0 +1,120 @@
+"""Compaction, by itself: the dirtiest log first, one at a time, its records read and written far from the event loop.
+
+The loop plans, and puts the result in place in a few steps; between them it may have truncated, deleted or closed the
+log, and then the result is of no use.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+from odradek.base import limits
+from odradek.base.errors import KafkaError
+from odradek.base.ports import Clock, Spawner
+from odradek.log.cleanable import Dirt
+from odradek.log.cleaning import Cleaned, CleaningPlan, Replacement, clean, discard
+from odradek.log.directory import LogDirectory
+from odradek.log.folder import Folder
+from odradek.log.log import Log
+from odradek.log.retention import remove
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.protocol.malformed import MalformedRecords
+from odradek.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+
+class Cleaner:
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        clock: Clock,
+        spawner: Spawner,
+        logs: LogDirectory,
+        each: Callable[[], AsyncIterator[Partition]],
+        slow: Callable[..., Awaitable[None]],
+        later: Callable[[int, str, Callable[[], None]], None],
+    ) -> None:
+        """`slow` makes a call on the data directory off the loop, one at a time; `later` makes one after a while."""
+        self._config = config
+        self._clock = clock
+        self._spawner = spawner
+        self._logs = logs
+        self._each = each
+        self._slow = slow
+        self._later = later
+        # A run is under way that nobody needs to wait for.
+        self.interruptible = False
+
+    async def clean_dirtiest(self) -> bool:
+        """False when there was nothing to do, or it could not be done."""
+        found = await self._dirtiest()
+        if found is None:
+            return False
+        partition, dirt = found
+        wall_ms = self._clock.wall_ms()
+        keys = self._config.log_cleaner_dedupe_buffer_size
+        plan = partition.log.plan_cleaning(dirt, partition.high_watermark, wall_ms, keys)
+        try:
+            cleaned = await self._run(plan)
+            return await self._put_in_place(partition, plan, cleaned)
+        except MalformedRecords as broken:
+            logger.warning("%s is not compacted until a restart: %s", partition, broken)
+            partition.log.unreadable = str(broken)
+            return True
+        except KafkaError as failure:
+            logger.warning("%s is offline: %s", partition, failure)
+            return True
+
+    async def _dirtiest(self) -> tuple[Partition, Dirt] | None:
+        found: tuple[Partition, Dirt] | None = None
+        async for partition in self._each():
+            log = partition.log
+            if log.config.compacts and log.offline is None and log.unreadable is None:
+                dirt = log.dirt(partition.last_stable_offset, self._clock.wall_ms())
+                if dirt.is_due(log.config) and (found is None or dirt.ratio > found[1].ratio):
+                    found = partition, dirt
+        return found
+
+    async def _run(self, plan: CleaningPlan) -> Cleaned:
+        """A thread would share the interpreter with the loop, but to start a process takes longer than a small log."""
+        disk = self._logs.disk
+        self.interruptible = True
+        try:
+            if disk.shared and plan.size_bytes > limits.cleaning_in_thread_bytes_max:
+                return await self._spawner.apart(clean, disk, plan)
+            return await self._spawner.blocking(clean, disk, plan)
+        finally:
+            self.interruptible = False
+
+    async def _put_in_place(self, partition: Partition, plan: CleaningPlan, cleaned: Cleaned) -> bool:
+        log = partition.log
+        # Where offsets are missing, recovery must not look for loss.
+        await self._slow(self._logs.write_checkpoints)
+        for done, replacement in enumerate(cleaned.replacements):
+            if not await self._swap(log, plan, replacement):
+                logger.info("%s changed while it was compacted: another time", partition)
+                await self._slow(discard, Folder(self._logs.disk, plan.directory), cleaned.replacements[done:])
+                return False
+        log.cleaned(plan, cleaned.end_offset)
+        await self._slow(self._logs.write_checkpoints)
+        logger.info(
+            "%s: compacted up to offset %d, %d bytes to %d",
+            *(partition, cleaned.end_offset, plan.size_bytes, plan.size_bytes - cleaned.saved_bytes(plan)),
+        )
+        return True
+
+    async def _swap(self, log: Log, plan: CleaningPlan, replacement: Replacement) -> bool:
+        swap = log.begin_swap(plan, replacement)
+        if swap is None:
+            return False
+        while log.step_swap():
+            await self._slow(swap.sync)
+        if swap.deleted:
+            self._later(
+                log.config.file_delete_delay_ms, f"remove segments of {log.name}", partial(remove, swap.deleted)
+            )
+        return log.offline is None

@@ -1,0 +1,473 @@
+"""What compaction keeps, and what must outlive what it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log.checkpoints import CLEANED_OFFSETS, decode_offsets
+from odradek.log.key_offsets import ENTRY_BYTES, KeyOffsets
+from odradek.protocol.batch import DELETE_HORIZON
+from odradek.protocol.compression import Codec
+from odradek.protocol.malformed import MalformedRecords
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+def compacted(make_partition):
+    return make_partition(cleanup_policy=frozenset({"compact"}), segment_bytes=100_000, delete_retention_ms=DAY_MS)
+
+
+def headers(partition):
+    return [header for header, _ in partition.batches()]
+
+
+def test_the_last_record_of_each_key_stays_where_it_was(compacted):
+    compacted.put((b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
+    compacted.put((b"c", b"1"), (b"b", b"2"))
+    compacted.roll()
+    compacted.put((b"a", b"3"))
+    compacted.roll()
+    compacted.put((b"b", b"3"))  # in the active segment: it replaces nothing yet
+    assert compacted.clean()
+    assert compacted.rows() == [(3, b"c", b"1"), (4, b"b", b"2"), (5, b"a", b"3"), (6, b"b", b"3")]
+    assert compacted.log.cleaned_until == 6
+    assert (compacted.log.log_start_offset, compacted.log.log_end_offset) == (0, 7)
+    assert compacted.names(".log") == ["00000000000000000000.log", "00000000000000000006.log"]
+
+
+def test_a_second_run_sees_only_what_is_new(compacted):
+    for value in (b"1", b"2", b"3"):
+        compacted.put((b"a", value), (b"b", value))
+        compacted.roll()
+        assert compacted.clean()
+        assert not compacted.clean()
+    compacted.put((b"z", b"z"))
+    assert compacted.rows() == [(4, b"a", b"3"), (5, b"b", b"3"), (6, b"z", b"z")]
+    assert decode_offsets(compacted.disk.read(CLEANED_OFFSETS)) == {compacted.log.topic_partition: 6}
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_packed_batches_stay_packed(compacted, codec):
+    compacted.put(*[(b"k%d" % (n % 5), b"v" * n) for n in range(100)], codec=codec)
+    compacted.roll()
+    compacted.clean()
+    (header,) = headers(compacted)
+    assert (header.codec, header.records_count, header.base_offset, header.last_offset) == (codec, 5, 0, 99)
+    assert compacted.rows() == [(n, b"k%d" % (n % 5), b"v" * n) for n in range(95, 100)]
+
+
+def test_a_kept_record_keeps_its_headers_and_its_time(compacted, now):
+    compacted.put((b"a", b"1"), (b"b", None), (b"a", b"2"), (b"c", b"3"))
+    compacted.roll()
+    compacted.clean()
+    ((header, records),) = compacted.batches()
+    assert header.attributes & DELETE_HORIZON  # so the base timestamp says something else now
+    assert header.max_timestamp == now + 3
+    assert [(record.key, record.timestamp) for record in records] == [(b"b", now + 1), (b"a", now + 2), (b"c", now + 3)]
+
+
+def test_records_without_a_key_from_an_earlier_policy_go(compacted):
+    compacted.put((None, b"1"), (b"a", b"2"))
+    compacted.roll()
+    compacted.clean()
+    assert compacted.rows() == [(1, b"a", b"2")]
+
+
+def test_long_keys_are_told_apart(compacted):
+    keys = [b"x" * 5000 + bytes([n]) for n in range(3)]
+    compacted.put(*[(key, b"old") for key in keys])
+    compacted.put(*[(key, b"new") for key in keys])
+    compacted.roll()
+    compacted.clean()
+    assert [(key, value) for _, key, value in compacted.rows()] == [(key, b"new") for key in keys]
+
+
+# --- deletions
+
+
+def test_a_deletion_is_kept_for_its_time_from_the_first_cleaning_on(compacted, now):
+    compacted.put((b"a", b"1"), (b"b", b"1"))
+    compacted.put((b"a", None))
+    compacted.roll()
+    compacted.wall_ms = now + 10 * DAY_MS  # nobody cleaned for long
+    compacted.clean()
+    assert compacted.rows() == [(1, b"b", b"1"), (2, b"a", None)]
+    horizon = now + 11 * DAY_MS
+    assert [header.delete_horizon_ms for header in headers(compacted)] == [None, horizon]
+
+    for wall_ms, left in ((horizon - 1, [b"b", b"a"]), (horizon, [b"b"])):
+        compacted.wall_ms = wall_ms
+        compacted.put((b"other", b"%d" % wall_ms))
+        compacted.roll()
+        compacted.clean()
+        assert [key for _, key, _ in compacted.rows()] == [*left, b"other"]
+
+
+def test_a_deletion_in_a_batch_of_its_own_time_does_not_wait_for_others(compacted, now):
+    """The horizon is the batch's: a value in the same batch stays when the deletion goes."""
+    compacted.put((b"a", None), (b"b", b"1"))
+    compacted.roll()
+    compacted.clean()
+    compacted.wall_ms = now + 2 * DAY_MS
+    compacted.put((b"c", b"1"))
+    compacted.roll()
+    compacted.clean()
+    assert compacted.rows() == [(1, b"b", b"1"), (2, b"c", b"1")]
+    assert headers(compacted)[0].max_timestamp == now + 1
+
+
+# --- producers
+
+
+def test_the_last_batch_of_a_producer_stays_empty(compacted):
+    for sequence in range(3):
+        compacted.put((b"a", b"%d" % sequence), producer_id=7, producer_epoch=1, base_sequence=sequence)
+    compacted.put((b"a", b"x"), producer_id=8, producer_epoch=0, base_sequence=0)
+    compacted.put((b"a", b"y"))
+    compacted.roll()
+    compacted.clean()
+    assert [(h.producer_id, h.base_sequence, h.base_offset, h.records_count) for h in headers(compacted)] == [
+        (7, 2, 2, 0),
+        (8, 0, 3, 0),
+        (-1, -1, 4, 1),
+    ]
+    compacted.disk.remove("orders-0/00000000000000000005.snapshot")
+    compacted.crash()
+    with pytest.raises(KafkaError) as gap:
+        compacted.put((b"a", b"z"), producer_id=7, producer_epoch=1, base_sequence=4)
+    assert gap.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert compacted.put((b"a", b"2"), producer_id=7, producer_epoch=1, base_sequence=2).duplicate
+    assert compacted.put((b"a", b"3"), producer_id=7, producer_epoch=1, base_sequence=3).base_offset == 5
+
+
+def test_a_producer_that_went_on_does_not_need_its_old_batches(compacted):
+    compacted.put((b"a", b"1"), producer_id=7, producer_epoch=1, base_sequence=0)
+    compacted.put((b"a", b"2"))
+    compacted.roll()
+    compacted.put((b"b", b"1"), producer_id=7, producer_epoch=1, base_sequence=1)
+    compacted.clean()
+    assert [header.base_offset for header in headers(compacted)] == [1, 2]
+
+
+def test_the_last_batch_before_the_high_watermark_stays_empty(compacted, now):
+    """Or a crash, or a new follower, would end earlier."""
+    compacted.put((b"a", None))
+    compacted.roll()
+    compacted.clean()
+    compacted.wall_ms = now + 2 * DAY_MS
+    compacted.put((b"b", None))
+    compacted.roll()
+    compacted.clean()
+    compacted.wall_ms = now + 4 * DAY_MS
+    compacted.put((b"c", None))
+    compacted.roll()
+    compacted.clean()
+    assert [(h.base_offset, h.records_count) for h in headers(compacted)] == [(2, 1)]
+    compacted.wall_ms = now + 6 * DAY_MS
+    compacted.log.cleaned_until = 0  # as if a truncation had made it dirty again
+    compacted.clean()
+    assert [(h.base_offset, h.records_count) for h in headers(compacted)] == [(2, 0)]
+    compacted.disk.remove("orders-0/00000000000000000003.log")
+    compacted.crash()
+    assert compacted.log.log_end_offset == 3
+
+
+# --- how far
+
+
+def test_nothing_is_compacted_that_is_not_committed(compacted):
+    compacted.put((b"a", b"1"))
+    compacted.roll()
+    compacted.put((b"a", b"2"))
+    compacted.roll()
+    compacted.clean(committed=1)
+    assert [value for _, _, value in compacted.rows()] == [b"1", b"2"]
+    assert compacted.log.cleaned_until == 1
+    compacted.log.truncate_to(1)
+    assert compacted.rows() == [(0, b"a", b"1")]
+
+
+def test_nothing_is_compacted_that_is_not_durable(compacted):
+    compacted.put((b"a", b"1"), (b"a", b"2"))
+    compacted.roll()
+    assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes == 0
+    compacted.log.sync()
+    assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes > 0
+
+
+def test_young_records_stay_uncompacted(compacted, now):
+    compacted.configure(min_compaction_lag_ms=1000)
+    compacted.put((b"a", b"1"), (b"a", b"2"))
+    compacted.roll()
+    compacted.wall_ms = now + 1000
+    assert not compacted.clean()
+    compacted.wall_ms = now + 1001
+    assert compacted.clean()
+
+
+def test_old_records_are_compacted_whatever_the_ratio(compacted, now):
+    compacted.configure(max_compaction_lag_ms=5000, min_cleanable_dirty_ratio=1.0)
+    compacted.put((b"a", b"1"), (b"a", b"2"))
+    compacted.roll()
+    compacted.log.sync()
+    assert not compacted.log.dirt(2, now + 5001).is_due(compacted.config)
+    assert compacted.log.dirt(2, now + 5002).is_due(compacted.config)
+
+
+def test_records_that_must_be_compacted_soon_leave_the_active_segment_in_time(compacted, now):
+    compacted.configure(max_compaction_lag_ms=5000)
+    compacted.put((b"a", b"1"))
+    compacted.wall_ms = now + 5001
+    compacted.put((b"a", b"2"))
+    assert compacted.log.segment_count == 2
+
+
+def test_a_log_is_due_when_its_dirty_part_is_larger_than_the_ratio(compacted):
+    compacted.configure(min_cleanable_dirty_ratio=0.5)
+    compacted.put((b"a", b"1"))
+    compacted.roll()
+    compacted.clean()
+    compacted.put((b"a", b"2"))
+    compacted.roll()
+    compacted.log.sync()
+    found = compacted.log.dirt(2, compacted.wall_ms)
+    assert (found.ratio, found.is_due(compacted.config)) == (0.5, False)
+    compacted.put((b"a", b"3"))
+    compacted.roll()
+    compacted.log.sync()
+    assert compacted.log.dirt(3, compacted.wall_ms).is_due(compacted.config)
+
+
+def test_more_keys_than_memory_are_compacted_piece_by_piece(compacted):
+    for value in (b"1", b"2"):
+        for n in range(20):
+            compacted.put((b"%02d" % n, value))
+    compacted.roll()
+    rounds = 0
+    while compacted.clean(key_bytes_max=7 * ENTRY_BYTES):
+        rounds += 1
+    assert rounds == 6
+    assert compacted.rows() == [(20 + n, b"%02d" % n, b"2") for n in range(20)]
+
+
+def test_a_batch_with_more_keys_than_memory_does_not_stop_compaction():
+    keys = KeyOffsets(1)
+    assert not keys.full
+    for n in range(10):
+        keys.note(b"%d" % n, n)
+    assert keys.full
+    assert keys.latest(b"9") == 9
+
+
+# --- segments
+
+
+def test_small_segments_become_one_of_at_most_the_size_of_one(compacted):
+    for n in range(30):
+        compacted.put((b"k%d" % n, b"v" * 100))
+        compacted.roll()
+    compacted.configure(segment_bytes=1000)
+    compacted.clean()
+    assert [name[18:20] for name in compacted.names(".log")] == ["00", "05", "10", "15", "20", "25", "30"]
+    assert len(compacted.rows()) == 30
+    assert compacted.names(".snapshot") == [name.replace("log", "snapshot") for name in compacted.names(".log")[1:]]
+
+
+def test_offsets_too_far_apart_for_one_index_stay_in_two_segments(compacted, make_batch):
+    far = 2**31 + 10
+    compacted.log.truncate_fully_and_start_at(5)
+    for offset in (5, far):
+        batch = make_batch(b"v", key=b"%d" % offset, base_offset=offset, leader_epoch=0)
+        compacted.log.append_as_follower(batch, compacted.wall_ms)
+        compacted.roll()
+    compacted.clean()
+    assert compacted.names(".log") == [f"{base:020d}.log" for base in (5, 6, far + 1)]
+    assert [offset for offset, _, _ in compacted.rows()] == [5, far]
+
+
+def test_what_does_not_fit_into_one_segment_after_all_becomes_two(compacted):
+    for n in range(10):
+        compacted.put((b"k%d" % n, b"v" * 100))
+    compacted.roll()
+    compacted.put((b"k0", b"new"))
+    compacted.roll()
+    compacted.clean(position_max=600)
+    assert compacted.names(".log") == [f"{base:020d}.log" for base in (0, 4, 7, 11)]
+    assert [offset for offset, _, _ in compacted.rows()] == list(range(1, 11))
+    compacted.crash()
+    assert [offset for offset, _, _ in compacted.rows()] == list(range(1, 11))
+
+
+def test_a_segment_without_a_change_is_left_alone(compacted):
+    compacted.put((b"a", b"1"))
+    compacted.roll()
+    before = compacted.log._segments.in_order[0]
+    assert compacted.clean()
+    assert compacted.log._segments.in_order[0] is before
+    assert compacted.names(".cleaned") == []
+
+
+# --- reading
+
+
+def test_a_read_inside_a_gap_gives_what_comes_next(compacted):
+    for n in range(6):
+        compacted.put((b"a", b"%d" % n))
+        if n in (2, 4):
+            compacted.roll()
+    compacted.clean()
+    assert [offset for offset, _, _ in compacted.rows()] == [4, 5]
+    for start in range(5):
+        assert [offset for offset, _, _ in compacted.records(start)] == [4, 5]
+    region = compacted.log.read(0, 1 << 20, 4, True)
+    assert region is None  # everything below 4 is gone
+
+
+def test_times_are_found_in_what_is_left(compacted, now):
+    for n in range(10):
+        compacted.wall_ms = now + 1000 * n
+        compacted.put((b"k%d" % (n % 3), b"v" * 150))
+    compacted.roll()
+    compacted.clean()
+    assert [offset for offset, _, _ in compacted.rows()] == [7, 8, 9]
+    for wanted, offset in ((0, 7), (now + 7000, 7), (now + 7001, 8), (now + 9000, 9)):
+        assert compacted.log.offset_for_timestamp(wanted, 10).offset == offset
+    assert compacted.log.offset_for_timestamp(now + 9001, 10) is None
+    assert compacted.log.max_timestamp_offset()[:2] == (now + 9000, 9)
+
+
+def test_indexes_are_those_of_a_log_that_was_always_so(compacted):
+    for n in range(60):
+        compacted.put((b"k%d" % (n % 40), b"v" * 100))
+    compacted.roll()
+    compacted.clean()
+    before = [compacted.disk.read(f"orders-0/{0:020d}{kind}") for kind in (".index", ".timeindex")]
+    for kind in (".index", ".timeindex"):
+        compacted.disk.remove(f"orders-0/{0:020d}{kind}")
+    compacted.restart()
+    assert [offset for offset, _, _ in compacted.records(25)] == list(range(25, 60))
+    assert [compacted.disk.read(f"orders-0/{0:020d}{kind}") for kind in (".index", ".timeindex")] == before
+
+
+# --- beside it
+
+
+def test_compact_and_delete(compacted, now):
+    compacted.configure(cleanup_policy=frozenset({"compact", "delete"}), retention_ms=DAY_MS)
+    compacted.put((b"a", b"1"), (b"b", b"1"))
+    compacted.roll()
+    compacted.wall_ms = now + DAY_MS
+    compacted.put((b"a", b"2"))
+    compacted.roll()
+    compacted.put((b"c", b"1"))
+    compacted.configure(segment_bytes=100)  # so that they stay apart
+    compacted.clean()
+    assert compacted.rows() == [(1, b"b", b"1"), (2, b"a", b"2"), (3, b"c", b"1")]
+    compacted.wall_ms += 1000
+    compacted.logs.retire(compacted.log.delete_expired(compacted.wall_ms, 4))
+    assert compacted.log.log_start_offset == 2
+    assert compacted.rows() == [(2, b"a", b"2"), (3, b"c", b"1")]
+
+
+def test_compaction_does_not_move_the_log_start(compacted):
+    compacted.put((b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
+    compacted.put((b"a", b"2"), (b"b", b"2"), (b"c", b"2"))
+    compacted.roll()
+    compacted.log.advance_log_start(2)
+    compacted.clean()
+    assert compacted.log.log_start_offset == 2
+    compacted.crash()
+    assert compacted.log.log_start_offset == 2
+    assert compacted.rows() == [(3, b"a", b"2"), (4, b"b", b"2"), (5, b"c", b"2")]
+
+
+def test_a_truncation_makes_dirty_what_comes_after_it(compacted):
+    compacted.put((b"c", b"1"), (b"a", b"1"))
+    compacted.put((b"a", b"2"), (b"b", b"2"))
+    compacted.roll()
+    compacted.clean()
+    compacted.log.truncate_to(2)
+    assert compacted.log.cleaned_until == 2
+    compacted.crash()
+    assert compacted.log.cleaned_until == 2
+
+
+def test_a_truncation_into_a_gap(compacted):
+    compacted.put((b"a", b"1"), (b"b", b"1"))
+    compacted.roll()
+    compacted.put((b"c", b"1"))
+    compacted.put((b"a", b"2"))
+    compacted.roll()
+    compacted.put((b"a", b"3"), (b"c", b"3"))
+    compacted.roll()
+    compacted.configure(segment_bytes=100)
+    compacted.clean()
+    assert [offset for offset, _, _ in compacted.rows()] == [1, 4, 5]
+    compacted.log.truncate_to(3)
+    assert compacted.log.log_end_offset == 3
+    assert compacted.put((b"d", b"1")).base_offset == 3
+    assert compacted.rows() == [(1, b"b", b"1"), (3, b"d", b"1")]
+    compacted.crash()
+    assert compacted.rows() == [(1, b"b", b"1"), (3, b"d", b"1")]
+
+
+def test_a_result_is_of_no_use_after_a_truncation(compacted, monkeypatch):
+    compacted.put((b"a", b"1"))
+    compacted.roll()
+    compacted.put((b"a", b"2"))
+    compacted.roll()
+    put_in_place = type(compacted).put_in_place
+
+    def meanwhile(partition, plan, cleaned):
+        partition.log.truncate_to(1)
+        return put_in_place(partition, plan, cleaned)
+
+    monkeypatch.setattr(type(compacted), "put_in_place", meanwhile)
+    assert not compacted.clean()
+    assert compacted.rows() == [(0, b"a", b"1")]
+    compacted.crash()
+    assert compacted.rows() == [(0, b"a", b"1")]
+
+
+def test_a_truncation_in_the_middle_of_a_swap_waits_for_its_end(compacted, monkeypatch):
+    for value in (b"1", b"2", b"3"):
+        compacted.put((b"a", value))
+        compacted.roll()
+    steps = 0
+
+    def put_in_place(partition, plan, cleaned):
+        (replacement,) = cleaned.replacements
+        swap = partition.log.begin_swap(plan, replacement)
+        for _ in range(steps):
+            assert partition.log.step_swap()
+        partition.log.truncate_to(2)
+        assert not partition.log.step_swap()
+        return swap
+
+    monkeypatch.setattr(type(compacted), "put_in_place", put_in_place)
+    steps = 2
+    compacted.clean()
+    assert compacted.names(".swap") == []
+    assert compacted.rows() == []
+    assert compacted.log.log_end_offset == 2
+
+
+def test_a_broken_batch_is_never_written_anew(compacted):
+    compacted.put((b"a", b"1"), (b"a", b"2"))
+    compacted.roll()
+    compacted.bytes_of(".log").pwrite(b"!", 70)
+    with pytest.raises(MalformedRecords):
+        compacted.clean()
+    assert compacted.names(".cleaned") == []
+
+
+def test_readers_of_old_segments_are_not_disturbed(compacted):
+    compacted.put((b"a", b"1"), (b"a", b"2"))
+    compacted.roll()
+    region = compacted.log.read(0, 1000, 2, True)
+    before = region.read()
+    compacted.clean()
+    assert region.read() == before
+    region.release()
