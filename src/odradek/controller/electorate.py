@@ -28,6 +28,7 @@ class Electorate:
         self._config = config
         self._arriving = arriving
         self._leaving = leaving
+        self._known: dict[str, TopicConfig] = {}
         # Of the topics that set nothing themselves, which are most.
         self._common: TopicConfig | None = None
         # KIP-966: replicas that left the ISR while it was too small to acknowledge anything may still lead.
@@ -50,6 +51,12 @@ class Electorate:
         return self._rules(topic).unclean_leader_election_enable
 
     def _rules(self, topic: TopicImage) -> TopicConfig:
+        known = self._known.get(topic.name)
+        if known is None:
+            known = self._known[topic.name] = self._found(topic)
+        return known
+
+    def _found(self, topic: TopicImage) -> TopicConfig:
         if self._image.config(TOPIC_RESOURCE, topic.name):
             return effective_topic_config(self._image, topic.name, self._config)
         if self._common is None:
