@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check unit clients stories crash chaos sim spark faults cluster interop bench screenshot requirements clean
+.PHONY: help demo test check unit clients stories crash chaos sim spark faults cluster interop bench fuzz screenshot requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -98,13 +98,18 @@ bench: .venv/dev
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/pipelines.py
 
+# make fuzz MINUTES=10   strangers' bytes against the decoders, guided by coverage
+fuzz: .venv/dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/fuzz.txt
+	MINUTES=$(or $(MINUTES),2) $(BIN)/python tests/fuzz/run.py
+
 # make screenshot        docs/trucking.png, the live page in a real browser (needs Java 17 and Chromium)
 screenshot: .venv/dev
 	$(BIN)/python tools/screenshot.py
 
 requirements:
 	$(BIN)/python -m pip install --quiet pip-tools
-	cd requirements && for set in run dev; do \
+	cd requirements && for set in run dev fuzz; do \
 	  ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-annotate --no-header --no-emit-index-url \
 	    --no-emit-trusted-host --no-emit-find-links --output-file $$set.txt $$set.in && \
 	  sed -i "1i # Compiled from $$set.in by \`make requirements\`." $$set.txt; done

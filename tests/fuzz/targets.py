@@ -1,0 +1,140 @@
+"""What a stranger's bytes reach first. Each target takes any bytes and ends quietly: whatever it raises is a bug.
+
+Of a request the first two bytes choose API and version, what follows is its body; a message that is understood must
+mean the same after it was written and read again. A batch is tried as it is, and with a length and a checksum that fit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.errors import KafkaError
+from odradek.base.ids import LeaderEpoch, TopicId, TopicPartition
+from odradek.log.config import LogConfig
+from odradek.log.directory import LogDirectory
+from odradek.log.validation import require_keys
+from odradek.protocol.batch import HEADER_BYTES, LOG_OVERHEAD, checksum, encode_batch, iter_batches, iter_records
+from odradek.protocol.compression import Codec
+from odradek.protocol.fetch import decode_fetch_request
+from odradek.protocol.headers import decode_request_header
+from odradek.protocol.malformed import MalformedMessage, MalformedRecords
+from odradek.protocol.produce import decode_produce_request
+from odradek.protocol.records import Record
+from odradek.server.api import table
+from support.admin_broker import SeededRng
+from support.messages import Instances, message_classes, versions
+
+WALL_MS = 1_700_000_000_000
+RECORDS_MAX = 10_000
+
+
+def _requests() -> list[tuple[type, int]]:
+    served = {module.API.key: module.API.versions for module in table.MODULES}
+    kinds = [cls for cls in message_classes() if cls.__name__.endswith("Request") and getattr(cls, "KEY", -1) in served]
+    return [(cls, version) for cls in kinds for version in versions(cls)]
+
+
+REQUESTS = _requests()
+
+
+def requests(data: bytes) -> None:
+    if len(data) < 2:
+        return
+    cls, version = REQUESTS[int.from_bytes(data[:2], "big") % len(REQUESTS)]
+    try:
+        message = cls.decode(data[2:], version)
+    except MalformedMessage:
+        return
+    assert cls.decode(message.encode(version), version) == message
+
+
+def produce_and_fetch(data: bytes) -> None:
+    if len(data) < 2:
+        return
+    body = memoryview(bytearray(data[2:]))
+    for decode, first, last in ((decode_produce_request, 3, 13), (decode_fetch_request, 4, 18)):
+        try:
+            decode(body, first + data[0] % (last - first + 1), 0, len(body))
+        except MalformedMessage:
+            continue
+
+
+def headers(data: bytes) -> None:
+    try:
+        decode_request_header(memoryview(data), 0, len(data))
+    except MalformedMessage:
+        return
+
+
+def batches(data: bytes) -> None:
+    _try_batch(data)
+    if len(data) >= HEADER_BYTES:
+        sealed = bytearray(data)
+        struct.pack_into(">i", sealed, 8, len(sealed) - LOG_OVERHEAD)
+        sealed[16] = 2
+        struct.pack_into(">I", sealed, 17, checksum(sealed))
+        _try_batch(bytes(sealed))
+
+
+def _try_batch(data: bytes) -> None:
+    """As a reader, and as the log that is asked to append it."""
+    try:
+        for _, batch in iter_batches(data):
+            for number, _ in enumerate(iter_records(batch)):
+                if number == RECORDS_MAX:
+                    break
+    except MalformedRecords:
+        pass
+    log = _log()
+    before = log.log_end_offset
+    batch = memoryview(bytearray(data))
+    try:
+        require_keys(batch)
+        appended = log.append_as_leader(batch, LeaderEpoch(0), WALL_MS)
+    except KafkaError:
+        assert log.log_end_offset == before
+    else:
+        assert appended.duplicate or log.log_end_offset > before
+
+
+_logs: list = []
+
+
+def _log():
+    """One log for many batches; a new one before it grows large."""
+    if not _logs or _logs[0].log_end_offset > 1_000_000:
+        directory = LogDirectory(MemoryDisk(), SeededRng())
+        directory.load(lambda _: LogConfig(), WALL_MS)
+        log = directory.create_log(TopicPartition("t", 0), TopicId(bytes(16)), LogConfig(), WALL_MS)
+        _logs[:] = [log]
+    return _logs[0]
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "requests": requests,
+    "produce_and_fetch": produce_and_fetch,
+    "headers": headers,
+    "batches": batches,
+}
+
+
+def seeds(name: str) -> Iterator[bytes]:
+    """Something sound to begin with."""
+    if name == "batches":
+        records = [Record(key=b"k%d" % n, value=b"v" * n, timestamp=WALL_MS + n) for n in range(5)]
+        for codec in Codec:
+            yield bytes(encode_batch(records, codec=codec))
+        return
+    instances = Instances(1, tame=True)
+    for index, (cls, version) in enumerate(REQUESTS):
+        body = instances.make(cls, version).encode(version)
+        if len(body) < 4000:
+            yield index.to_bytes(2, "big") + body
+
+
+def compile_codecs() -> None:
+    """So that there is something to measure the coverage of: codecs are made on first use."""
+    for cls, version in REQUESTS:
+        cls.decode(cls().encode(version), version)
