@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log import safeguards
 from odradek.log.checkpoints import CLEANED_OFFSETS, decode_offsets
 from odradek.log.key_offsets import ENTRY_BYTES, KeyOffsets
 from odradek.protocol.batch import DELETE_HORIZON
@@ -394,6 +395,22 @@ def test_a_truncation_makes_dirty_what_comes_after_it(compacted):
     assert compacted.log.cleaned_until == 2
 
 
+def test_a_deletion_after_a_truncation_finds_what_it_deletes(compacted, now):
+    """A log that was cut below what was compacted: an unclean election. What comes then is dirty."""
+    compacted.put((b"a", b"1"))
+    compacted.roll()
+    compacted.put((b"b", b"1"))
+    compacted.roll()
+    compacted.clean()
+    compacted.log.truncate_to(1)
+    for pair in ((b"a", None), (b"c", b"1"), (b"d", b"1")):
+        compacted.put(pair)
+        compacted.roll()
+        compacted.clean()
+        compacted.wall_ms += 2 * DAY_MS
+    assert [key for _, key, _ in compacted.rows()] == [b"c", b"d"]
+
+
 def test_a_truncation_into_a_gap(compacted):
     compacted.put((b"a", b"1"), (b"b", b"1"))
     compacted.roll()
@@ -471,3 +488,28 @@ def test_readers_of_old_segments_are_not_disturbed(compacted):
     compacted.clean()
     assert region.read() == before
     region.release()
+
+
+@pytest.mark.parametrize(
+    ("rule", "instead", "noticed_by"),
+    [
+        ("is_cleanable", lambda *_: True, test_nothing_is_compacted_that_is_not_committed),
+        (
+            "keeps_deletion",
+            lambda *_: False,
+            test_a_deletion_is_kept_for_its_time_from_the_first_cleaning_on,
+        ),
+        ("keeps_last_sequence", lambda: False, test_the_last_batch_of_a_producer_stays_empty),
+        ("keeps_last_offset", lambda *_: False, test_the_last_batch_before_the_high_watermark_stays_empty),
+        (
+            "cleaned_after_truncation",
+            lambda cleaned_until, _: cleaned_until,
+            test_a_deletion_after_a_truncation_finds_what_it_deletes,
+        ),
+    ],
+)
+def test_a_rule_that_is_not_followed_is_noticed(compacted, now, monkeypatch, rule, instead, noticed_by):
+    monkeypatch.setattr(safeguards, rule, instead)
+    arguments = (compacted, now)[: noticed_by.__code__.co_argcount]
+    with pytest.raises((AssertionError, KafkaError)):
+        noticed_by(*arguments)
