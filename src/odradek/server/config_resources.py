@@ -11,20 +11,23 @@ from odradek.controller.decision import Decision
 from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource
 from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import RequestContext
+from odradek.server.request import ControllerContext, RequestContext
 
 R = TypeVar("R", p33_alter_configs.AlterConfigsResource, p44_incremental_alter_configs.AlterConfigsResource)
 
 
 def check_resource(ctx: RequestContext, operation: Operation, resource_type: int, name: str) -> None:
-    """Permission first. A broker resource is this broker, or nameless: every broker."""
+    """Permission first. A broker resource is this broker, or nameless: every broker.
+
+    What reaches the controller came to a broker before, and may be about any.
+    """
     if resource_type == TOPIC_RESOURCE:
         if not ctx.authorize(operation, ResourceType.TOPIC, name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     elif resource_type == BROKER_RESOURCE:
         if not ctx.authorize(operation, ResourceType.CLUSTER, CLUSTER_NAME):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        if name not in ("", str(ctx.broker.node_id)):
+        if not isinstance(ctx, ControllerContext) and name not in ("", str(ctx.broker.node_id)):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {ctx.broker.node_id}, but received {name}"
             )

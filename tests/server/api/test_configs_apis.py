@@ -1,5 +1,7 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs."""
 
+import asyncio
+
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -9,7 +11,9 @@ from odradek.metadata.configs.in_force import effective_topic_config
 from odradek.metadata.configs.topic import TOPIC_CONFIGS
 from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
 from odradek.protocol.messages.p32_describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from support.admin_broker import AdminBroker, Denying
+from odradek.server.api.table import load_apis
+from odradek.server.request import ControllerContext, RequestContext
+from support.admin_broker import AdminBroker, Denying, OneConnection
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -235,3 +239,27 @@ def test_a_controller_that_cannot_act_is_told_for_each_resource():
     broker.controller.refuses = KafkaError(ErrorCode.NOT_CONTROLLER)
     assert broker.ask(33, alter(TOPIC, "orders", {}), 2).responses[0].error_code == ErrorCode.NOT_CONTROLLER
     assert broker.ask(44, change(TOPIC, "orders"), 1).responses[0].error_code == ErrorCode.NOT_CONTROLLER
+
+
+@pytest.mark.parametrize(("context", "code"), [(RequestContext, ErrorCode.INVALID_REQUEST), (ControllerContext, 0)])
+def test_a_broker_changes_itself_and_the_controller_any(context, code):
+    """kafka-reassign-partitions clears throttles of every broker: each is asked for its own, and forwards it."""
+    admin = AdminBroker(brokers=2)
+    request = p44_incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[
+            p44_incremental_alter_configs.AlterConfigsResource(
+                resource_type=BROKER,
+                resource_name="2",
+                configs=[
+                    p44_incremental_alter_configs.AlterableConfig(
+                        name="leader.replication.throttled.rate", config_operation=DELETE, value=None
+                    )
+                ],
+            )
+        ]
+    )
+
+    async def answered():
+        return await load_apis()[44].handle(context(admin.broker, OneConnection(), 1, 7, "test"), request)
+
+    assert [each.error_code for each in asyncio.run(answered()).responses] == [code]

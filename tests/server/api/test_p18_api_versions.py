@@ -69,7 +69,8 @@ def test_finalized_features_are_those_of_the_image():
     broker.commit([FeatureLevelRecord(name="metadata.version", feature_level=29)])
     response = broker.ask(18, request(), 4)
     assert [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features] == [
-        ("metadata.version", 29, 29)
+        ("kraft.version", 1, 1),
+        ("metadata.version", 29, 29),
     ]
     assert response.finalized_features_epoch == broker.broker.image.offset
 

@@ -25,6 +25,8 @@ from odradek.protocol.messages.p18_api_versions import (
 )
 from odradek.server.request import Api, FrameApi, RequestContext
 
+# Not a record of the metadata: the log itself says so, and has said nothing else since it began.
+QUORUM_FEATURES = {"kraft.version": 1}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,7 +41,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(image.features.items())
+            for name, level in sorted({**image.features, **QUORUM_FEATURES}.items())
             if name in OFFERED_FEATURES and level > 0
         ],
     )

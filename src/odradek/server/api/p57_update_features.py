@@ -27,7 +27,8 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
             lambda image: update_features(image, updates, ctx.broker.config, validate_only=request.validate_only)
         )
     except KafkaError as refused:
-        return UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message or None)
+        why = f"The update failed for all features since the following feature had an error: {refused.message}"
+        return UpdateFeaturesResponse(error_code=refused.code, error_message=why)
     results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in updates]
     return UpdateFeaturesResponse(error_message=None, results=results)
 
