@@ -1,3 +1,5 @@
+"""What tests here need and how long they may take; the list of what each client spoke with us, printed and kept."""
+
 from __future__ import annotations
 
 import shutil
@@ -5,12 +7,36 @@ from pathlib import Path
 
 import pytest
 
+from support.foreign_programs import OUT
+from support.tapped_broker import listed
+
+ALL_NEED = ("java", "mvn")
+ALSO_NEEDED = {
+    "test_client_scripts.py": ("javac", "node", "npm", "go"),
+    "test_command_line.py": ("javac",),
+    "test_cluster_tools.py": ("javac",),
+    "test_rolling_restart.py": ("javac", "node", "npm"),
+    "test_storm.py": ("javac",),
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    missing = [program for program in ("java", "mvn") if shutil.which(program) is None]
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.interop)
             item.add_marker(pytest.mark.timeout(300))
+            needed = (*ALL_NEED, *ALSO_NEEDED.get(item.path.name, ()))
+            missing = [program for program in needed if shutil.which(program) is None]
             if missing:
                 item.add_marker(pytest.mark.skip(reason=f"needs {' and '.join(missing)}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lines = listed()
+    if not lines:
+        return
+    terminalreporter.section("API versions negotiated")
+    for line in lines:
+        terminalreporter.write_line(line)
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "versions.txt").write_text("".join(f"{line}\n" for line in lines))
