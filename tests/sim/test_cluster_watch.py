@@ -53,9 +53,10 @@ class Member:
         self.replica = Replica(number, _new_log(directory, "firm"))
         self.node = SimpleNamespace(_broker_epoch=number)
         self.fetches = []
+        self.election = SimpleNamespace(leader_epoch=1, voted=None)
         self.voters = [(2, voters(*REPLICAS))]
         self.quorum = SimpleNamespace(
-            core=SimpleNamespace(leader_epoch=1, election=SimpleNamespace(voted=None)),
+            core=SimpleNamespace(leader_epoch=1),
             snapshots=SimpleNamespace(known=[]),
             is_leading=number == 1,
             log=_new_log(directory, "metadata"),
@@ -69,6 +70,9 @@ class Member:
 
     def fetched(self):
         return self.fetches
+
+    def durable_election(self):
+        return self.election
 
     def voter_sets(self):
         return list(self.voters)
@@ -175,7 +179,7 @@ def test_two_histories_of_the_metadata(cluster):
 
 
 def test_two_votes_in_one_epoch(cluster):
-    election = cluster[2].quorum.core.election
+    election = cluster[2].election
     election.voted = VoterKey(1, b"disk")
     cluster.watch.look()
     election.voted = VoterKey(3, b"disk")
@@ -183,7 +187,7 @@ def test_two_votes_in_one_epoch(cluster):
 
 
 def test_another_disk_has_another_vote(cluster):
-    election = cluster[2].quorum.core.election
+    election = cluster[2].election
     election.voted = VoterKey(1, b"disk")
     cluster.watch.look()
     cluster[2].directory_id = b"another"

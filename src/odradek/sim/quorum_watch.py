@@ -20,7 +20,7 @@ class QuorumWatch:
         self._committed = Ledger("Q5", "the metadata log")
         self._epochs: dict[Host, int] = {}
         self._committed_to: dict[Host, int] = {}
-        # By node, disk and epoch. Votes outlive whoever gave them.
+        # By node, disk and epoch, as written down: votes outlive whoever gave them.
         self._votes: dict[tuple[int, bytes | None, int], VoterKey] = {}
         self._voters_seen: dict[Host, list[tuple[int, VoterSet]]] = {}
 
@@ -40,11 +40,13 @@ class QuorumWatch:
         if epoch < self._epochs.get(each.host, -1):
             raise Violation(f"Q2 node {each.number} went back to epoch {epoch} of the metadata log")
         self._epochs[each.host] = epoch
-        if core.election.voted is not None:
-            first = self._votes.setdefault((each.number, each.directory_id, epoch), core.election.voted)
-            if first != core.election.voted:
+        election = each.durable_election()
+        if election.voted is not None:
+            first = self._votes.setdefault((each.number, each.directory_id, election.leader_epoch), election.voted)
+            if first != election.voted:
                 raise Violation(
-                    f"Q8 node {each.number} voted for {first.voter_id} and {core.election.voted.voter_id} in {epoch}"
+                    f"Q8 node {each.number} voted for {first.voter_id} and for {election.voted.voter_id} "
+                    f"in {election.leader_epoch}"
                 )
 
     def _look_at_log(self, each: Running) -> None:

@@ -6,14 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from odradek.base.ids import BrokerId, DirectoryId
+from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.node.build import Node
+from odradek.quorum.election import NEVER_ELECTED, QUORUM_STATE_FILE, ElectionState, decode_election
 from odradek.quorum.voters import VoterSet
 from odradek.replication.partition import Partition
 from odradek.server.metadata_quorum import MetadataQuorum
 from odradek.sim.history import Violation
 from odradek.sim.loop import Host
 from odradek.sim.machine import Machine
+
+_QUORUM_STATE = f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,13 @@ class Running:
         for leader, fetcher in () if fetchers is None else fetchers._fetchers.items():
             for partition in fetcher._fetching._followed.values():
                 yield leader, partition
+
+    def durable_election(self) -> ElectionState:
+        """What is written down of the last election."""
+        mounted = self.machine.disk.mounted
+        if mounted is None or not mounted.exists(_QUORUM_STATE):
+            return NEVER_ELECTED
+        return decode_election(mounted.read(_QUORUM_STATE))
 
     def voter_sets(self) -> list[tuple[int, VoterSet]]:
         """Those that it takes for committed, by the offset of their record."""

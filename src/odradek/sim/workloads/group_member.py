@@ -135,6 +135,8 @@ class GroupMember(GroupClient):
         super().__init__(name, errand, plan)
         self._member_id = ""
         self._generation = -1
+        # The last one in which it was given anything.
+        self._assigned_in = -1
 
     async def work(self, session: Session) -> None:
         coordinator = await session.coordinator(self.plan.group)
@@ -185,6 +187,9 @@ class GroupMember(GroupClient):
         places = [
             (topic.topic, partition) for topic in assignment.assigned_partitions for partition in topic.partitions
         ]
+        if self.plan.safe and self._generation < self._assigned_in:
+            raise Violation(f"G2 {self.plan.group} went back from {self._assigned_in} to {self._generation}")
+        self._assigned_in = self._generation
         for place in places:
             self.plan.owns(connection.incarnation, self._generation, place, self._member_id)
         return places
