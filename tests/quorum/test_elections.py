@@ -366,3 +366,10 @@ def test_who_shuts_down_does_not_stand():
     member.tell(ShuttingDown())
     assert not sends(member.wait(60_000), Vote)
     assert member.quorum.handed_over
+
+
+def test_who_knows_nobody_to_ask_sleeps():
+    """An observer before it has heard of any voter, and without a bootstrap server: there is nothing to wake up for."""
+    member = Member(voters=())
+    assert member.role is Role.UNATTACHED
+    assert member.quorum.deadline_ms is None

@@ -165,6 +165,18 @@ def test_a_leader_leads_until_its_own_removal_is_committed():
     assert member.quorum.leader_epoch == epoch, "an observer has no say in epochs"
 
 
+def test_a_leader_that_was_removed_looks_for_the_next_one_as_soon_as_the_others_know():
+    """Not after an election timeout: it is a broker, perhaps, that has no controller until then."""
+    member = leader()
+    ask(member, remove(K1))
+    member.sync()
+    follow(member, K2)
+    ends = sends(follow(member, K3), EndEpoch)
+    effects = [effect for end in ends for effect in member.answer(end, member.refusal(ErrorCode.NONE))]
+    assert member.role is Role.UNATTACHED
+    assert sends(effects, Fetch)
+
+
 def test_who_waits_for_a_change_hears_when_its_leader_goes():
     member = leader()
     ask(member, remove(K3))

@@ -33,8 +33,9 @@ from odradek.server.active_controller import ActiveController
 from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.controller import Controller
 from odradek.server.controller_channel import ControllerChannel
-from odradek.server.metadata_quorum import Member, MetadataQuorum
+from odradek.server.metadata_quorum import MetadataQuorum
 from odradek.server.producer_ids import ProducerIds
+from odradek.server.quorum_member import Member
 from odradek.server.request import ControllerContext
 
 LOG = "__cluster_metadata-0/00000000000000000000.log"

@@ -29,6 +29,7 @@ class Quorum:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.told: list[tuple] = []
+        self.others = self
 
     async def ask(self, _request) -> Answer:
         return self.answer

@@ -8,7 +8,7 @@ every leader epoch of its life before; only then are clients served, and the con
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from odradek.base.ids import BrokerId, random_uuid
 from odradek.base.ports import Ports
@@ -32,16 +32,18 @@ from odradek.server.controller_channel import ControllerChannel
 from odradek.server.coordination import GroupCoordination
 from odradek.server.dispatch import Dispatcher
 from odradek.server.fetchers import Fetchers
+from odradek.server.forwarding import TIMEOUT_MS as FORWARDING_TIMEOUT_MS
 from odradek.server.forwarding import Forwarding, quorum_apis, with_forwarding
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.isr_proposals import IsrProposals
 from odradek.server.lifecycle import BrokerLifecycle
 from odradek.server.listener import ClientListener, ConnectionLimits
-from odradek.server.metadata_quorum import Member, MetadataQuorum
+from odradek.server.metadata_quorum import MetadataQuorum
 from odradek.server.peers import Peers
 from odradek.server.producer_ids import ProducerIds
-from odradek.server.request import ControllerContext
+from odradek.server.quorum_member import Member
+from odradek.server.request import Api, ControllerContext, FrameApi
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +125,15 @@ class Node:
             apis=controller.apis,
             context=lambda connection, version: ControllerContext.of(controller, connection, version),
         )
+        forwarding = self._new_forwarding(identity, FORWARDING_TIMEOUT_MS)
+
+        def new_leader(former: BrokerId) -> None:
+            channel.leader_was(former)
+            forwarding.leader_was(former)
+            if self._lifecycle is not None:
+                self._lifecycle.hurry()
+
+        self._quorum.on_new_leader = new_leader
         await self._quorum.caught_up()
         for sentence in not_honoured(self._quorum.feed.image):
             logger.warning(sentence)
@@ -138,9 +149,14 @@ class Node:
             feed=self._quorum.feed,
             clock=self._ports.clock,
             spawner=self._ports.spawner,
+            nobody_decides=lambda: self._quorum.others.majority_is_silent,
         )
         self._broker_epoch = await self._lifecycle.register()
-        self._broker = self._new_broker(identity, channel, controller)
+        apis = {
+            **with_forwarding(load_apis(), forwarding),
+            **quorum_apis(controller, forwarding, self._new_forwarding(identity, QUORUM_TIMEOUT_MS)),
+        }
+        self._broker = self._new_broker(identity, channel, apis)
         # No await between the first image and the subscription: a commit in between would be missed.
         image = self._quorum.feed.image
         self._broker.partitions.start(image)
@@ -152,7 +168,7 @@ class Node:
         self._clients.serve(Dispatcher(self._broker).handle)
 
     def _controller_lost(self, node_id: BrokerId) -> None:
-        self._quorum.lost(node_id)
+        self._quorum.others.lost(node_id)
         if self._lifecycle is not None and node_id == self._quorum.leader_id:
             self._lifecycle.hurry()
 
@@ -227,7 +243,7 @@ class Node:
         )
 
     def _controller_endpoint(self, node_id: BrokerId) -> VoterEndpoint | None:
-        return self._quorum.endpoint_of(node_id)
+        return self._quorum.others.endpoint_of(node_id)
 
     def _broker_endpoint(self, node_id: BrokerId) -> Listener | None:
         broker, own = self._quorum.feed.image.brokers.get(node_id), self._config.client_listener
@@ -249,7 +265,18 @@ class Node:
             previous_broker_epoch=self._logs.previous_broker_epoch,
         )
 
-    def _new_broker(self, identity: DirectoryIdentity, channel: ControllerChannel, controller: Controller) -> Broker:
+    def _new_forwarding(self, identity: DirectoryIdentity, timeout_ms: int) -> Forwarding:
+        return Forwarding(
+            node_id=identity.node_id,
+            quorum=self._quorum,
+            peers=self._peers,
+            clock=self._ports.clock,
+            timeout_ms=timeout_ms,
+        )
+
+    def _new_broker(
+        self, identity: DirectoryIdentity, channel: ControllerChannel, apis: Mapping[int, Api | FrameApi]
+    ) -> Broker:
         config, ports = self._config.broker, self._ports
         self._proposals = IsrProposals(
             channel=channel, broker_id=identity.node_id, clock=ports.clock, spawner=ports.spawner
@@ -272,14 +299,6 @@ class Node:
             propose=self._proposals.propose,
             follow=self._fetchers.follow,
         )
-        forwarding = Forwarding(node_id=identity.node_id, quorum=self._quorum, peers=self._peers, clock=ports.clock)
-        soon = Forwarding(
-            node_id=identity.node_id,
-            quorum=self._quorum,
-            peers=self._peers,
-            clock=ports.clock,
-            timeout_ms=QUORUM_TIMEOUT_MS,
-        )
         return Broker(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
@@ -288,7 +307,7 @@ class Node:
             rng=ports.rng,
             spawner=ports.spawner,
             authorizer=AllowAll(),
-            apis={**with_forwarding(load_apis(), forwarding), **quorum_apis(controller, forwarding, soon)},
+            apis=apis,
             partitions=partitions,
             controller=self._controller,
             channel=channel,

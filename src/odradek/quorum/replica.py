@@ -88,10 +88,15 @@ class Replica:
     def send(self, peer: BrokerId, request: Request) -> None:
         self.effects.append(Send(peer, request))
 
-    def any_peer(self, but: BrokerId = NO_BROKER) -> BrokerId | None:
-        """Somebody who may know the leader, by chance."""
+    @property
+    def peers(self) -> tuple[BrokerId, ...]:
+        """Who may know the leader."""
         known = dict.fromkeys((*(key.voter_id for key in self.other_voters), *self._bootstrap))
-        peers = [peer for peer in known if peer not in (self.id, but)]
+        return tuple(peer for peer in known if peer != self.id)
+
+    def any_peer(self, but: BrokerId = NO_BROKER) -> BrokerId | None:
+        """One of them, by chance."""
+        peers = [peer for peer in self.peers if peer != but]
         return peers[int(self.now.chance * len(peers))] if peers else None
 
     # --- what elections rest on

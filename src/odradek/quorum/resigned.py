@@ -47,6 +47,9 @@ class Resigned(RoleState):
         # Who could not be told notices by its fetch timeout.
         if isinstance(request, EndEpoch):
             self._unanswered -= 1
+        if self.is_known and not self.replica.is_voter and not self.replica.shutting_down:
+            # Our own removal was why: it is not us that the others wait for.
+            self.replica.become_unattached(self.replica.leader_epoch)
 
     def _end_of_epoch(self) -> EndEpoch:
         return EndEpoch(

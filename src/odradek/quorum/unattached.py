@@ -23,7 +23,8 @@ class Unattached(RoleState):
 
     def deadline_ms(self) -> int | None:
         election = self._election_deadline_ms if self.replica.may_stand else None
-        return earliest(election, self._fetcher.deadline_ms(self.replica))
+        ask_around = self._fetcher.deadline_ms(self.replica) if self.replica.peers else None
+        return earliest(election, ask_around)
 
     def begin(self) -> None:
         self._ask_around()

@@ -48,7 +48,7 @@ class ActiveController:
         self._balancing: asyncio.TimerHandle | None = None
         quorum.on_elected = self._elected
         quorum.on_deposed = self._deposed
-        quorum.on_unreachable = self._unreachable
+        quorum.others.on_unreachable = self._unreachable
 
     @property
     def is_active(self) -> bool:

@@ -61,6 +61,10 @@ class ControllerChannel:
     def is_local(self) -> bool:
         return self._quorum.leader_id == self._node_id
 
+    def leader_was(self, node_id: BrokerId) -> None:
+        """Somebody else leads now: whoever waits for the old one fails, and asks again if it likes."""
+        self._peers.hang_up(node_id, PURPOSE, "it leads no more")
+
     async def ask(self, request: Message, answer: type[R], *, timeout_ms: int) -> R:
         """NOT_CONTROLLER: nobody leads as far as this node knows. REQUEST_TIMED_OUT: it may have been done or not."""
         version = type(request).VERSIONS[1]

@@ -38,6 +38,7 @@ PURPOSE = "forwarding"
 ENVELOPE_VERSION = 0
 PAUSE_MS_MIN = 20
 PAUSE_MS_MAX = 500
+LAST_WORDS_MS = 500
 # Admin clients wait this long for a reply.
 TIMEOUT_MS = 30_000
 
@@ -68,8 +69,15 @@ class Forwarding:
         return self._quorum.leader_id == self._node_id
 
     def leader_was(self, node_id: BrokerId) -> None:
-        """Somebody else leads now: nobody shall wait for the old one, which may be dead without having said so."""
-        self._peers.hang_up(node_id, PURPOSE, "it leads no more")
+        """Somebody else leads now: nobody shall wait for the old one, which may be dead without having said so.
+
+        Not at once: what it decided before it went it may be about to answer, and would be decided a second time.
+        """
+        asyncio.get_running_loop().call_later(LAST_WORDS_MS / 1000, self._give_up, node_id)
+
+    def _give_up(self, node_id: BrokerId) -> None:
+        if self._quorum.leader_id != node_id:
+            self._peers.hang_up(node_id, PURPOSE, "it leads no more")
 
     async def forward(self, frame: bytes, *, principal: str, client_host: str) -> bytes | None:
         """The reply to the request in `frame`, both from their headers on, without lengths.

@@ -43,8 +43,8 @@ HOPELESS = (
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 )
 # How long a broker waits for its leaderships to move before it goes without (KIP-631's controlled shutdown).
-LEAVE_TIMEOUT_S = 30.0
-# Longer than an election takes: the last of several nodes to stop has nobody left to ask.
+LEAVE_TIMEOUT_MS = 30_000
+# Longer than an election takes: when all controllers are stopped before a broker, it has nobody left to ask.
 NOBODY_THERE_MS = 3_000
 
 
@@ -92,8 +92,11 @@ class BrokerLifecycle:
         feed: MetadataFeed,
         clock: Clock,
         spawner: Spawner,
+        nobody_decides: Callable[[], bool],
     ) -> None:
         self._channel = channel
+        # Whether this node knows that no controller can be elected as things are.
+        self._nobody_decides = nobody_decides
         self._registration = registration
         self._config = config
         self._feed = feed
@@ -137,13 +140,18 @@ class BrokerLifecycle:
         self._leaving = True
         self._heard_ms = self._clock.monotonic_ms()
         self._at_once.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self._may_end.wait()
+        deadline_ms = self._heard_ms + LEAVE_TIMEOUT_MS
+        while not self._may_end.is_set() and self._clock.monotonic_ms() < deadline_ms:
+            if self._nobody_decides():
+                logger.warning("most voters are gone: leaving without handing over")
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_PAUSE_S):
+                    await self._may_end.wait()
         self.stop()
 
     def hurry(self) -> None:
-        """The connection to the controller broke: it shall hear at once that this broker lives."""
+        """The connection to the controller broke, or it changed: it shall hear at once that this broker lives."""
         self._at_once.set()
 
     def stop(self) -> None:

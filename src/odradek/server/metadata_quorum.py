@@ -12,12 +12,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode, KafkaError, UnusableDirectory
 from odradek.base.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset
 from odradek.base.invariants import InvariantBroken, invariant
-from odradek.base.limits import MIB, metadata_batch_bytes_max
+from odradek.base.limits import metadata_batch_bytes_max
 from odradek.base.ports import Ports
 from odradek.log.log import Log
 from odradek.metadata.batches import MetadataBatch, control_batch, metadata_batch, read_batches
@@ -26,8 +25,6 @@ from odradek.metadata.image import ClusterImage, ImageDelta
 from odradek.metadata.log_facts import MetadataLogFacts
 from odradek.metadata.metadata_log import LoadedMetadata, load_metadata, write_election
 from odradek.metadata.voter_history import VoterHistory
-from odradek.protocol.batch import has_valid_checksum, iter_batches
-from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.schema import Message
 from odradek.quorum.effects import (
     AppendEpochStart,
@@ -43,11 +40,9 @@ from odradek.quorum.effects import (
     TruncateTo,
 )
 from odradek.quorum.events import (
-    Answered,
     Event,
     LogSynced,
     Requested,
-    RequestFailed,
     ShuttingDown,
     SnapshotFailed,
     SnapshotLoaded,
@@ -57,41 +52,20 @@ from odradek.quorum.events import (
     VotersChanged,
 )
 from odradek.quorum.log_facts import SnapshotId
-from odradek.quorum.messages import AddVoter, Answer, Fetch, FetchAnswer, RemoveVoter, Request, UpdateVoter
+from odradek.quorum.messages import Answer, Request
 from odradek.quorum.quorum import Quorum
-from odradek.quorum.timing import Now, QuorumTiming
-from odradek.quorum.voters import Endpoint, Voter, VoterSet
+from odradek.quorum.timing import Now
+from odradek.quorum.voters import Endpoint, VoterSet
 from odradek.server.metadata_fetches import MetadataFetches
 from odradek.server.metadata_snapshots import MetadataSnapshots, NoSnapshot
-from odradek.server.peers import Peers, PeerUnavailable
-from odradek.server.quorum_wire import answer_from_wire, endpoints_from_wire, request_to_wire
+from odradek.server.peers import Peers
+from odradek.server.quorum_member import Member
+from odradek.server.quorum_peers import QuorumPeers
 
 _log = logging.getLogger(__name__)
 
-FETCH_WAIT_MS = 500
-REQUEST_TIMEOUT_MS = 2_000
 HAND_OVER_MS = 1_000
 _CHANCES = 1 << 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """What this node is to the quorum. Without an endpoint nobody reaches it: an observer, or the only voter."""
-
-    voter: Voter
-    cluster_id: str
-    timing: QuorumTiming
-    # Where to ask for the leader while no voters are known.
-    bootstrap: tuple[Endpoint, ...] = ()
-    # Whether it asks to become a voter when it is none.
-    joins: bool = False
-    snapshot_every_bytes: int = 20 * MIB
-    segment_bytes: int = 1024 * MIB
-
-    @property
-    def bootstrap_by_id(self) -> dict[BrokerId, Endpoint]:
-        """Under ids that no node has, as Kafka counts them."""
-        return {BrokerId(-2 - index): endpoint for index, endpoint in enumerate(self.bootstrap)}
 
 
 class MetadataQuorum:
@@ -99,6 +73,7 @@ class MetadataQuorum:
         self._member = member
         self._ports = ports
         self.peers = peers
+        self.others = QuorumPeers(member, peers, lambda: self.voters)
         self._core: Quorum
         self._loaded: LoadedMetadata
         self.feed = MetadataFeed(ClusterImage(cluster_id=member.cluster_id))
@@ -113,8 +88,9 @@ class MetadataQuorum:
         # Told when this node begins to lead, its first records written, and when it leads no more.
         self.on_elected: Callable[[], None] = _nothing
         self.on_deposed: Callable[[], None] = _nothing
-        # Told of a node that did not answer this one.
-        self.on_unreachable: Callable[[BrokerId], None] = _nobody_minds
+        # Told who led before when somebody else begins to lead.
+        self.on_new_leader: Callable[[BrokerId], None] = _nobody_minds
+        self._last_leader = NO_BROKER
         self._leading = False
         self._inbox: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
@@ -122,9 +98,6 @@ class MetadataQuorum:
         self._syncing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
-        self._told_endpoints = member.bootstrap_by_id
-        # To whom a connection broke since they were last asked.
-        self._lost: dict[BrokerId, None] = {}
         self._settled = asyncio.Event()
         self._failed = False
         # The log is closed: what still happens is too late.
@@ -164,27 +137,15 @@ class MetadataQuorum:
     def voters(self) -> VoterSet:
         return self._loaded.voters.newest
 
-    def endpoint_of(self, node_id: BrokerId) -> Endpoint | None:
-        """Where the member listens for others: what its peers said last, or else what the voter set says."""
-        if node_id in self._told_endpoints:
-            return self._told_endpoints[node_id]
-        for voter in self.voters.voters:
-            if voter.key.voter_id == node_id and voter.endpoints:
-                return voter.endpoints[0]
-        return None
-
     def voters_at(self, offset: Offset) -> VoterSet:
         return self._loaded.voters.at(offset)
-
-    def told_endpoint(self, node_id: BrokerId, name: str, host: str, port: int) -> None:
-        self._told_endpoints[node_id] = Endpoint(name, host, port)
 
     def leader_endpoints(self) -> list[tuple[BrokerId, Endpoint]]:
         """To be told to whoever asks the wrong node."""
         leader_id = self.leader_id
         if leader_id == self._member.voter.key.voter_id:
             return [(leader_id, endpoint) for endpoint in self._member.voter.endpoints]
-        endpoint = self.endpoint_of(leader_id)
+        endpoint = self.others.endpoint_of(leader_id)
         return [] if endpoint is None else [(leader_id, endpoint)]
 
     # Living
@@ -371,7 +332,7 @@ class MetadataQuorum:
             case TruncateTo():
                 self._truncate(effect.offset)
             case Send():
-                self._ports.spawner.spawn("quorum request", self._send(effect))
+                self._ports.spawner.spawn("quorum request", self._ask(effect))
             case Reply():
                 self._reply(effect)
             case FetchSnapshot():
@@ -386,6 +347,9 @@ class MetadataQuorum:
             self.feed.give_up(KafkaError(ErrorCode.NOT_CONTROLLER, "This controller leads no more."))
             self.on_deposed()
         self.fetches.answer_all()
+        if effect.leader_id not in (NO_BROKER, self._last_leader):
+            former, self._last_leader = self._last_leader, effect.leader_id
+            self.on_new_leader(former)
         if effect.leader_id == NO_BROKER:
             _log.info("nobody leads the metadata log in epoch %d yet", effect.leader_epoch)
         else:
@@ -425,6 +389,9 @@ class MetadataQuorum:
         self.feed.truncated(offset)
         if self._loaded.voters.truncated(offset):
             self._inbox.appendleft(VotersChanged(self.voters, self._loaded.voters.newest_offset))
+
+    async def _ask(self, effect: Send) -> None:
+        self._tell(await self.others.ask(effect))
 
     def _reply(self, effect: Reply) -> None:
         reply = effect.token
@@ -469,37 +436,6 @@ class MetadataQuorum:
         # What the log begins with is a new file: nothing is fetched before that is durable, too.
         self._sync_soon()
 
-    # Requests to peers
-
-    def lost(self, node_id: BrokerId) -> None:
-        """A connection to this node broke: told before those who asked over it are."""
-        self._lost[node_id] = None
-
-    async def _send(self, effect: Send) -> None:
-        own = self._member.voter
-        self._lost.pop(effect.peer, None)
-        request = request_to_wire(effect.request, FETCH_WAIT_MS, own.endpoints)
-        patience_ms = REQUEST_TIMEOUT_MS + (FETCH_WAIT_MS if isinstance(effect.request, Fetch) else 0)
-        # Replies come in order: a change that waits for its commit must not hold up the fetch that commits it.
-        purpose = "voters" if isinstance(effect.request, AddVoter | RemoveVoter | UpdateVoter) else "quorum"
-        try:
-            response = await self.peers.ask(
-                effect.peer, request, type(request).VERSIONS[1], timeout_ms=patience_ms, purpose=purpose
-            )
-            answer = answer_from_wire(response)
-        except (PeerUnavailable, KafkaError):
-            self.on_unreachable(effect.peer)
-            self._tell(RequestFailed(effect.peer, effect.request, peer_gone=effect.peer in self._lost))
-            return
-        if isinstance(answer, FetchAnswer) and not _are_sound(answer.records):
-            _log.warning("node %d sent metadata that does not match its checksum", effect.peer)
-            self._tell(RequestFailed(effect.peer, effect.request))
-            return
-        told = endpoints_from_wire(response)
-        if answer.leader_id in told:
-            self._told_endpoints[answer.leader_id] = told[answer.leader_id]
-        self._tell(Answered(effect.peer, effect.request, answer))
-
     # The disk
 
     def _sync_soon(self) -> None:
@@ -533,13 +469,6 @@ class MetadataQuorum:
 
 async def _stop_node(failed: Exception) -> None:
     raise failed
-
-
-def _are_sound(records: bytes | memoryview) -> bool:
-    try:
-        return all(has_valid_checksum(batch) for _, batch in iter_batches(records))
-    except MalformedRecords:
-        return False
 
 
 def _nothing() -> None:

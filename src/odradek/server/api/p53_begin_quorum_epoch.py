@@ -21,7 +21,7 @@ async def handle(ctx: ControllerContext, request: BeginQuorumEpochRequest) -> Be
     if answer.error is ErrorCode.NONE and answer.leader_id == begun.leader_id:
         # From anybody else it would send this node's fetches astray.
         for endpoint in request.leader_endpoints[:1]:
-            quorum.told_endpoint(begun.leader_id, endpoint.name, endpoint.host, endpoint.port)
+            quorum.others.told_endpoint(begun.leader_id, endpoint.name, endpoint.host, endpoint.port)
     return begin_answer_to_wire(answer, quorum.leader_endpoints())
 
 

@@ -1,0 +1,60 @@
+"""Another node becomes the active controller while brokers wait for the old one; and the last one goes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.cli.main import main
+from odradek.testing import Embedded
+
+WITHIN_S = 30.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Embedded]:
+    with Embedded(brokers=3, data=tmp_path) as cluster:
+        yield cluster
+        cluster.kill()
+
+
+def leader(cluster: Embedded) -> int:
+    asked = ["cluster", "quorum", "-b", cluster.bootstrap_servers, "-o", "json"]
+    rows = json.loads(CliRunner().invoke(main, asked).stdout)
+    return int(next(row["node"] for row in rows if row["role"] == "leader"))
+
+
+def within(seconds: float, holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_what_was_handed_to_a_controller_that_stands_still_is_decided_by_the_next(cluster: Embedded) -> None:
+    """The old one neither answers nor hangs up: a broker that waited for it would wait as long as clients do."""
+    old = leader(cluster)
+    asked = next(node_id for node_id in (1, 2, 3) if node_id != old)
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.nodes[asked].port}", "log_level": 0})
+    admin.list_topics(timeout=WITHIN_S)
+    cluster.nodes[old].pause()
+    began = time.monotonic()
+    admin.create_topics([NewTopic("t", 1, 1)], request_timeout=WITHIN_S)["t"].result(WITHIN_S)
+    assert time.monotonic() - began < 15
+
+
+def test_the_last_to_stop_waits_for_nobody(cluster: Embedded) -> None:
+    """With most voters gone nobody can take over what it leads: it knows as soon as their doors are closed."""
+    last = leader(cluster)
+    others = [node_id for node_id in (1, 2, 3) if node_id != last]
+    for node_id in others:
+        cluster.nodes[node_id].stop()
+    began = time.monotonic()
+    cluster.nodes[last].stop()
+    assert time.monotonic() - began < 3
