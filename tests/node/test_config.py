@@ -184,3 +184,75 @@ def test_a_file_as_kafkas_server_properties():
     assert config.node_id == 2
     assert config.controller_listener.bind.port == 9093
     assert config.data_dir == "/var/lib/odradek"
+
+
+STOCK = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+def test_what_kafka_ships_with_is_taken_and_what_means_nothing_is_named():
+    config = NodeConfig.from_properties(STOCK)
+    assert config.broker.ignored == (
+        "num.network.threads",
+        "num.io.threads",
+        "socket.send.buffer.bytes",
+        "socket.receive.buffer.bytes",
+        "num.recovery.threads.per.data.dir",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.min.isr",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+    )
+    assert config.broker.ignored[0] not in config.broker.static
+
+
+def test_the_same_keys_in_toml():
+    config = NodeConfig.from_toml(
+        """
+        node.id = 7
+        log.dirs = "data"
+        auto.create.topics.enable = false
+        listeners = ["PLAINTEXT://127.0.0.1:9000"]
+        [log.retention]
+        hours = 24
+        """
+    )
+    assert (config.node_id, config.data_dir, config.broker.auto_create_topics_enable) == (7, "data", False)
+    assert config.broker.static["log.retention.hours"] == "24"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("ssl.keystore.location", "there is no TLS yet"),
+        ("authorizer.class.name", "everybody may do everything"),
+        ("num.partitons", "num.partitions"),
+    ],
+)
+def test_what_cannot_be_ignored_is_refused_with_a_reason(key, said):
+    with pytest.raises(KafkaError, match=said):
+        NodeConfig.parse({key: "1"})

@@ -101,8 +101,9 @@ def _read(file: Path) -> NodeConfig:
     from odradek.node.config import NodeConfig
 
     try:
-        return NodeConfig.from_properties(file.read_text())
-    except (KafkaError, UnicodeDecodeError) as refused:
+        text = file.read_text()
+        return NodeConfig.from_toml(text) if file.suffix == ".toml" else NodeConfig.from_properties(text)
+    except (KafkaError, ValueError) as refused:
         told = refused.message if isinstance(refused, KafkaError) else str(refused)
         fail("\n".join(f"{file}: {line}" for line in told.splitlines()))
 

@@ -23,7 +23,7 @@ from odradek.node.listeners import (
     refused,
     require_reachable,
 )
-from odradek.node.properties import parse_properties
+from odradek.node.properties import parse_properties, parse_toml
 
 __all__ = ["Endpoint", "NodeConfig", "NodeListener", "VoterAddress"]
 
@@ -95,6 +95,11 @@ class NodeConfig:
     def from_properties(cls, text: str) -> NodeConfig:
         """A file such as Kafka's server.properties."""
         return cls.parse(parse_properties(text))
+
+    @classmethod
+    def from_toml(cls, text: str) -> NodeConfig:
+        """The same keys in TOML: `log.retention.hours = 24`, or in tables."""
+        return cls.parse(parse_toml(text))
 
 
 def _refuse_two_ids(settings: Mapping[str, str]) -> None:

@@ -13,9 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from odradek.base.ports import Ports
+from odradek.metadata.configs.without_meaning import WITHOUT_MEANING
 from odradek.node.build import Node
 from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
+
+logger = logging.getLogger(__name__)
 
 
 class NodeFailed(Exception):
@@ -47,6 +50,8 @@ def run_node(
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until the descriptor `lifeline` ends, then stop cleanly."""
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
+    for key in config.broker.ignored:
+        logger.warning("%s means nothing here: %s", key, WITHOUT_MEANING[key])
     for listener in config.listeners:
         require_free(listener.bind)
     tune_allocator()

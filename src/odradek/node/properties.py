@@ -1,8 +1,11 @@
-"""Property files as Java reads them: `key=value`, `key: value` or `key value`, comments, continued lines, escapes."""
+"""Files of settings: TOML, and properties as Java reads them (`key=value`, `key: value` or `key value`, comments,
+continued lines, escapes)."""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterator
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
@@ -18,6 +21,28 @@ def parse_properties(text: str) -> dict[str, str]:
         if matched:
             values[_unescaped(matched[1])] = _unescaped(matched[2])
     return values
+
+
+def parse_toml(text: str) -> dict[str, str]:
+    """Dotted keys and tables are the same thing; lists become words with commas between them. ValueError: no TOML."""
+    return dict(_flat("", tomllib.loads(text)))
+
+
+def _flat(prefix: str, table: dict[str, object]) -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _flat(f"{name}.", value)
+        else:
+            yield name, _toml_value(value)
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(map(_toml_value, value))
+    return str(value)
 
 
 def write_properties(values: dict[str, str]) -> str:

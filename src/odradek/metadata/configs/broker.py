@@ -34,6 +34,7 @@ from odradek.metadata.configs.definition import (
     words,
 )
 from odradek.metadata.configs.topic import TOPIC_CONFIGS
+from odradek.metadata.configs.without_meaning import NOT_YET, WITHOUT_MEANING
 
 _MIB = 1024 * 1024
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -281,14 +282,17 @@ class BrokerConfig:
 
     # What was set by hand, by Kafka's names: the source STATIC_BROKER.
     static: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # Keys of the file that mean nothing here, to be warned of.
+    ignored: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, settings: Mapping[str, str]) -> BrokerConfig:
         """Raises KafkaError with INVALID_CONFIG naming each key that is unknown, out of range, or in conflict."""
-        settings = {_ALIASES.get(name, name): value for name, value in settings.items()}
+        ignored = tuple(name for name in settings if name in WITHOUT_MEANING and name not in BROKER_CONFIGS)
+        settings = {_ALIASES.get(name, name): value for name, value in settings.items() if name not in ignored}
         parsed = _parse_all(settings)
         own: dict[str, Any] = {_ATTRIBUTES[name]: value for name, value in parsed.items() if name in _ATTRIBUTES}
-        config = cls(static=MappingProxyType(settings), **own)
+        config = cls(static=MappingProxyType(settings), ignored=ignored, **own)
         if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, "group.min.session.timeout.ms is larger than group.max.session.timeout.ms"
@@ -346,6 +350,11 @@ BROKER_CONFIGS: Mapping[str, Definition] = definitions(BrokerConfig) | {
 
 def broker_definition(name: str) -> Definition:
     if name not in BROKER_CONFIGS:
+        why = next((why for start, why in NOT_YET.items() if name.startswith(start)), None)
+        if why is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{name} is a config of Kafka's that is not honoured here: {why}"
+            )
         hint = suggestion(name, BROKER_CONFIGS)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}{hint}")
     return BROKER_CONFIGS[name]

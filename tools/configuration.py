@@ -1,0 +1,81 @@
+"""Writes docs/configuration.md from the definitions that the broker reads: `python tools/configuration.py`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from odradek.metadata.configs.broker import BROKER_CONFIGS
+from odradek.metadata.configs.definition import Definition
+from odradek.metadata.configs.topic import TOPIC_CONFIGS
+from odradek.metadata.configs.without_meaning import NOT_YET, WITHOUT_MEANING
+
+PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+
+INTRODUCTION = """# Configuration
+
+Kafka's names, defaults and units. A key that is not in these tables is refused by name, with the nearest one that is.
+
+| where | how |
+|---|---|
+| a broker in a terminal | `odradek up -c num.partitions=3` |
+| a node of a cluster | `odradek node start --config FILE`: lines as in Kafka's `server.properties`, or a `.toml` |
+| a new topic | `odradek topic create orders -c retention.ms=86400000` |
+| a topic | `odradek config set topic orders retention.ms=86400000` |
+| all topics that say nothing | `odradek config set broker all log.retention.ms=86400000`, while brokers run |
+| in a test | `Embedded(config={"num.partitions": 3})` |
+
+What is in force, and where it comes from: `odradek config get topic orders --all`, `odradek config get broker 1 --all`.
+`tools/configuration.py` writes this page.
+"""
+
+
+def page() -> str:
+    parts = [
+        INTRODUCTION,
+        "## Topics\n\nA topic's own value counts before the broker keys in the last column, of which the first that is set\n"
+        "counts. The first of them can be changed while brokers run.\n",
+        _table(TOPIC_CONFIGS.values(), synonyms=True),
+        "## Brokers and controllers\n\nSet before a node starts.\n",
+        _table(
+            [definition for definition in BROKER_CONFIGS.values() if not _stands_behind_a_topic(definition.name)],
+            synonyms=False,
+        ),
+        "## Keys of Kafka's that mean nothing here\n\nA node that finds one starts, with a warning for each.\n",
+        "\n".join(
+            ["| key | why |", "|---|---|", *(f"| `{key}` | {why} |" for key, why in sorted(WITHOUT_MEANING.items()))]
+        ),
+        "\n## Keys of Kafka's that are refused\n\nGoing on without them would not be what was asked for.\n",
+        "\n".join(["| keys | why |", "|---|---|", *(f"| `{key}…` | {why} |" for key, why in sorted(NOT_YET.items()))]),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _stands_behind_a_topic(name: str) -> bool:
+    return (
+        any(name == synonym.name for topic in TOPIC_CONFIGS.values() for synonym in topic.synonyms)
+        and name not in TOPIC_CONFIGS
+    )
+
+
+def _table(definitions: object, *, synonyms: bool) -> str:
+    head = [
+        "| key | default | meaning |" + (" broker keys |" if synonyms else ""),
+        "|---|---|---|" + ("---|" if synonyms else ""),
+    ]
+    rows = [_row(definition, synonyms=synonyms) for definition in definitions if not definition.internal]  # type: ignore[attr-defined]
+    return "\n".join([*head, *rows, ""])
+
+
+def _row(definition: Definition, *, synonyms: bool) -> str:
+    default = definition.write(definition.default)
+    shown = f"`{default}`" if default else "none"
+    row = f"| `{definition.name}` | {shown} | {definition.doc} |"
+    if synonyms:
+        row += " " + ", ".join(f"`{synonym.name}`" for synonym in definition.synonyms) + " |"
+    return row
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    sys.stdout.write(f"{PAGE.relative_to(Path.cwd())}\n" if PAGE.is_relative_to(Path.cwd()) else f"{PAGE}\n")
