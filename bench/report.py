@@ -95,17 +95,19 @@ class Comparison:
     cpu: str = ""
     their_cpu: str = ""
     cpu_ratio: float | None = None
+    others: str = ""
     taken: str
 
 
 def kafka_table(lines: list[Comparison]) -> str:
-    head = ["row", "Odradek", "Apache Kafka", "ratio", "server CPU", "Kafka's", "ratio", "measured"]
+    head = ["row", "Odradek", "Apache Kafka", "ratio", "server CPU", "Kafka's", "ratio", "others, cores", "measured"]
     return table(
         head,
         [
             [
                 *(line.title, line.ours, line.theirs, times(line.ratio), line.cpu, line.their_cpu),
                 "" if line.cpu_ratio is None else times(line.cpu_ratio),
+                line.others,
                 line.taken,
             ]
             for line in lines
@@ -137,15 +139,16 @@ def comparisons(row: Row, rows: dict[str, Any]) -> Iterator[Comparison]:
         return
     ours, theirs = found["median"]["odradek"], found["median"]["kafka"]
     cost, unit = ("cpu_s_per_gb", "s per GB") if row.batch_bytes else ("cpu_us_per_request", "ms per 1,000 requests")
-    cpu = {
+    measured: dict[str, Any] = {
         "cpu": f"{ours[cost]:.2f} {unit}",
         "their_cpu": f"{theirs[cost]:.2f}",
         "cpu_ratio": theirs[cost] / ours[cost],
+        "others": f"{ours['foreign_cores']:.2f}, {theirs['foreign_cores']:.2f}",
     }
     if row.unit == "ms":
         for name, field in (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us")):
             for line in lower_is_better(f"{row.title}, {name}", found, field, "ms", 1000):
-                yield replace(line, **cpu) if name == "p50" else line
+                yield replace(line, **measured) if name == "p50" else line
         return
     speed, their_speed = throughput(row, ours), throughput(row, theirs)
     mark = CLIENT_MARK if ours["client_waits"] < CLIENT_IS_BUSY else ""
@@ -154,7 +157,7 @@ def comparisons(row: Row, rows: dict[str, Any]) -> Iterator[Comparison]:
         ours=f"{speed:,.0f} {row.unit}" + records(row, ours),
         theirs=f"{their_speed:,.0f}" + records(row, theirs),
         ratio=speed / their_speed,
-        **cpu,
+        **measured,
         taken=found["taken"],
     )
 
