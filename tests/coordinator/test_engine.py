@@ -7,7 +7,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.invariants import InvariantBroken
 from odradek.coordinator.effects import Append, Effects, Now
-from odradek.coordinator.engine import RECORDS_PER_SLICE, Engine, Phase
+from odradek.coordinator.engine import RECORDS_PER_LOOK, Engine, Phase
 from odradek.protocol.batch import CONTROL, encode_batch, iter_batches, iter_records
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.records import Record
@@ -21,6 +21,7 @@ class Ledger:
     def __init__(self) -> None:
         self.latest: dict[bytes, bytes | None] = {}
         self.committed_up_to = 0
+        self.replayed = 0
         self.unloaded = False
 
     def encode(self, change):
@@ -34,6 +35,7 @@ class Ledger:
     def replay(self, change, at):
         key, value = change
         self.latest[key] = value
+        self.replayed += 1
 
     def commit(self, high_watermark):
         self.committed_up_to = high_watermark
@@ -207,7 +209,7 @@ def test_whoever_waits_when_leadership_is_lost_hears_it_once(engine, partition):
 
 
 def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partition):
-    count = 2 * RECORDS_PER_SLICE + 10
+    count = 2 * RECORDS_PER_LOOK + 10
     records = [Record(b"k%d" % (n % 10), b"%d" % n) for n in range(count)]
     partition.append(encode_batch(records))
     engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
@@ -221,6 +223,7 @@ def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partit
     engine.finish_loading(NOW)
     engine.check_active()
     assert engine.state.latest[b"k9"] == b"%d" % (count - 1)
+    assert engine.state.replayed == 10, "only the last of each key"
     assert engine.state.committed_up_to == count
     with pytest.raises(InvariantBroken):
         next(engine.load(b""))

@@ -42,7 +42,7 @@ class Life:
     def __init__(self, partition, seed):
         self.partition = partition
         self.sim = SimDisk(random.Random(seed), DiskKnobs())
-        self.seed = seed
+        self.rng = SeededRng(seed)
         self.identity = partition.log.topic_partition, partition.log.topic_id
         self.rows = {}  # offset -> key, value, when
         self.ends = []  # of batches
@@ -51,7 +51,7 @@ class Life:
 
     def boot(self):
         disk = self.partition.disk = self.sim.mount()
-        logs = self.partition.logs = LogDirectory(disk, SeededRng(self.seed))
+        logs = self.partition.logs = LogDirectory(disk, self.rng)
         logs.load(lambda _topic: self.partition.config, self.partition.wall_ms)
         self.log = self.partition.log = logs.create_log(*self.identity, self.partition.config, self.partition.wall_ms)
         self.log.begin_epoch(self.epoch)

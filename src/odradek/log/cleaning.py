@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from odradek.base.ports import Disk
 from odradek.log import safeguards
-from odradek.log.compaction import Compaction, LastBatch, body
+from odradek.log.compaction import Compaction, LastBatch
 from odradek.log.folder import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, Folder, offset_name, write_whole
 from odradek.log.indexes import ActiveIndexes
 from odradek.log.key_offsets import KeyOffsets
 from odradek.log.scan import batches
 from odradek.log.segment import RELATIVE_OFFSET_MAX
-from odradek.protocol.batch import MAX_TIMESTAMP, MAX_TIMESTAMP_POSITION, ByteSource
+from odradek.protocol.batch import MAX_TIMESTAMP, MAX_TIMESTAMP_POSITION, ByteSource, unpacked
 from odradek.protocol.record_spans import record_spans
 
 POSITION_MAX = 2**31 - 1
@@ -150,7 +150,7 @@ def _latest_of_keys(folder: Folder, plan: CleaningPlan) -> tuple[KeyOffsets, int
                     continue
                 if keys.full:
                     return keys, header.base_offset
-                for span in record_spans(body(header, batch), header.records_count):
+                for span in record_spans(unpacked(header, batch), header.records_count):
                     if span.key is not None:
                         keys.note(span.key, header.base_offset + span.offset_delta)
         finally:

@@ -24,8 +24,9 @@ from odradek.protocol.batch import (
     BatchHeader,
     ByteSource,
     checksum,
+    unpacked,
 )
-from odradek.protocol.compression import Codec, compress, decompress
+from odradek.protocol.compression import Codec, compress
 from odradek.protocol.record_spans import RecordSpan, copy_records, record_spans
 
 
@@ -55,7 +56,7 @@ class Compaction:
         """
         if header.is_control or header.base_offset >= self.end_offset:
             return batch
-        data = body(header, batch)
+        data = unpacked(header, batch)
         horizon = header.delete_horizon_ms
         deletions_stay = horizon is None or safeguards.keeps_deletion(self.wall_ms, horizon)
         kept = []
@@ -92,12 +93,6 @@ class Compaction:
         if not (says_sequence or says_end):
             return None
         return batch if header.records_count == 0 else _emptied(header)
-
-
-def body(header: BatchHeader, batch: memoryview) -> bytes:
-    """The records, unpacked."""
-    packed = batch[HEADER_BYTES:]
-    return bytes(packed) if header.codec == Codec.NONE else bytes(decompress(header.codec, packed))
 
 
 def _rewritten(

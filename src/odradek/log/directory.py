@@ -43,6 +43,7 @@ from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log import Log
 from odradek.log.producers import Producers
 from odradek.log.recovery import LogOpening, open_log
+from odradek.log.reopening import probe, reopen
 from odradek.log.retention import DeletedSegment
 from odradek.log.segment import Segment
 from odradek.log.segments import Segments
@@ -159,6 +160,28 @@ class LogDirectory:
             persist_checkpoints=self.write_checkpoints,
         )
         return log
+
+    def reopen(self, failed: Log, wall_ms: int) -> Log:
+        """Slow. What a log that failed has on disk, for `succeed`. OSError: the disk is no better."""
+        opening = LogOpening(
+            topic_partition=failed.topic_partition,
+            config=failed.config,
+            wall_ms=wall_ms,
+            recovery_point=failed.recovery_point,
+            log_start_offset=failed.log_start_offset,
+            cleaned_until=failed.cleaned_until,
+            jitter=self._rng.below,
+            persist_checkpoints=self.write_checkpoints,
+        )
+        return reopen(self.disk, failed, opening)
+
+    def succeed(self, failed: Log, reopened: Log) -> None:
+        self.logs[failed.topic_partition] = reopened
+        failed.release()
+
+    def probe(self) -> None:
+        """Slow. Raises OSError while nothing can be made durable here."""
+        probe(self.disk)
 
     def mark_deleted(self, topic_partition: TopicPartition) -> str:
         """Out of sight at once; hand the name it has now to `remove_deleted`. A start removes it, too."""

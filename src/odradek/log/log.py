@@ -325,7 +325,7 @@ class Log:
         if self._failure is None:  # and not deleted while it was synced, its files closed
             if safeguards.stays_offline_after_failure():
                 self._failure = str(broken)
-                story.error("%s takes no more records until a restart: %s", self.name, broken)
+                story.error("%s takes no more records until it is opened again: %s", self.name, broken)
             with contextlib.suppress(OSError):
                 self._segments.active.trim()
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name}: {broken}")

@@ -178,14 +178,19 @@ def iter_records(batch: ByteSource) -> Iterator[Record]:
     header = read_header(batch)
     if header.size_bytes != len(batch):
         raise MalformedRecords(f"a batch of {header.size_bytes} bytes in {len(batch)}")
-    body = memoryview(batch)[HEADER_BYTES:]
-    data = body if header.codec == Codec.NONE else decompress(header.codec, body)
+    data = unpacked(header, memoryview(batch))
     append_time = header.max_timestamp if header.uses_append_time else None
     return decode_records(
-        bytes(data),
+        data,
         header.records_count,
         header.base_offset,
         header.last_offset_delta,
         header.base_timestamp,
         append_time,
     )
+
+
+def unpacked(header: BatchHeader, batch: memoryview) -> bytes:
+    """What follows the header, decompressed within bounds."""
+    body = batch[HEADER_BYTES:]
+    return bytes(body if header.codec == Codec.NONE else decompress(header.codec, body))
