@@ -33,8 +33,8 @@ What is in force, and where it comes from: `odradek config get topic orders --al
 def page() -> str:
     parts = [
         INTRODUCTION,
-        "## Topics\n\nA topic's own value counts before the broker keys in the last column; of those counts the first that is\n"
-        "set. The first of them can be changed while brokers run.\n",
+        "## Topics\n\nA topic's own value counts before the broker keys in the last column; of those counts the first\n"
+        "that is set. The first of them can be changed while brokers run.\n",
         _table(TOPIC_CONFIGS.values(), synonyms=True),
         "## Brokers and controllers\n\nSet before a node starts.\n",
         _table(
