@@ -46,6 +46,29 @@ def test_on_a_disk_that_is_gone_it_neither_leads_nor_is_in_sync(three):
     assert (partition.leader, partition.isr, partition.directories[0]) == (2, (2, 3), LOST)
 
 
+def test_the_last_in_sync_whose_log_failed_leads_again_when_it_is_back(three):
+    own = three.image.brokers[1].directories[0]
+    assert assign(three, 2, LOST) is ErrorCode.NONE
+    assert assign(three, 3, LOST) is ErrorCode.NONE
+    assert assign(three, 1, LOST) is ErrorCode.NONE
+    assert three.partition().leader == -1
+    epoch = three.partition().leader_epoch
+    assert assign(three, 1, own) is ErrorCode.NONE
+    partition = three.partition()
+    assert (partition.leader, partition.isr, partition.recovery) == (1, (1,), 0)
+    assert partition.leader_epoch > epoch
+
+
+def test_a_log_that_failed_is_not_lost_with_the_process(three):
+    own = three.image.brokers[1].directories[0]
+    for broker_id in (2, 3, 1):
+        assert assign(three, broker_id, LOST) is ErrorCode.NONE
+    three.add_broker(1, incarnation=1, clean=True)
+    assert three.partition().leader == -1
+    assert assign(three, 1, own) is ErrorCode.NONE
+    assert three.partition().leader == 1
+
+
 def test_what_is_refused(three):
     three.add_broker(4)
     own = three.image.brokers[1].directories[0]

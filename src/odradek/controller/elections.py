@@ -13,7 +13,7 @@ from odradek.controller.decision import Decision
 from odradek.controller.electorate import Electorate, directory_of
 from odradek.controller.partition_changes import Election, PartitionChange
 from odradek.metadata.configs.broker import BrokerConfig
-from odradek.metadata.image import UNASSIGNED_DIRECTORY, ClusterImage, PartitionImage, TopicImage
+from odradek.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, ClusterImage, PartitionImage, TopicImage
 from odradek.protocol.messages.p43_elect_leaders import PartitionResult, ReplicaElectionResult, TopicPartitions
 from odradek.protocol.metadata_records import PartitionChangeRecord
 
@@ -135,9 +135,15 @@ def after_restart(
     """
     electorate = Electorate(image, config, leaving=broker_id)
 
+    before = image.brokers[broker_id].directories if broker_id in image.brokers else ()
+    # A replica whose log had failed is on one of those that the broker had.
+    none_missing = all(directory in directories for directory in before)
+
     def lost(partition: PartitionImage) -> bool:
         directory = directory_of(partition, broker_id)
-        return directory is not None and directory not in directories and electorate.has_eligible_leaders
+        if directory is None or not electorate.has_eligible_leaders:
+            return False
+        return directory not in directories and not (directory == LOST_DIRECTORY and none_missing)
 
     def concerns(partition: PartitionImage) -> bool:
         if not electorate.has_eligible_leaders:

@@ -34,14 +34,14 @@ class Electorate:
         # KIP-966: replicas that left the ISR while it was too small to acknowledge anything may still lead.
         self.has_eligible_leaders = has_eligible_leaders(image)
 
-    def may_lead(self, partition: PartitionImage, broker_id: BrokerId) -> bool:
+    def may_lead(self, partition: PartitionImage, broker_id: BrokerId, moved_to: DirectoryId | None = None) -> bool:
         """Alive, and with the disk on which its replica lies. Whether it knows enough is another question."""
         broker = self._image.brokers.get(broker_id)
         if broker is None or broker_id == self._leaving:
             return False
         if broker.in_controlled_shutdown or (broker.fenced and broker_id != self._arriving):
             return False
-        directory = directory_of(partition, broker_id)
+        directory = moved_to or directory_of(partition, broker_id)
         return directory is None or not broker.directories or directory in broker.directories
 
     def min_isr(self, topic: TopicImage) -> int:

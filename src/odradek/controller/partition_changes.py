@@ -137,7 +137,7 @@ class PartitionChange:
         return known[0] if known[0] in self.replicas and known[0] != self.lost else None
 
     def _may_lead(self, broker_id: BrokerId) -> bool:
-        return self._electorate.may_lead(self.was, broker_id)
+        return self._electorate.may_lead(self.was, broker_id, self.directories.get(broker_id))
 
     def _write_members(self, change: PartitionChangeRecord) -> None:
         was = self.was

@@ -16,6 +16,8 @@ from odradek.protocol.schema import Message
 
 NO_OFFSET = Offset(-1)
 UNASSIGNED_DIRECTORY = DirectoryId(bytes(15) + b"\x01")
+# A broker has the replica, and no disk that would take it.
+LOST_DIRECTORY = DirectoryId(bytes(15) + b"\x02")
 
 # What a configuration belongs to, with Kafka's numbers.
 TOPIC_RESOURCE = 2

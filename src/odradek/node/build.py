@@ -31,6 +31,7 @@ from odradek.server.controller import Controller
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.coordination import GroupCoordination
 from odradek.server.dispatch import Dispatcher
+from odradek.server.failed_logs import LOOK_EVERY_MS, FailedLogs
 from odradek.server.fetchers import Fetchers
 from odradek.server.forwarding import TIMEOUT_MS as FORWARDING_TIMEOUT_MS
 from odradek.server.forwarding import Forwarding, quorum_apis, with_forwarding
@@ -162,7 +163,8 @@ class Node:
         self._broker.partitions.start(image)
         self._broker.groups.apply(image, image.as_delta())
         self._quorum.feed.subscribe(self._broker.apply)
-        self._housekeeping.start(self._broker.partitions)
+        failed = self._failed_logs(channel, identity, self._broker)
+        self._housekeeping.start(self._broker.partitions, [("failed logs", LOOK_EVERY_MS, failed.look)])
         await self._lifecycle.serve()
         # Not before: a client that is told of no broker at all may not ask again for minutes.
         self._clients.serve(Dispatcher(self._broker).handle)
@@ -263,6 +265,19 @@ class Node:
             directories=(identity.directory_id,),
             rack=self._config.rack,
             previous_broker_epoch=self._logs.previous_broker_epoch,
+        )
+
+    def _failed_logs(self, channel: ControllerChannel, identity: DirectoryIdentity, broker: Broker) -> FailedLogs:
+        return FailedLogs(
+            channel=channel,
+            broker_id=identity.node_id,
+            broker_epoch=self._broker_epoch,
+            directory=identity.directory_id,
+            clock=self._ports.clock,
+            logs=self._logs,
+            partitions=broker.partitions,
+            image=lambda: broker.image,
+            slow=self._housekeeping.slow,
         )
 
     def _new_forwarding(self, identity: DirectoryIdentity, timeout_ms: int) -> Forwarding:

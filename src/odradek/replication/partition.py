@@ -41,7 +41,6 @@ class Partition:
         "_committing",
         "_held_at",
         "_lag_ms_max",
-        "_min_isr_wanted",
         "_propose",
         "_request_sync",
         "_syncing",
@@ -57,6 +56,7 @@ class Partition:
         "leading",
         "log",
         "min_isr",
+        "min_isr_wanted",
         "partition_epoch",
         "readers",
         "replicas",
@@ -86,7 +86,7 @@ class Partition:
         self.index = index
         self.topic_id = topic_id
         self.log = log
-        self._min_isr_wanted = min_isr
+        self.min_isr_wanted = min_isr
         # No more than there are replicas.
         self.min_isr = min_isr
         self._brokers = brokers or LiveBrokers()
@@ -281,7 +281,7 @@ class Partition:
         self.partition_epoch = image.partition_epoch
         self.replicas = image.replicas
         self.isr = image.isr
-        self.min_isr = min(self._min_isr_wanted, len(image.replicas))
+        self.min_isr = min(self.min_isr_wanted, len(image.replicas))
         if self.is_leader:
             if not was_leader or image.leader_epoch > old_epoch:
                 self._become_leader(now_ms)
@@ -309,7 +309,7 @@ class Partition:
 
     def configure(self, log_config: LogConfig, min_isr: int) -> None:
         self.log.config = log_config
-        self._min_isr_wanted = min_isr
+        self.min_isr_wanted = min_isr
         self.min_isr = min(min_isr, len(self.replicas)) if self.replicas else min_isr
         if self.is_leader:
             self._advance()

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import BrokerId, Offset, TopicId, TopicPartition
+from odradek.base.invariants import invariant
 from odradek.base.ports import Clock, Volume
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
+from odradek.log.log import Log
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.configs.in_force import effective_topic_config
 from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, ConfigResource, ImageDelta, PartitionImage, TopicImage
@@ -92,6 +94,8 @@ class PartitionTable:
         self._brokers = LiveBrokers()
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
+        # Those that should be here, and whose log could not be created.
+        self.unopened: dict[tuple[TopicId, int], PartitionImage] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
         hosted = self.topics.get(topic)
@@ -130,6 +134,7 @@ class PartitionTable:
 
     def _host(self, topic: TopicImage, settings: TopicSettings) -> None:
         here = [partition for partition in topic.partitions if self._broker_id in partition.replicas]
+        self._forget_unopened(topic.topic_id)
         hosted = self.topics.get(topic.name)
         if hosted is not None:
             self._leave(hosted, here)
@@ -144,12 +149,47 @@ class PartitionTable:
                 try:
                     partition = self._open(hosted, image.index, settings)
                 except OSError as broken:
-                    # A full disk, say: this partition waits for a restart, the node and its other partitions go on.
+                    # A full disk, say: this partition waits until it has room, the node and its others go on.
                     logger.error("%s-%d is offline, its log cannot be created: %s", topic.name, image.index, broken)  # noqa: TRY400
+                    self.unopened[topic.topic_id, image.index] = image
                     continue
                 hosted.partitions[image.index] = partition
             if partition.image is not image:
                 self._apply(partition, image)
+
+    def open_again(self, image: ClusterImage) -> list[Partition]:
+        """Those whose log could not be created, as far as it can be now."""
+        settings = TopicSettings(image, self._config)
+        wanted = [key for key in self.unopened if key[0] in image.topics_by_id]
+        for topic_id in dict.fromkeys(topic_id for topic_id, _ in wanted):
+            self._host(image.topics_by_id[topic_id], settings)
+        return [
+            self.topics_by_id[topic_id].partitions[index] for topic_id, index in wanted if self._has(topic_id, index)
+        ]
+
+    def succeed(self, failed: Partition, reopened: Log) -> Partition:
+        """A log that failed was opened again. What waited for the old one hears that it failed."""
+        invariant(not failed.is_leader, f"{failed} leads while its log is opened again")
+        hosted = self.topics_by_id[failed.topic_id]
+        self._logs.succeed(failed.log, reopened)
+        image, high_watermark, min_isr = failed.image, failed.high_watermark, failed.min_isr_wanted
+        failed.deleted(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self._follow is not None:
+            self._follow(failed)
+        partition = hosted.partitions[failed.index] = self._replica(
+            hosted, failed.index, reopened, high_watermark, min_isr
+        )
+        if image is not None:
+            self._apply(partition, image)
+        return partition
+
+    def _has(self, topic_id: TopicId, index: int) -> bool:
+        hosted = self.topics_by_id.get(topic_id)
+        return hosted is not None and index in hosted.partitions
+
+    def _forget_unopened(self, topic_id: TopicId) -> None:
+        for key in [key for key in self.unopened if key[0] == topic_id]:
+            del self.unopened[key]
 
     def _apply(self, partition: Partition, image: PartitionImage) -> None:
         before = partition.leader_id, partition.leader_epoch
@@ -169,13 +209,16 @@ class PartitionTable:
         name = TopicPartition(topic.name, index)
         config, min_isr = settings.of(topic.name)
         log = self._logs.create_log(name, topic.topic_id, config, self._clock.wall_ms())
+        return self._replica(topic, index, log, Offset(self._logs.high_watermarks.get(name, 0)), min_isr)
+
+    def _replica(self, topic: HostedTopic, index: int, log: Log, high_watermark: Offset, min_isr: int) -> Partition:
         return Partition(
             broker_id=self._broker_id,
             topic=topic.name,
             index=index,
             topic_id=topic.topic_id,
             log=log,
-            high_watermark=Offset(self._logs.high_watermarks.get(name, 0)),
+            high_watermark=high_watermark,
             min_isr=min_isr,
             request_sync=self._request_sync,
             brokers=self._brokers,
@@ -184,6 +227,7 @@ class PartitionTable:
         )
 
     def _delete(self, topic: TopicImage) -> None:
+        self._forget_unopened(topic.topic_id)
         hosted = self.topics_by_id.pop(topic.topic_id, None)
         if hosted is None:
             return

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, Spawner
@@ -23,6 +24,9 @@ from odradek.server.cleaner import Cleaner
 from odradek.server.group_commit import GroupCommit
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Chore = tuple[str, int, Callable[[], Awaitable[None]]]
 
 CHORE_INTERVAL_MS_MIN = 5
 FLUSH_CHECK_MS = 1000
@@ -53,12 +57,13 @@ class Housekeeping:
             spawner=spawner,
             logs=logs,
             each=self._each,
-            slow=self._slow,
+            slow=self.slow,
             later=self._later,
         )
         self._removals: dict[asyncio.TimerHandle, None] = {}
 
-    def start(self, partitions: PartitionTable) -> None:
+    def start(self, partitions: PartitionTable, more: Sequence[Chore] = ()) -> None:
+        """`more`: what else is to be done, and every how many milliseconds."""
         self._partitions = partitions
         config = self._config
         for name, interval_ms, chore in (
@@ -67,6 +72,7 @@ class Housekeeping:
             ("high watermarks", config.replica_high_watermark_checkpoint_interval_ms, self.write_high_watermarks),
             ("producer expiry", PRODUCER_CHECK_MS, self.forget_producers),
             ("replica lag", config.replica_lag_time_max_ms // 2, self.drop_laggards),
+            *more,
         ):
             self._chores.append(self._spawner.spawn(name, self._repeat(name, interval_ms, chore)))
         self._chores.append(self._spawner.spawn("background flush", self._flush_repeatedly()))
@@ -99,7 +105,7 @@ class Housekeeping:
                 logger.warning("%s is offline: %s", partition, failure)
                 continue
             if expired:
-                await self._slow(self._logs.retire, expired)
+                await self.slow(self._logs.retire, expired)
                 delay_ms = partition.log.config.file_delete_delay_ms
                 self._later(delay_ms, f"remove segments of {partition}", partial(remove, expired))
 
@@ -109,7 +115,7 @@ class Housekeeping:
             pass
 
     async def write_checkpoints(self) -> None:
-        await self._slow(self._logs.write_checkpoints)
+        await self.slow(self._logs.write_checkpoints)
 
     async def write_high_watermarks(self) -> None:
         async with self._directory_turn:
@@ -183,9 +189,10 @@ class Housekeeping:
             if self._partitions.get(partition.topic, partition.index) is partition:
                 yield partition
 
-    async def _slow(self, call: Callable[..., None], *args: object) -> None:
+    async def slow(self, call: Callable[..., T], *args: object) -> T:
+        """Off the loop, and the only such call on the data directory."""
         async with self._directory_turn:
-            await self._spawner.blocking(call, *args)
+            return await self._spawner.blocking(call, *args)
 
     async def _remove(self, remove: Callable[[], None]) -> None:
         async with self._directory_turn:

@@ -1,0 +1,161 @@
+"""Partitions whose log failed: others take over, and it comes back when the disk works again.
+
+    failed ──the controller is told──► LOST, in no ISR ──the disk works──► opened again ──told──► a follower, or elected
+
+The controller hears of it as in Kafka (AssignReplicasToDirs): a replica in a lost directory neither leads nor counts as
+in sync. Where nobody else could take over it is told only once the disk works, so that what is there stays readable
+until then; told it is, since whoever begins again with what is left of its log needs a new leader epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import BrokerId, DirectoryId, TopicId
+from odradek.base.ports import Clock
+from odradek.controller.electorate import directory_of
+from odradek.log.directory import LogDirectory
+from odradek.log.log import Log
+from odradek.metadata.image import LOST_DIRECTORY, ClusterImage, PartitionImage
+from odradek.protocol.messages.p73_assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
+from odradek.replication.partition import Partition
+from odradek.replication.partition_table import PartitionTable
+from odradek.server.controller_channel import ControllerChannel
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_MS = 500
+ANSWER_TIMEOUT_MS = 5_000
+PAUSE_MS_MIN = 1_000
+PAUSE_MS_MAX = 10_000
+
+
+class Replica(NamedTuple):
+    topic_id: TopicId
+    image: PartitionImage
+
+
+class FailedLogs:
+    def __init__(
+        self,
+        *,
+        channel: ControllerChannel,
+        broker_id: BrokerId,
+        broker_epoch: int,
+        directory: DirectoryId,
+        clock: Clock,
+        logs: LogDirectory,
+        partitions: PartitionTable,
+        image: Callable[[], ClusterImage],
+        slow: Callable[..., Awaitable[Any]],
+    ) -> None:
+        """`directory`: where all logs of this broker are. `slow` runs a call on it off the loop, one at a time."""
+        self._channel = channel
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._directory = directory
+        self._clock = clock
+        self._logs = logs
+        self._partitions = partitions
+        self._image = image
+        self._slow = slow
+        # Here and sound: the controller may still take them for lost, also from the process before this one.
+        self._returning = {partition: None for partition in partitions.all() if self._is_lost(partition.image)}
+        self._try_again_ms = 0
+        self._pause_ms = 0
+
+    async def look(self) -> None:
+        """Twice a second."""
+        failed = [partition for partition in self._partitions.all() if partition.log.offline is not None]
+        unopened = self._partitions.unopened
+        if failed or unopened:
+            works = await self._disk_works()
+            replicas = [Replica(each.topic_id, each.image) for each in failed if each.image is not None]
+            replicas += [Replica(topic_id, image) for (topic_id, _), image in unopened.items() if not works]
+            await self._tell(
+                LOST_DIRECTORY,
+                [each for each in replicas if not self._is_lost(each.image) and (works or self._has_heirs(each.image))],
+            )
+            if works:
+                await self._bring_back(failed)
+        if self._returning:
+            await self._tell_of_returned()
+
+    async def _disk_works(self) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._try_again_ms:
+            return False
+        try:
+            await self._slow(self._logs.probe)
+        except OSError as broken:
+            self._rest(broken)
+            return False
+        return True
+
+    def _rest(self, broken: OSError) -> None:
+        self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS_MIN), PAUSE_MS_MAX)
+        self._try_again_ms = self._clock.monotonic_ms() + self._pause_ms
+        logger.warning("logs that failed stay offline, the disk is no better: %s", broken)
+
+    async def _bring_back(self, failed: list[Partition]) -> None:
+        try:
+            for partition in failed:
+                # A sync that was under way when it failed may not have ended yet.
+                if self._is_lost(partition.image) and not partition.log.sync_in_flight:
+                    await self._reopen(partition)
+        except OSError as broken:
+            self._rest(broken)
+            return
+        self._returning |= dict.fromkeys(self._partitions.open_again(self._image()))
+        self._pause_ms = 0
+
+    async def _reopen(self, partition: Partition) -> None:
+        reopened: Log = await self._slow(self._logs.reopen, partition.log, self._clock.wall_ms())
+        if self._partitions.get(partition.topic, partition.index) is not partition or partition.is_leader:
+            # Deleted, or moved away and back, while it was being read.
+            reopened.release()
+            return
+        following = self._partitions.succeed(partition, reopened)
+        logger.warning("%s is back: it has %d to %d", following, reopened.log_start_offset, reopened.log_end_offset)
+        self._returning[following] = None
+
+    async def _tell_of_returned(self) -> None:
+        for partition in list(self._returning):
+            here = self._partitions.get(partition.topic, partition.index) is partition
+            if not here or partition.log.offline is not None or not self._is_lost(partition.image):
+                del self._returning[partition]
+        replicas = [Replica(each.topic_id, each.image) for each in self._returning if each.image is not None]
+        await self._tell(self._directory, replicas)
+
+    async def _tell(self, directory: DirectoryId, replicas: list[Replica]) -> None:
+        """What the image says afterwards is what counts: until it says so, it is told again."""
+        if not replicas:
+            return
+        topics: dict[bytes, AssignReplicasToDirsRequestTopicData] = {}
+        for topic_id, image in replicas:
+            topic = topics.setdefault(topic_id, AssignReplicasToDirsRequestTopicData(topic_id=topic_id))
+            topic.partitions.append(AssignReplicasToDirsRequestPartitionData(partition_index=image.index))
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch,
+            directories=[AssignReplicasToDirsRequestDirectoryData(id=directory, topics=list(topics.values()))],
+        )
+        try:
+            await self._channel.ask(request, AssignReplicasToDirsResponse, timeout_ms=ANSWER_TIMEOUT_MS)
+        except KafkaError as lost:
+            logger.info("the controller could not be told where %d replicas are: %s", len(replicas), lost)
+
+    def _is_lost(self, image: PartitionImage | None) -> bool:
+        return image is not None and directory_of(image, self._broker_id) == LOST_DIRECTORY
+
+    def _has_heirs(self, image: PartitionImage) -> bool:
+        return any(member != self._broker_id for member in image.isr)
