@@ -75,7 +75,8 @@ def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: E
 def test_errors_say_what_and_why(odradek: Embedded, arguments: list[str], code: int, said: str) -> None:
     result = odradek_command(odradek, *arguments)
     assert result.exit_code == code, result.output
-    assert said in result.output
+    assert said in result.stderr
+    assert "Error: " in result.stderr
 
 
 def test_no_broker_is_told_in_one_sentence() -> None:
@@ -105,6 +106,28 @@ def test_each_of_several_topics_is_told_about(odradek: Embedded) -> None:
     assert result.exit_code == 3
     assert {"deleted a", "deleted b"} <= set(result.stdout.splitlines())
     assert "nope: " in result.stderr
+
+
+def test_nobody_is_asked_about_a_topic_that_is_not_there(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "a")
+    result = odradek_command(odradek, "topic", "delete", "a", "nope", stdin="y\n")
+    assert result.exit_code == 3
+    assert result.stderr == "Error: there is no topic 'nope'; `odradek topic ls` shows those that exist\n"
+    assert "Delete a with all records?" in succeed(odradek, "topic", "delete", "a", stdin="y\n")
+
+
+@pytest.mark.parametrize("group", [[], ["-g", "readers"]])
+def test_who_reads_a_topic_is_told_when_it_is_deleted(odradek: Embedded, group: list[str]) -> None:
+    succeed(odradek, "produce", "doomed", stdin="x\n")
+    command = ["odradek.cli", "consume", "-b", odradek.bootstrap_servers, "doomed", "-o", "beginning", *group]
+    with subprocess.Popen(
+        [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout.readline() == "x\n"
+        succeed(odradek, "topic", "delete", "-y", "doomed")
+        said = reader.communicate(timeout=60)[1]
+    assert reader.returncode == 3
+    assert "there is no topic 'doomed'" in said
 
 
 def test_producing_to_a_topic_that_may_not_spring_up_is_refused_at_once() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.output import output_option, print_rows
-from odradek.cli.remote import REQUEST_TIMEOUT_S, admin_client, bootstrap_option, refusals_told
+from odradek.cli.remote import REQUEST_TIMEOUT_S, admin_client, bootstrap_option, complain, refusals_told
 
 if TYPE_CHECKING:
     from odradek.cli.health import PartitionState
@@ -174,7 +174,7 @@ def reassign(bootstrap: str, output: str, moves: tuple[str, ...], cancel: tuple[
     for (topic, index), replicas in wanted.items():
         refusal = refusals.get((topic, index))
         if refusal:
-            click.echo(f"odradek: {topic}:{index}: {refusal}", err=True)
+            complain(f"{topic}:{index}: {refusal}")
         elif replicas is None:
             click.echo(f"{topic}:{index} stays where it was")
         else:
@@ -208,7 +208,7 @@ def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, yes: bool)
             click.echo(f"{topic}:{index} {outcome}")
         else:
             refused = True
-            click.echo(f"odradek: {topic}:{index}: {outcome}", err=True)
+            complain(f"{topic}:{index}: {outcome}")
     if not outcomes:
         click.echo("every partition is led by its preferred replica already")
     if refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -21,12 +22,14 @@ from odradek.cli.remote import (
     client_options,
     fail,
     refusals_told,
+    require_topics,
 )
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
 POLL_S = 0.25
+IDLE_POLLS_BETWEEN_LOOKS = 8
 Position = tuple[str, int]
 
 EPILOG = """\b
@@ -63,7 +66,7 @@ def command(
     """Print the records of TOPICS."""
     span = parse_span(offset, datetime.now(UTC))
     _check_group(group, partitions, span)
-    printer = _Printer(formatter(form), count)
+    printer = _Printer(formatter(form), count, topics)
     with refusals_told(bootstrap):
         consumer = _consumer(bootstrap, group, span, settings)
         try:
@@ -131,9 +134,7 @@ def _asked(consumer: Consumer, topics: tuple[str, ...], only: list[int]) -> list
     from confluent_kafka import TopicPartition
 
     known = consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-    missing = [topic for topic in topics if topic not in known]
-    if missing:
-        fail(f"there is no topic {missing[0]!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+    require_topics(topics, known)
     absent = [number for number in only if not any(number in known[topic].partitions for topic in topics)]
     if absent:
         fail(f"partition {absent[0]} does not exist in {topics[0]!r}", NOT_FOUND)
@@ -154,9 +155,10 @@ def _require_inside(consumer: Consumer, tp: TopicPartition, begin: Place) -> Non
 
 
 class _Printer:
-    def __init__(self, formatted: Formatter, count: int | None) -> None:
+    def __init__(self, formatted: Formatter, count: int | None, topics: tuple[str, ...]) -> None:
         self._formatted = formatted
         self._left = count
+        self._topics = [topic for topic in topics if not topic.startswith("^")]  # a pattern waits for what matches
 
     def follow(
         self,
@@ -169,9 +171,13 @@ class _Printer:
         from confluent_kafka import KafkaError, KafkaException
 
         ended: set[Position] = set()
+        idle_polls = 0
         while self._left is None or self._left > 0:
             message = consumer.poll(POLL_S)
             if message is None:
+                idle_polls += 1
+                if idle_polls % IDLE_POLLS_BETWEEN_LOOKS == 0:
+                    self._require_topics(consumer)
                 continue
             error = message.error()
             place = (message.topic() or "", message.partition() or 0)
@@ -187,6 +193,13 @@ class _Printer:
                 raise KafkaException(error)
             if ends_of is not None and len(ended) >= len(ends_of()):
                 break
+
+    def _require_topics(self, consumer: Consumer) -> None:
+        """librdkafka waits in silence for a topic that was deleted."""
+        from confluent_kafka import KafkaException
+
+        with suppress(KafkaException):  # nobody answers: who waits goes on waiting
+            require_topics(self._topics, consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
 
     def _print(self, data: bytes) -> None:
         sys.stdout.buffer.write(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -107,7 +107,7 @@ def each_told(answers: Mapping[str, Future[Any]], done: str) -> None:
             if error.name() in _TIMEOUT_CODES:
                 raise
             refusals.append(error.name())
-            click.echo(f"odradek: {name}: {error.str()} ({error.name()})", err=True)
+            complain(f"{name}: {error.str()} ({error.name()})")
         else:
             click.echo(done.format(name))
     if refusals:
@@ -137,8 +137,19 @@ def fail_unreachable(bootstrap: str, why: str) -> NoReturn:
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
-    click.echo(f"odradek: {message}", err=True)
+    complain(message)
     raise SystemExit(code)
+
+
+def complain(message: str) -> None:
+    """As click tells of its own errors."""
+    click.echo(f"Error: {message}", err=True)
+
+
+def require_topics(names: Iterable[str], known: Container[str]) -> None:
+    for name in names:
+        if name not in known:
+            fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
 
 
 def key_value(text: str, form: str = "KEY=VALUE", option: str = "--config") -> tuple[str, str]:

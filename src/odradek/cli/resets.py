@@ -19,6 +19,7 @@ from odradek.cli.remote import (
     client_config,
     fail,
     refusals_told,
+    require_topics,
 )
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ def _wanted(consumer: Consumer, topics: tuple[str, ...], committed: dict[Positio
     wanted: list[Position] = []
     for text in topics:
         topic, _, numbers = text.partition(":")
-        if topic not in known:
-            fail(f"there is no topic {topic!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+        require_topics([topic], known)
         chosen = [int(number) for number in numbers.split(",")] if numbers else sorted(known[topic].partitions)
         wanted += [(topic, index) for index in chosen]
     return wanted

@@ -10,15 +10,14 @@ from odradek.cli.names import topic_argument
 from odradek.cli.offsets import parse_span
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
-    NOT_FOUND,
     REQUEST_TIMEOUT_S,
     admin_client,
     bootstrap_option,
     client_config,
     each_told,
-    fail,
     key_value,
     refusals_told,
+    require_topics,
 )
 
 
@@ -94,9 +93,9 @@ def describe(bootstrap: str, output: str, name: str) -> None:
 
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        topic = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.get(name)
-        if topic is None:
-            fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        require_topics([name], topics)
+        topic = topics[name]
 
         # Nobody can say where a partition without a leader begins and ends.
         led = [index for index, partition in topic.partitions.items() if partition.leader >= 0]
@@ -145,10 +144,11 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
     """Delete topics with all their records."""
-    if not yes:
-        click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
+        if not yes:
+            require_topics(names, admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
+            click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
         each_told(admin.delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S), "deleted {}")
 
 
@@ -166,9 +166,9 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
     place = parse_span(before, datetime.now(UTC)).begin
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        topic = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.get(name)
-        if topic is None:
-            fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        require_topics([name], topics)
+        topic = topics[name]
         asked = [TopicPartition(name, index) for index in partitions or sorted(topic.partitions)]
         consumer = Consumer(client_config(bootstrap, **{"group.id": "odradek-trim"}))
         try:
