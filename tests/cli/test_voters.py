@@ -172,6 +172,17 @@ def test_a_controller_joins_by_itself(data: Path) -> None:
         cluster.kill()
 
 
+def test_the_active_controller_itself_can_be_removed(cluster: Embedded, data: Path) -> None:
+    """KAFKA-17608: it leads until that is committed, and follows on; nobody stops, and it may vote again."""
+    old = leader(cluster)
+    succeed(cluster, "cluster", "voter", "remove", str(old))
+    eventually(lambda: run(cluster, "cluster", "quorum").exit_code == 0 and leader(cluster) != old, "nobody leads")
+    assert old not in members(cluster)
+    assert all(node.is_running for node in cluster.nodes.values())
+    succeed(cluster, "cluster", "voter", "add", f"{old}@{controller_address(data, old)}")
+    assert sorted(members(cluster)) == [1, 2, 3]
+
+
 def test_what_cannot_be_done_is_said_with_the_reason(cluster: Embedded, data: Path) -> None:
     led_by = leader(cluster)
     one, other = (node_id for node_id in (1, 2, 3) if node_id != led_by)

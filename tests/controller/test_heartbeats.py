@@ -35,6 +35,7 @@ def beat(cluster, heartbeats, broker_id, now_ms=1000, *, offset=CAUGHT_UP, broke
 
 
 def test_a_new_controller_gives_everyone_a_whole_session(three, heartbeats):
+    """KAFKA-18138: also those who have died before it was elected, and will never be heard."""
     assert heartbeats.next_deadline_ms == 9000
     assert heartbeats.stale(9000) == []
     assert heartbeats.stale(9001) == [1, 2, 3]

@@ -121,3 +121,13 @@ def test_a_snapshot_brings_what_was_missed_as_one_change():
     assert [new.name for new in delta.created] == ["t4"]
     assert delta.changed == ()
     assert follower.feed.end_offset == 10
+
+
+def test_a_committed_record_that_cannot_be_applied_is_not_passed_over():
+    """KAFKA-14275: this node would go on with another truth than the others."""
+    follower = Follower()
+    orphan = PartitionRecord(partition_id=0, topic_id=topic_id(9), replicas=[1], isr=[1], leader=1)
+    follower.feed.appended([batch(1, *topic(1)), batch(2, orphan), batch(4, *topic(2))])
+    with pytest.raises(InvariantBroken, match="no topic has the id"):
+        follower.feed.committed(Offset(5))
+    assert follower.feed.image.offset < 2

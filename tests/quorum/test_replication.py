@@ -71,7 +71,7 @@ def figure_8() -> Member:
 
 
 def test_an_older_epochs_record_on_a_majority_may_still_be_lost():
-    """Raft's figure 8: a voter with a record of epoch 3 could lead next and overwrite it."""
+    """KAFKA-12619, Raft's figure 8: a voter with a record of epoch 3 could lead next and overwrite it."""
     member = figure_8()
     assert member.quorum.high_watermark == -1
     member.ask(member.fetch(K2, offset=3, last_epoch=4))
@@ -260,6 +260,7 @@ def test_truncated_records_are_not_synced_any_more():
 
 
 def test_a_snapshot_takes_the_place_of_the_log():
+    """KAFKA-14618: it ends before the offset in its name, from which the follower goes on."""
     member = Member(log=FakeLog.of(1, 1, 1, 1), epoch=5, leader=2)
     snapshot = SnapshotId(3, 4)
     effects = member.answer(first_fetch(member), needs_snapshot(member, snapshot))

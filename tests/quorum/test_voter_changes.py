@@ -151,6 +151,7 @@ def test_the_last_voter_stays():
 
 
 def test_a_leader_leads_until_its_own_removal_is_committed():
+    """KAFKA-16530: what it has itself does not count for that."""
     member = leader()
     ask(member, remove(K1))
     member.sync()

@@ -20,7 +20,10 @@ from odradek.controller.fencing import fence_broker, unfence_broker
 from odradek.controller.topics import TopicDefaults, create_topics, delete_topics
 from odradek.metadata.batches import read_batches
 from odradek.metadata.configs.broker import BrokerConfig
-from odradek.metadata.image import Listener
+from odradek.metadata.image import ClusterImage, Listener
+from odradek.metadata.metadata_log import image_of_snapshot
+from odradek.metadata.snapshots import decode_snapshot, snapshot_path
+from odradek.metadata.voter_history import VoterHistory
 from odradek.node.format import open_directory
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.protocol.messages.p20_delete_topics import DeleteTopicState
@@ -80,6 +83,7 @@ class Gate:
         self.open.set()
         self.calls = 0
         self.failures: list[BaseException] = []
+        self.failed = asyncio.Event()
         self.watch = lambda: None
 
     def spawn(self, name, work):
@@ -90,6 +94,7 @@ class Gate:
     def _ended(self, task: asyncio.Task) -> None:
         if not task.cancelled() and task.exception() is not None:
             self.failures.append(task.exception())
+            self.failed.set()
 
     async def blocking(self, call, *arguments):
         self.calls += 1
@@ -103,7 +108,7 @@ class Gate:
 class Node:
     """A directory and the controller on it."""
 
-    def __init__(self, disk: MemoryDisk | None = None, seed: int = 0) -> None:
+    def __init__(self, disk: MemoryDisk | None = None, seed: int = 0, **member: int) -> None:
         self.disk = disk or MemoryDisk()
         self.rng = SeededRng(seed)
         self.gate = Gate()
@@ -112,6 +117,7 @@ class Node:
             voter=Voter(key=VoterKey(BrokerId(1), self.identity.directory_id)),
             cluster_id=self.identity.cluster_id,
             timing=QuorumTiming(),
+            **member,
         )
         ports = Ports(clock=Clock(), rng=self.rng, disk=self.disk, net=None, spawner=self.gate)
         self.quorum = MetadataQuorum(member, ports, peers=None)
@@ -511,3 +517,36 @@ async def test_the_whole_log_replayed_is_the_live_image():
     assert loaded.topics_by_id == live.topics_by_id
     assert loaded.brokers == live.brokers
     assert loaded.offset == live.offset
+
+
+@on_a_loop
+async def test_a_commit_that_cannot_be_applied_stops_the_node():
+    """KAFKA-14275: whoever was told of the commit, be it a follower's fetch or a timer, nothing follows it."""
+    node = await Node().start()
+
+    def confused(_image, _delta) -> None:
+        raise LookupError("no such partition")
+
+    node.quorum.feed.subscribe(confused)
+    asked = asyncio.ensure_future(node.create("a"))
+    await node.gate.failed.wait()
+    asked.cancel()
+    assert [str(failure) for failure in node.gate.failures] == ["no such partition"]
+    assert not node.controller.is_active
+
+
+@on_a_loop
+async def test_a_snapshot_is_named_after_the_first_offset_that_it_lacks():
+    """KAFKA-14618: one less or more, and whoever starts from it repeats a record or never has it."""
+    node = await Node(snapshot_every_bytes=1).start()
+    for name in ("a", "b", "c"):
+        await node.create(name)
+        await node.quorum.snapshots.idle()
+    then = {image.offset: image for image, _ in node.seen}
+    (snapshot, *_) = (known for known in node.quorum.snapshots.known if known.end_offset - 1 in then)
+    content = node.disk.read(snapshot_path(snapshot))
+    empty = ClusterImage(cluster_id=node.identity.cluster_id)
+    batches = decode_snapshot(content, snapshot_path(snapshot))
+    image = image_of_snapshot(batches, snapshot, empty, VoterHistory())
+    assert list(image.topics) == list(then[snapshot.end_offset - 1].topics) != list(node.image.topics)
+    await node.stop()

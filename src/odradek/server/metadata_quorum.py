@@ -275,6 +275,13 @@ class MetadataQuorum:
             self._go_on()
 
     def _go_on(self) -> None:
+        """Whoever told the event: a step that is half done, or a commit that cannot be applied, ends the node."""
+        try:
+            self._work_off()
+        except Exception as broken:  # noqa: BLE001 whatever it is, the node ends by it
+            self._fail(broken)
+
+    def _work_off(self) -> None:
         while True:
             while self._effects:
                 effect = self._effects.popleft()
