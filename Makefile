@@ -89,9 +89,9 @@ faults: .venv/dev
 cluster: .venv/dev
 	$(BIN)/pytest -rs tests/cluster
 
-# make interop           Apache Kafka and its tools on our directories, we on Kafka's (needs Java 17 and Maven)
+# make interop           Kafka, its tools, clients in Java, JavaScript and Go, Spark and Storm with us (needs JDK 17, Maven, Node, Go)
 interop: .venv/dev
-	$(BIN)/pytest -rs tests/interop
+	$(BIN)/pytest -vv -rs tests/interop
 
 # make bench             against the raw limit and against Apache Kafka (needs gcc, Java 17 and Maven)
 bench: .venv/dev

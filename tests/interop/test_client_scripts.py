@@ -7,16 +7,19 @@ client has, reads as a group, looks up offsets, shares partitions between two me
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.foreign_programs import compiled, go_program, java, node_folder
+from support.foreign_programs import SOURCES, compiled, go_program, java, node_folder
 from support.kafka_process import KafkaProcess, jars, tools
+from support.kafka_tools import kafka_version
 from support.tapped_broker import tapped
 
 RECORDS = 60
@@ -26,19 +29,27 @@ ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    name: str
+    name: Callable[[], str]
     codecs: tuple[str, ...]
     command: Callable[[], list[str]]
 
 
 CLIENTS = {
     "java": Client(
-        "kafka-clients 4.3 (Java)",
+        lambda: f"kafka-clients {kafka_version()} (Java)",
         ALL_CODECS,
         lambda: java("Script", classpath=[compiled("java", [jars(), tools()]), jars()]),
     ),
-    "kafkajs": Client("kafkajs 2.2 (JavaScript)", ("none", "gzip"), lambda: ["node", str(node_folder() / "script.js")]),
-    "franz": Client("franz-go 1.22 (Go)", ALL_CODECS, lambda: [str(go_program("franz"))]),
+    "kafkajs": Client(
+        lambda: f"kafkajs {_named(SOURCES / 'kafkajs' / 'package.json', 'kafkajs')} (JavaScript)",
+        ("none", "gzip"),
+        lambda: ["node", str(node_folder() / "script.js")],
+    ),
+    "franz": Client(
+        lambda: f"franz-go {_named(SOURCES / 'franz' / 'go.mod', 'franz-go')} (Go)",
+        ALL_CODECS,
+        lambda: [str(go_program("franz"))],
+    ),
 }
 
 
@@ -53,9 +64,16 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The client, and what it saw: with us, with Kafka."""
     client = CLIENTS[request.param]
     command = client.command()
-    with tapped(client.name, tmp_path_factory.mktemp("odradek") / "data") as odradek:
+    with tapped(client.name(), tmp_path_factory.mktemp("odradek") / "data") as odradek:
         ours = _run(command, odradek, request.param)
     return client, ours, _run(command, apache_kafka, request.param)
+
+
+def _named(file: Path, package: str) -> str:
+    """The version that a file asks for."""
+    found = re.search(rf"{package}\W*v?([\d.]+)", file.read_text())
+    assert found, f"no {package} in {file}"
+    return found[1]
 
 
 def _run(command: list[str], bootstrap: str, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from odradek.testing import Embedded
-from support.kafka_tools import KafkaTools
+from support.kafka_tools import KafkaTools, Printed
 
 PARTITIONS = 6
 WITHIN_S = 60
@@ -29,9 +29,12 @@ class Cluster:
         self._folder = folder
         self._server = ("--bootstrap-server", nodes.bootstrap_servers)
 
-    def run(self, command: str) -> str:
+    def try_(self, command: str) -> Printed:
         tool, *arguments = command.split()
-        printed = self._tools.run(tool, *self._server, *arguments)
+        return self._tools.run(tool, *self._server, *arguments)
+
+    def run(self, command: str) -> str:
+        printed = self.try_(command)
         assert printed.status == 0, f"{command}: {printed.text}"
         return printed.text
 
@@ -150,6 +153,15 @@ def test_partitions_move(cluster: Cluster) -> None:
         assert sorted(isr) == sorted(replicas)
     assert "No partition reassignments found" in cluster.run("kafka-reassign-partitions --list")
     assert json.loads(started.splitlines()[2])["partitions"][0]["replicas"] == before[0][1]
+
+
+def test_a_throttle_is_refused_by_name(cluster: Cluster) -> None:
+    move = {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}
+    file = cluster.file("throttled.json", {"version": 1, "partitions": [move]})
+    refused = cluster.try_(f"kafka-reassign-partitions --reassignment-json-file {file} --execute --throttle 1000")
+    assert refused.status == 1
+    assert re.search(r"InvalidConfigurationException: .*replication\.throttled", refused.text), refused.text
+    assert "No partition reassignments found" in cluster.run("kafka-reassign-partitions --list")
 
 
 def test_a_plan_for_other_brokers(cluster: Cluster) -> None:

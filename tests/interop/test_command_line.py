@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from support.kafka_process import KafkaProcess
-from support.kafka_tools import KafkaTools, Printed
+from support.kafka_tools import KafkaTools, Printed, kafka_version
 from support.tapped_broker import tapped
 
 SERVER = "$SERVER"
@@ -169,7 +169,7 @@ def transcripts(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> 
         '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1}], "version": 1}'
     )
     alike = {"log_index_size_max_bytes": "1200"}
-    with tapped("Kafka's command line tools 4.3", folder / "odradek", **alike) as odradek:
+    with tapped(f"Kafka's command line tools {kafka_version()}", folder / "odradek", **alike) as odradek:
         ours = [_typed(tools, step, odradek, folder) for step in STEPS]
     with KafkaProcess(folder / "kafka") as kafka:
         return ours, [

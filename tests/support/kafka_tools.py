@@ -12,7 +12,7 @@ from typing import Self
 from support.foreign_programs import compiled, java
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
-from kafka_jars import jars, tools
+import kafka_jars
 
 CLASSES = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
@@ -39,6 +39,10 @@ CLASSES = {
 WITHIN_S = 120.0
 
 
+def kafka_version() -> str:
+    return kafka_jars.version()
+
+
 @dataclass(frozen=True, slots=True)
 class Printed:
     text: str
@@ -49,7 +53,7 @@ class KafkaTools:
     """All in one JVM. Tools that take `--bootstrap-server` are told it."""
 
     def __init__(self) -> None:
-        classpath = [jars(), tools()]
+        classpath = [kafka_jars.jars(), kafka_jars.tools()]
         command = java("ToolShell", classpath=[compiled("java", classpath), *classpath])
         self._shell = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -69,7 +69,7 @@ async function produce() {
 }
 
 async function consume() {
-  const consumer = kafka.consumer({ groupId, heartbeatInterval: 200 });
+  const consumer = kafka.consumer({ groupId, heartbeatInterval: 200, maxWaitTimeInMs: 200 });
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
   const found = [];
@@ -115,7 +115,7 @@ async function share() {
   const assigned = { one: 0, other: 0 };
   const members = [];
   for (const member of Object.keys(assigned)) {
-    const consumer = kafka.consumer({ groupId, heartbeatInterval: 200 });
+    const consumer = kafka.consumer({ groupId, heartbeatInterval: 200, maxWaitTimeInMs: 200 });
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       assigned[member] = (payload.memberAssignment[topic] || []).length;
     });
