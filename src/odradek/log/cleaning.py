@@ -8,7 +8,7 @@ goes in and out can be copied to another process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from odradek.base.ports import Disk
@@ -95,23 +95,25 @@ def clean(disk: Disk, plan: CleaningPlan) -> Cleaned:
         delete_retention_ms=plan.delete_retention_ms,
         last_batches=plan.last_batches,
     )
-    touched = [segment for segment in plan.segments if segment.base_offset < end_offset]
-    replacements: list[Replacement] = []
-    for group in groups(touched, plan):
-        rewriting = _Rewriting(folder, plan, group[0].base_offset)
-        try:
-            rewriting.copy(group, compaction)
-        except BaseException:
+    done: list[_Rewriting] = []
+    try:
+        for segment in plan.segments:
+            if segment.base_offset >= end_offset:
+                break
+            if not done:
+                done.append(_Rewriting(folder, plan, segment.base_offset))
+            elif not done[-1].has_room_for(segment):
+                done[-1].finish()
+                done.append(_Rewriting(folder, plan, segment.base_offset))
+            done[-1].copy(segment, compaction)
+        done[-1].finish()
+    except BaseException:
+        for rewriting in done:
             rewriting.discard()
-            discard(folder, replacements)
-            raise
-        if rewriting.changed or len(group) > 1:
-            replacements.append(
-                Replacement(old=tuple(segment.base_offset for segment in group), new=rewriting.segments())
-            )
-        else:
-            rewriting.discard()
-    return Cleaned(end_offset=end_offset, replacements=tuple(replacements))
+        raise
+    return Cleaned(
+        end_offset=end_offset, replacements=tuple(rewriting.replacement() for rewriting in done if rewriting.changed)
+    )
 
 
 def discard(folder: Folder, replacements: Iterable[Replacement]) -> None:
@@ -119,22 +121,6 @@ def discard(folder: Folder, replacements: Iterable[Replacement]) -> None:
     for replacement in replacements:
         for segment in replacement.new:
             _remove(folder, segment.base_offset)
-
-
-def groups(segments: list[SegmentToClean], plan: CleaningPlan) -> Iterator[list[SegmentToClean]]:
-    """Neighbours that together fit into one segment: its size, its indexes, and the offsets that they can name."""
-    group: list[SegmentToClean] = []
-    for segment in segments:
-        if group and (
-            sum(other.size for other in group) + segment.size > plan.segment_bytes
-            or sum(other.index_bytes for other in group) + segment.index_bytes > plan.segment_index_bytes
-            or segment.end_offset - 1 - group[0].base_offset > RELATIVE_OFFSET_MAX
-        ):
-            yield group
-            group = []
-        group.append(segment)
-    if group:
-        yield group
 
 
 def _latest_of_keys(folder: Folder, plan: CleaningPlan) -> tuple[KeyOffsets, int]:
@@ -159,28 +145,36 @@ def _latest_of_keys(folder: Folder, plan: CleaningPlan) -> tuple[KeyOffsets, int
 
 
 class _Rewriting:
-    """What is left of a group of segments, in one new segment; in several when it does not fit after all."""
+    """What is left of some neighbours, in one new segment; in several when it does not fit after all."""
 
     def __init__(self, folder: Folder, plan: CleaningPlan, base_offset: int) -> None:
         self._folder = folder
         self._plan = plan
+        self._old: list[int] = []
         self._outputs = [_Output(folder, plan, base_offset)]
         self.changed = False
 
-    def copy(self, group: list[SegmentToClean], compaction: Compaction) -> None:
-        for segment in group:
-            file = self._folder.open(offset_name(segment.base_offset, LOG))
-            try:
-                for header, batch in batches(file, 0, segment.size):
-                    left = compaction.what_is_left(header, batch)
-                    if left is not batch:
-                        self.changed = True
-                    if left is not None:
-                        self._add(left, header.base_offset, header.last_offset)
-            finally:
-                file.close()
-        for output in self._outputs:
-            output.finish()
+    def has_room_for(self, segment: SegmentToClean) -> bool:
+        """One more whole segment, even if all of it is left: its size, its indexes, and the offsets these can name."""
+        output = self._outputs[-1]
+        return (
+            output.size + segment.size <= self._plan.segment_bytes
+            and output.index_bytes + segment.index_bytes <= self._plan.segment_index_bytes
+            and segment.end_offset - 1 - output.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
+    def copy(self, segment: SegmentToClean, compaction: Compaction) -> None:
+        self.changed = self.changed or bool(self._old)
+        self._old.append(segment.base_offset)
+        file = self._folder.open(offset_name(segment.base_offset, LOG))
+        try:
+            for header, batch in batches(file, 0, segment.size):
+                left = compaction.what_is_left(header, batch)
+                self.changed = self.changed or left is not batch
+                if left is not None:
+                    self._add(left, header.base_offset, header.last_offset)
+        finally:
+            file.close()
 
     def _add(self, batch: ByteSource, base_offset: int, last_offset: int) -> None:
         """Packed again, a batch may be larger than it was."""
@@ -190,8 +184,17 @@ class _Rewriting:
             self._outputs.append(output)
         output.add(batch, last_offset)
 
-    def segments(self) -> tuple[CleanedSegment, ...]:
-        return tuple(CleanedSegment(base_offset=output.base_offset, size=output.size) for output in self._outputs)
+    def finish(self) -> None:
+        """Durable, unless it is the same as before."""
+        if not self.changed:
+            self.discard()
+            return
+        for output in self._outputs:
+            output.finish()
+
+    def replacement(self) -> Replacement:
+        new = tuple(CleanedSegment(base_offset=output.base_offset, size=output.size) for output in self._outputs)
+        return Replacement(old=tuple(self._old), new=new)
 
     def discard(self) -> None:
         for output in self._outputs:
@@ -213,6 +216,10 @@ class _Output:
     @property
     def size(self) -> int:
         return self._written + len(self._unwritten)
+
+    @property
+    def index_bytes(self) -> int:
+        return self._indexes.size_bytes
 
     def has_room(self, size: int, last_offset: int) -> bool:
         return self.size + size <= self._position_max and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX

@@ -102,6 +102,11 @@ class ActiveIndexes:
         self.times.append(timestamp)
         self._new_time_entries += TIME_ENTRY.pack(timestamp, relative)
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the larger one."""
+        return max(len(self.offsets) * OFFSET_ENTRY.size, len(self.times) * TIME_ENTRY.size)
+
     def full(self, limit_bytes: int) -> bool:
         """One time entry stays free for the largest timestamp at the end."""
         offset_entries, time_entries = limit_bytes // OFFSET_ENTRY.size, limit_bytes // TIME_ENTRY.size - 1

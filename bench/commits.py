@@ -1,0 +1,194 @@
+"""A million commits of ten offsets: what is left of `__consumer_offsets`, how long a restart takes, who had to wait.
+
+    python bench/commits.py [--commits N] [--segment-bytes N]
+
+Commits come over one connection, many under way. Beside them another client asks for nothing much every few
+milliseconds and notes how long the answer takes, once with compaction and once without: the difference is what
+compaction costs everybody else. The restart is after a kill and after a clean stop, each until the group's offsets are
+told again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from servers import Odradek
+from wire import Client, string
+
+GROUP, TOPIC, KEYS = "readers", "events", 10
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
+UNDER_WAY = 50
+NOTE = "x" * 40  # so that a segment fills in reasonable time
+BACKOFF_MS = 1000
+
+
+class Broker(Odradek):
+    def __init__(self, directory: Path, settings: dict[str, str]) -> None:
+        super().__init__(directory)
+        self.settings = settings
+
+    def command(self, node_id: int) -> list[str]:
+        command = super().command(node_id)
+        return [*command, *(f"--config={key}={value}" for key, value in self.settings.items())]
+
+
+def commit(number: int) -> bytes:
+    body = string(GROUP) + struct.pack(">i", -1) + string("") + struct.pack(">q", -1)
+    body += struct.pack(">i", 1) + string(TOPIC) + struct.pack(">iiq", 1, number % KEYS, number) + string(NOTE)
+    header = struct.pack(">hhi", OFFSET_COMMIT, 2, number) + string("bench")
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def commit_all(port: int, commits: int) -> float:
+    reply_bytes = 4 + 4 + 4 + 2 + len(TOPIC) + 4 + 4 + 2
+    begin = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for first in range(0, commits, UNDER_WAY):
+            numbers = range(first, min(commits, first + UNDER_WAY))
+            connection.sendall(b"".join(map(commit, numbers)))
+            wanted, reply = reply_bytes * len(numbers), bytearray()
+            while len(reply) < wanted:
+                reply += connection.recv(wanted - len(reply))
+            if any(struct.unpack_from(">h", reply, end - 2)[0] for end in range(reply_bytes, wanted + 1, reply_bytes)):
+                raise RuntimeError("a commit was refused")
+    return time.monotonic() - begin
+
+
+def committed(port: int) -> list[int]:
+    """The offsets, or nothing while they are being loaded."""
+    partitions = struct.pack(f">i{KEYS}i", KEYS, *range(KEYS))
+    body = string(GROUP) + struct.pack(">i", 1) + string(TOPIC) + partitions
+    with Client(port) as client:
+        client.request(FIND_COORDINATOR, 0, string(GROUP))
+        reply = client.request(OFFSET_FETCH, 1, body)
+    position, offsets = 4 + 2 + len(TOPIC) + 4, []
+    for _ in range(KEYS):
+        _index, offset, length = struct.unpack_from(">iqh", reply, position)
+        position += 14 + max(0, length)
+        (code,) = struct.unpack_from(">h", reply, position)
+        position += 2
+        if code:
+            return []
+        offsets.append(offset)
+    return offsets
+
+
+# In a process of its own: this one is busy sending commits.
+ASKING = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from wire import Client
+with Client(int(sys.argv[2])) as client:
+    while True:
+        time.sleep(0.003)
+        begin = time.perf_counter()
+        client.request(18, 0, b"")
+        print(time.perf_counter() - begin, flush=True)
+"""
+
+
+def bystander(port: int) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ASKING, str(Path(__file__).parent), str(port)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def waits(process: subprocess.Popen[str]) -> dict[str, float]:
+    process.terminate()
+    assert process.stdout is not None
+    taken = sorted(1000 * float(line) for line in process.stdout.read().splitlines()[:-1])
+    process.wait()
+    return {
+        "asked": len(taken),
+        "p50_ms": statistics.median(taken),
+        "p99_ms": taken[len(taken) * 99 // 100],
+        "p999_ms": taken[len(taken) * 999 // 1000],
+        "max_ms": taken[-1],
+    }
+
+
+def stored(data: Path) -> dict[str, float]:
+    logs = [path for path in data.glob("__consumer_offsets-*/*.log") if path.stat().st_size]
+    return {"segments": len(logs), "mb": sum(path.stat().st_size for path in logs) / 1e6}
+
+
+def restart(broker: Broker, wanted: list[int], *, kill: bool) -> dict[str, float]:
+    broker.stop_node(1, signal.SIGKILL if kill else signal.SIGTERM)
+    begin = time.monotonic()
+    broker.start()
+    ready = 0.0
+    while True:
+        try:
+            found = committed(broker.port)
+            ready = ready or time.monotonic() - begin
+            if found:
+                break
+        except OSError:
+            pass
+        time.sleep(0.005)
+    if found != wanted:
+        raise RuntimeError(f"committed {wanted}, found {found}")
+    return {"answers_s": ready, "offsets_s": time.monotonic() - begin}
+
+
+def run(commits: int, settings: dict[str, str]) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as place:
+        broker = Broker(Path(place) / "data", settings)
+        broker.start()
+        broker.await_ready()
+        broker.create_topic(TOPIC, KEYS)
+        with Client(broker.port) as client:
+            client.request(FIND_COORDINATOR, 0, string(GROUP))
+        while not committed(broker.port):
+            time.sleep(0.01)
+        watching = bystander(broker.port)
+        seconds = commit_all(broker.port, commits)
+        waited = waits(watching)
+        wanted = committed(broker.port)
+        assert max(wanted) == commits - 1
+        before = stored(broker.directory)
+        time.sleep(3 * BACKOFF_MS / 1000)
+        result: dict[str, object] = {
+            "commits_per_s": commits / seconds,
+            "bystander": waited,
+            "stored_at_the_end": before,
+            "stored_soon_after": stored(broker.directory),
+        }
+        if settings["log.cleaner.enable"] == "true":
+            result["after_a_kill"] = restart(broker, wanted, kill=True)
+            result["after_a_stop"] = restart(broker, wanted, kill=False)
+        broker.stop()
+    return result
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--commits", type=int, default=1_000_000)
+    options.add_argument("--segment-bytes", type=int, default=100 << 20)
+    chosen = options.parse_args()
+    for enabled in ("true", "false"):
+        settings = {
+            "log.cleaner.enable": enabled,
+            "log.cleaner.backoff.ms": str(BACKOFF_MS),
+            "offsets.topic.segment.bytes": str(chosen.segment_bytes),
+            "offsets.topic.num.partitions": "1",
+        }
+        print(json.dumps({"compaction": enabled, **run(chosen.commits, settings)}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

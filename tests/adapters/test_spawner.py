@@ -1,0 +1,94 @@
+"""What runs in a process of its own: it answers, it fails like a call, and it ends with whoever asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from odradek.adapters.disk import OsDisk
+from odradek.adapters.spawner import AsyncioSpawner
+
+
+def within(scenario):
+    async def with_spawner():
+        spawner = AsyncioSpawner(lambda _, problem: pytest.fail(str(problem)))
+        try:
+            return await scenario(spawner)
+        finally:
+            await spawner.close()
+
+    return asyncio.run(with_spawner())
+
+
+def test_the_answer_comes_from_another_process_with_the_same_files(tmp_path):
+    disk = OsDisk(str(tmp_path))
+    disk.replace("file", b"content")
+    assert within(lambda spawner: spawner.apart(OsDisk.read, disk, "file")) == b"content"
+    assert within(lambda spawner: spawner.apart(os.getpid)) != os.getpid()
+
+
+def test_what_the_call_raises_is_raised_here(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        within(lambda spawner: spawner.apart(OsDisk.read, OsDisk(str(tmp_path)), "nowhere"))
+
+
+def test_a_process_that_is_killed_is_an_error():
+    with pytest.raises(ChildProcessError, match="ended with -9"):
+        within(lambda spawner: spawner.apart(commit_suicide))
+
+
+def test_whoever_is_cancelled_leaves_no_process_behind(tmp_path):
+    note = tmp_path / "pid"
+
+    async def scenario(spawner):
+        task = asyncio.ensure_future(spawner.apart(wait_for_ever, str(note)))
+        while not (note.exists() and note.read_text()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    within(scenario)
+    until_gone(int(note.read_text()))
+
+
+def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
+    note = tmp_path / "pid"
+    program = textwrap.dedent(
+        f"""
+        import sys
+        sys.path[:0] = {sys.path!r}
+        from adapters.test_spawner import wait_for_ever, within
+        within(lambda spawner: spawner.apart(wait_for_ever, {str(note)!r}))
+        """
+    )
+    asking = subprocess.Popen([sys.executable, "-c", program])
+    while not (note.exists() and note.read_text()):
+        assert asking.poll() is None
+        time.sleep(0.01)
+    asking.kill()
+    asking.wait()
+    until_gone(int(note.read_text()))
+
+
+def until_gone(pid):
+    """Reparented, it may be a zombie until somebody collects it."""
+    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+        time.sleep(0.01)
+
+
+def commit_suicide():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_for_ever(note):
+    Path(note).write_text(str(os.getpid()))
+    signal.pause()

@@ -1,0 +1,196 @@
+"""Compaction by itself: which log, when, and what becomes of a result that comes too late."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+from odradek.adapters.disk import OsDisk
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base import limits
+from odradek.base.ids import TopicPartition
+from odradek.log import cleaning
+from odradek.log.checkpoints import CLEANED_OFFSETS, decode_offsets
+from odradek.protocol.batch import iter_batches, iter_records
+from odradek.server import cleaner
+from support.data_broker import DataBroker, batch
+
+COMPACTED = {"cleanup_policy": "compact", "internal_segment_bytes": "1000", "file_delete_delay_ms": "0"}
+
+
+async def fill(broker, client, topic, count, value="x" * 300):
+    """Three keys, and whole segments on disk."""
+    for n in range(count):
+        await client.produce(topic, batch(f"{n} {value}", key=b"key %d" % (n % 3)))
+    broker.partition(topic).log.sync()
+
+
+def rows(broker, topic):
+    log = broker.partition(topic).log
+    offset, found = log.log_start_offset, []
+    while (region := log.read(offset, 1 << 20, log.log_end_offset, True)) is not None:
+        for header, data in iter_batches(region.read()):
+            found += [(record.offset, record.key) for record in iter_records(data)]
+            offset = header.next_offset
+        region.release()
+    return found
+
+
+def test_a_log_is_compacted_by_itself_and_its_old_files_go(run):
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 20)
+            await broker.housekeeping.compact()
+            assert [offset for offset, _ in rows(broker, "t")] == [15, 16, 17, 18, 19]
+            assert decode_offsets(disk.read(CLEANED_OFFSETS)) == {TopicPartition("t", 0): 18}
+            while any(name.endswith(".deleted") for name in disk.listdir("t-0")):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            assert [name for name in disk.listdir("t-0") if name.endswith(".log")] == [
+                "00000000000000000000.log",
+                "00000000000000000016.log",
+                "00000000000000000018.log",
+            ]
+
+    run(scenario())
+
+
+def test_a_large_log_is_compacted_by_another_process(run, tmp_path, monkeypatch):
+    threads = []
+    monkeypatch.setattr(limits, "cleaning_in_thread_bytes_max", 5000)
+    in_thread = cleaning.clean
+
+    def noticed(disk, plan):
+        threads.append(threading.current_thread().name)
+        return in_thread(disk, plan)
+
+    async def scenario():
+        async with DataBroker(disk=OsDisk(str(tmp_path))) as broker:
+            broker.create_topic("t", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 20)
+            await broker.housekeeping.compact()
+            assert [offset for offset, _ in rows(broker, "t")] == [15, 16, 17, 18, 19]
+            await fill(broker, client, "t", 9)
+            monkeypatch.setattr(cleaner, "clean", noticed)
+            await broker.housekeeping.compact()
+            assert [offset for offset, _ in rows(broker, "t")] == [25, 26, 27, 28]
+            assert len(threads) == 1
+
+    run(scenario())
+
+
+def test_the_dirtiest_comes_first_and_others_follow(run, caplog):
+    caplog.set_level(logging.INFO, "odradek.server.cleaner")
+
+    async def scenario():
+        async with DataBroker() as broker:
+            client = await broker.connect()
+            for topic in ("little", "much"):
+                broker.create_topic(topic, **COMPACTED, min_cleanable_dirty_ratio="0.3")
+                await fill(broker, client, topic, 12)
+            await broker.housekeeping.compact()
+            caplog.clear()
+            await fill(broker, client, "little", 6)
+            await fill(broker, client, "much", 12)
+            await broker.housekeeping.compact()
+
+    run(scenario())
+    assert [message.split(":")[0] for message in caplog.messages] == ["much-0", "little-0"]
+
+
+def test_other_policies_are_left_alone(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", internal_segment_bytes="1000")
+            client = await broker.connect()
+            await fill(broker, client, "t", 10)
+            await broker.housekeeping.compact()
+            assert len(rows(broker, "t")) == 10
+
+    run(scenario())
+
+
+def test_a_log_that_cannot_be_read_is_left_as_it_is(run, caplog):
+    async def scenario():
+        disk = MemoryDisk()
+        async with DataBroker(disk=disk) as broker:
+            for topic in ("broken", "whole"):
+                broker.create_topic(topic, **COMPACTED)
+                client = await broker.connect()
+                await fill(broker, client, topic, 10)
+            disk.open(f"broken-0/{0:020d}.log").pwrite(b"!", 100)
+            await broker.housekeeping.compact()
+            await broker.housekeeping.compact()
+            assert len(rows(broker, "whole")) < 10
+            assert [name for name in disk.listdir("broken-0") if name.endswith(".cleaned")] == []
+            assert broker.partition("broken").log.offline is None
+
+    run(scenario())
+    assert caplog.text.count("broken-0 is not compacted until a restart") == 1
+
+
+def test_a_log_that_was_cut_meanwhile_is_not_touched(run, monkeypatch):
+    disk = MemoryDisk()
+
+    async def scenario():
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 10)
+            in_thread = cleaning.clean
+
+            def meanwhile(disk, plan):
+                cleaned = in_thread(disk, plan)
+                broker.partition("t").log.truncate_to(4)
+                return cleaned
+
+            monkeypatch.setattr(cleaner, "clean", meanwhile)
+            await broker.housekeeping.compact()
+            assert [offset for offset, _ in rows(broker, "t")] == [0, 1, 2, 3]
+            assert [name for name in disk.listdir("t-0") if name.endswith((".cleaned", ".swap"))] == []
+
+    run(scenario())
+
+
+def test_a_topic_that_was_deleted_meanwhile(run, monkeypatch):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 10)
+            in_thread = cleaning.clean
+
+            def meanwhile(disk, plan):
+                cleaned = in_thread(disk, plan)
+                broker.loop.call_soon_threadsafe(broker.delete_topic, "t")
+                return cleaned
+
+            broker.loop = asyncio.get_running_loop()
+            monkeypatch.setattr(cleaner, "clean", meanwhile)
+            await broker.housekeeping.compact()
+            assert broker.failures == []
+
+    run(scenario())
+
+
+def test_a_stop_does_not_wait_for_a_long_run(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "cleaning_in_thread_bytes_max", 0)
+    monkeypatch.setattr(cleaner, "clean", for_ever)
+
+    async def scenario():
+        async with DataBroker(disk=OsDisk(str(tmp_path)), settings={"log.cleaner.backoff.ms": "0"}) as broker:
+            broker.create_topic("t", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 10)
+            while not broker.housekeeping._cleaner.interruptible:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    run(scenario())
+
+
+def for_ever(_disk, _plan):
+    threading.Event().wait()
