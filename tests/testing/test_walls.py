@@ -9,6 +9,7 @@ import pytest
 
 from odradek.node.machine import MachineSpawner, machine_ports, new_event_loop
 from odradek.testing.walls import WalledNet
+from support.loops import WITHIN_S
 
 
 class Echo(asyncio.BufferedProtocol):
@@ -41,7 +42,7 @@ class Echo(asyncio.BufferedProtocol):
         self.news.set()
 
     async def until(self, heard: bytes) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while self.heard != heard:
                 self.news.clear()
                 await self.news.wait()
@@ -74,7 +75,7 @@ def run(scenario) -> None:
         with machine_ports(None, MachineSpawner(lambda *_: None)) as ports:
             world = World(ports.net)
             await world.open()
-            await asyncio.wait_for(scenario(world), 20)
+            await asyncio.wait_for(scenario(world), WITHIN_S)
             await world.listener.close()
             for server in world.servers:
                 server.transport.abort()
@@ -103,7 +104,7 @@ def test_connections_that_are_dropped_are_lost_and_may_be_made_again():
     async def scenario(world):
         client = await world.connected()
         world.walled.drop_connections()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while not client.is_lost:
                 await client.news.wait()
                 client.news.clear()
@@ -170,7 +171,7 @@ def test_a_connection_given_up_behind_a_wall_is_forgotten():
         world.wall(world.listener.port)
         client.link.send([b"a"])
         client.transport.abort()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while not client.is_lost:
                 await client.news.wait()
                 client.news.clear()

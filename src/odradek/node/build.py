@@ -39,7 +39,7 @@ from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.isr_proposals import IsrProposals
 from odradek.server.lifecycle import BrokerLifecycle
-from odradek.server.listener import ClientListener, ConnectionLimits
+from odradek.server.listener import ClientListener, ConnectionLimits, FrameSink
 from odradek.server.metadata_quorum import MetadataQuorum
 from odradek.server.peers import Peers
 from odradek.server.producer_ids import ProducerIds
@@ -88,6 +88,10 @@ class Node:
     def port(self) -> int:
         """Where clients come; to a node that is no broker, where controllers do."""
         return (self._clients if self._config.is_broker else self._controllers).port
+
+    def intercept(self, around: Callable[[FrameSink], FrameSink]) -> None:
+        """For tests: `around` sees every request of a client before its handler does."""
+        self._clients.handle = around(self._clients.handle)
 
     async def start(self) -> None:
         """Returns when clients are served; on a node that is no broker, when controllers are."""

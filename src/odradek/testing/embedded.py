@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import Self, cast
 
+from odradek.base.errors import ErrorCode
 from odradek.node.config import NodeConfig
 from odradek.node.local_cluster import LocalNode, local_nodes
 from odradek.node.properties import parse_properties
+from odradek.testing.faults import Fault, SeenRequest, require_api
 from odradek.testing.node_process import EmbeddedNode
 from odradek.testing.nursery import Order
 
@@ -159,6 +162,55 @@ class Embedded:
             for beyond in self._cut.values():
                 beyond.clear()
             self._build_walls()
+
+    def fail(self, api: str, error: str, *, times: int | None = 1) -> None:
+        """The next requests of this API ("Produce", "Fetch", …) are refused with this error, by Kafka's name."""
+        require_api(api)
+        self._disturb(Fault(api, times, error=ErrorCode[error]))
+
+    def delay(self, api: str, ms: int, *, times: int | None = 1) -> None:
+        """The next requests of this API are handled so much later; what follows on their connection waits."""
+        require_api(api)
+        self._disturb(Fault(api, times, delay_ms=ms))
+
+    def drop(self, api: str, *, times: int | None = 1) -> None:
+        """The next requests of this API cost their connection and are not handled."""
+        require_api(api)
+        self._disturb(Fault(api, times))
+
+    def calm(self) -> None:
+        """No more faults; a disk that was full has room again. The clock stays where it is."""
+        for node in self._running():
+            node.obey("clear")
+            node.obey("fill", full=False)
+
+    def fill_disk(self) -> None:
+        """From now on nothing more can be written, until `free_disk`."""
+        for node in self._running():
+            node.obey("fill", full=True)
+
+    def free_disk(self) -> None:
+        for node in self._running():
+            node.obey("fill", full=False)
+
+    def advance_clock(self, by: timedelta) -> None:
+        """The brokers' clock of records jumps: what is older than its retention goes with the next check."""
+        for node in self._running():
+            node.obey("advance", ms=int(by / timedelta(milliseconds=1)))
+
+    def requests(self, api: str | None = None) -> list[SeenRequest]:
+        """Those that came, node by node, in order; the last ten thousand of each."""
+        if api is not None:
+            require_api(api)
+        seen = [request for node in self._running() for request in cast("list[SeenRequest]", node.obey("requests"))]
+        return [request for request in seen if api in (None, request.api)]
+
+    def _disturb(self, fault: Fault) -> None:
+        for node in self._running():
+            node.obey("add", fault=fault)
+
+    def _running(self) -> list[EmbeddedNode]:
+        return [node for node in self.nodes.values() if node.is_running]
 
     def __enter__(self) -> Self:
         self.start()

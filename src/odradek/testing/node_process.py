@@ -10,7 +10,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from odradek.node.process import NodeFailed
-from odradek.testing.nursery import STOP, Done, Order, Ready, drop_command, receive, the_nursery, walls_command
+from odradek.testing.nursery import Command, Done, Order, Ready, receive, send, the_nursery
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
@@ -71,7 +71,7 @@ class EmbeddedNode:
         if self._paused:
             self.resume()
         with suppress(BrokenPipeError):
-            self._channel.sendall(STOP)
+            send(self._channel, Command(0, "stop"))
         while self._heard(self._channel, STOP_TIMEOUT_S, "stop") is not None:
             pass
         self._forget()
@@ -117,21 +117,24 @@ class EmbeddedNode:
         """From now on it reaches these ports of its peers no more, and all others. Also after it was started again."""
         self._walled_ports = frozenset(ports)
         if self._ready is not None:
-            self._obey(walls_command(self._orders + 1, sorted(self._walled_ports)))
+            self.obey("walls", ports=sorted(self._walled_ports))
 
     def drop_connections(self) -> None:
-        """Those to its clients and peers break, and may be made again at once. For a node of several."""
+        """Those to its clients and peers break, and may be made again at once."""
         self._running()
-        self._obey(drop_command(self._orders + 1))
+        self.obey("drop")
 
-    def _obey(self, command: bytes) -> None:
+    def obey(self, order: str, **arguments: object) -> object:
+        """Carry out an order; its answer. One that is paused obeys when it is resumed, before anything else."""
         if self._channel is None:
-            return
+            raise RuntimeError("the embedded broker is not running")
         self._orders += 1
-        self._channel.sendall(command)
-        # One that is paused obeys when it is resumed, before anything else.
-        while not self._paused and self._heard(self._channel, ORDER_TIMEOUT_S, "answer") != Done(self._orders):
-            pass
+        send(self._channel, Command(self._orders, order, arguments))
+        while not self._paused:
+            said = self._heard(self._channel, ORDER_TIMEOUT_S, "answer")
+            if isinstance(said, Done) and said.number == self._orders:
+                return said.answer
+        return None
 
     def _running(self) -> Ready:
         if self._ready is None:

@@ -17,8 +17,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,12 +27,10 @@ from odradek.node.build import Node
 from odradek.node.config import NodeConfig
 from odradek.node.machine import new_event_loop
 from odradek.node.process import NodeFailed, log_to, log_to_stderr, serve
+from odradek.testing.faults import Faults
 from odradek.testing.walls import WalledNet
 
 ORDER_BYTES_MAX = 64 * 1024
-STOP = b"stop\n"
-_WALLS = b"walls"
-_DROP = b"drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +52,20 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The order of this number is carried out."""
+class Command:
+    """What a running node is told: `stop`, `walls`, `drop`, or an order to its `Faults`."""
 
     number: int
+    order: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-def walls_command(number: int, ports: Sequence[int]) -> bytes:
-    return b" ".join((_WALLS, *(b"%d" % value for value in (number, *ports)))) + b"\n"
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The command of this number is carried out; what it was for."""
 
-
-def drop_command(number: int) -> bytes:
-    return b"%b %d\n" % (_DROP, number)
+    number: int
+    answer: object = None
 
 
 class Nursery:
@@ -179,40 +179,59 @@ async def _run(config: NodeConfig, order: Order, channel: socket.socket) -> None
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     channel.setblocking(False)
-    walls: WalledNet | None = None
-    unread = b""
+    walls: WalledNet
+    faults = Faults()
+    unread = bytearray()
 
-    def between_peers(ports: Ports) -> Ports:
+    def around(ports: Ports) -> Ports:
         nonlocal walls
-        if not order.peer_ports:
-            return ports
         walls = WalledNet(ports.net, order.peer_ports)
-        return replace(ports, net=walls)
+        return replace(faults.around(ports), net=walls)
 
     def heard() -> None:
-        nonlocal unread
         received = channel.recv(ORDER_BYTES_MAX)
         if not received:
             # Whoever wanted this node is gone: so is any interest in a clean stop.
             os._exit(1)
-        *commands, unread = (unread + received).split(b"\n")
-        for command in commands:
-            if command == STOP.strip():
-                loop.remove_reader(channel)
-                stopping.set()
-            elif walls is not None:
-                number, *ports = map(int, command.split()[1:])
-                if command.startswith(_DROP):
-                    walls.drop_connections()
-                else:
-                    walls.wall_off(ports)
-                send(channel, Done(number))
+        unread.extend(received)
+        while (command := _taken(unread)) is not None:
+            obey(command)
+
+    def obey(command: Command) -> None:
+        if command.order == "stop":
+            loop.remove_reader(channel)
+            stopping.set()
+            return
+        answer: object = None
+        if command.order == "walls":
+            walls.wall_off(**command.arguments)
+        elif command.order == "drop":
+            walls.drop_connections()
+        else:
+            answer = faults.obey(command.order, dict(command.arguments))
+        tell(Done(command.number, answer))
+
+    def tell(what: object) -> None:
+        channel.setblocking(True)
+        send(channel, what)
+        channel.setblocking(False)
 
     def started(node: Node) -> None:
-        send(channel, Ready(os.getpid(), node.port))
+        node.intercept(faults.intercept)
+        tell(Ready(os.getpid(), node.port))
 
     loop.add_reader(channel, heard)
-    await serve(config, order.directory, started, stopping, around=between_peers)
+    await serve(config, order.directory, started, stopping, around=around)
+
+
+def _taken(unread: bytearray) -> Command | None:
+    """The first whole command, which is gone from there afterwards."""
+    length = int.from_bytes(unread[:4], "big")
+    if len(unread) < 4 or len(unread) < 4 + length:
+        return None
+    command: Command = pickle.loads(bytes(unread[4 : 4 + length]))  # noqa: S301 from the process that started us
+    del unread[: 4 + length]
+    return command
 
 
 def _portable(problem: BaseException) -> BaseException:

@@ -1,0 +1,208 @@
+"""Inside the process of an embedded broker: what a test ordered to go wrong, goes wrong.
+
+Around the ports: a clock that can be moved, a disk that can be full. Around the handling of requests: those that are
+refused, delayed, or cost their connection, and a list of all that came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ports import ByteSource, Clock, Disk, File, Ports
+from odradek.protocol.headers import decode_request_header, response_frame
+from odradek.protocol.malformed import MalformedMessage
+from odradek.server.connection import ClientConnection
+from odradek.server.listener import FrameSink
+from odradek.server.request import Parts
+from odradek.testing.refusals import refusal, request_classes
+
+REQUESTS_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """A request that came, in the order of their coming."""
+
+    api: str
+    version: int
+    client_id: str | None
+
+
+@dataclass(slots=True)
+class Fault:
+    """What becomes of the next requests of an API; `times` None: of all that come."""
+
+    api: str
+    times: int | None
+    error: ErrorCode | None = None
+    delay_ms: int = 0
+
+    @property
+    def drops(self) -> bool:
+        return self.error is None and not self.delay_ms
+
+
+def api_name(key: int) -> str:
+    return _NAMES.get(key, str(key))
+
+
+def require_api(name: str) -> None:
+    if name not in _NAMES.values():
+        raise ValueError(f"there is no API {name!r}; there are {', '.join(sorted(_NAMES.values()))}")
+
+
+_REQUESTS = request_classes()
+_NAMES: dict[int, str] = {key: request.__name__.removesuffix("Request") for key, request in _REQUESTS.items()}
+
+
+class Faults:
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+        self._requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
+        self._clock: MovableClock
+        self._disk: FillableDisk
+
+    # Where they are put in
+
+    def around(self, ports: Ports) -> Ports:
+        self._clock, self._disk = MovableClock(ports.clock), FillableDisk(ports.disk)
+        return replace(ports, clock=self._clock, disk=self._disk)
+
+    def intercept(self, handle: FrameSink) -> FrameSink:
+        def handle_or_not(connection: ClientConnection, frame: memoryview, position: int, end: int) -> Parts | None:
+            try:
+                header = decode_request_header(frame, position, end)
+            except MalformedMessage:
+                return handle(connection, frame, position, end)
+            name = api_name(header.api_key)
+            self._requests.append(SeenRequest(name, header.api_version, header.client_id))
+            fault = self._due(name)
+            if fault is None:
+                return handle(connection, frame, position, end)
+            if fault.error is not None:
+                body = bytes(frame[header.body_position : end])
+                return [_refused(header.api_key, header.api_version, header.correlation_id, body, fault.error)]
+            if fault.drops:
+                connection.abort()
+                return None
+            _handle_later(handle, connection, bytearray(frame[position:end]), fault.delay_ms)
+            return None
+
+        return handle_or_not
+
+    def _due(self, name: str) -> Fault | None:
+        fault = next((fault for fault in self._faults if fault.api == name), None)
+        if fault is not None and fault.times is not None:
+            fault.times -= 1
+            if fault.times == 0:
+                self._faults.remove(fault)
+        return fault
+
+    # What a test orders
+
+    def obey(self, order: str, arguments: dict[str, Any]) -> object:
+        orders: dict[str, Callable[..., object]] = {
+            "add": self._add,
+            "clear": self._faults.clear,
+            "advance": self._advance,
+            "fill": self._fill,
+            "requests": self._seen,
+        }
+        return orders[order](**arguments)
+
+    def _add(self, fault: Fault) -> None:
+        self._faults.append(fault)
+
+    def _advance(self, ms: int) -> None:
+        self._clock.moved_ms += ms
+
+    def _fill(self, full: bool) -> None:
+        self._disk.full = full
+
+    def _seen(self) -> list[SeenRequest]:
+        return list(self._requests)
+
+
+def _refused(key: int, version: int, correlation_id: int, body: bytes, error: ErrorCode) -> bytes:
+    request, _ = _REQUESTS[key].decode_first(body, version, 0, len(body))
+    return response_frame(key, version, correlation_id, refusal(request, error).encode(version))
+
+
+def _handle_later(handle: FrameSink, connection: ClientConnection, frame: bytearray, delay_ms: int) -> None:
+    slot = connection.park(stop_reading=True)
+
+    def handle_now() -> None:
+        # A handler that parks takes a slot behind this one, which then stands for nothing.
+        slot.fill(handle(connection, memoryview(frame), 0, len(frame)) or [])
+
+    asyncio.get_running_loop().call_later(delay_ms / 1000, handle_now)
+
+
+class MovableClock:
+    """Only the wall is moved: retention and expiry look at it, time-outs do not."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.moved_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms() + self.moved_ms
+
+
+class FillableDisk:
+    """While it is full nothing more can be written; all that is there can be read and removed."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.full = False
+        # What only reads, or frees.
+        self.exists, self.listdir, self.read = disk.exists, disk.listdir, disk.read
+        self.rename, self.remove, self.remove_tree = disk.rename, disk.remove, disk.remove_tree
+        self.sync_dir, self.sync_all, self.volume = disk.sync_dir, disk.sync_all, disk.volume
+
+    @property
+    def shared(self) -> bool:
+        """A copy elsewhere would not know that it is full."""
+        return False
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        if create and not self._disk.exists(path):
+            self.require_room(path)
+        return _FillableFile(self, self._disk.open(path, create=create))
+
+    def make_dir(self, path: str) -> None:
+        self.require_room(path)
+        self._disk.make_dir(path)
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.require_room(path)
+        self._disk.replace(path, data)
+
+    def require_room(self, path: str) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+class _FillableFile:
+    def __init__(self, disk: FillableDisk, file: File) -> None:
+        self._disk = disk
+        self._file = file
+        self.pread, self.size, self.truncate, self.sync = file.pread, file.size, file.truncate, file.sync
+        self.close, self.fileno, self.pin, self.unpin = file.close, file.fileno, file.pin, file.unpin
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    def pwrite(self, data: ByteSource, position: int) -> int:
+        self._disk.require_room(self._file.path)
+        return self._file.pwrite(data, position)

@@ -1,0 +1,98 @@
+"""What a broker answers when it refuses a request with a given error: at the innermost place that the response has for
+one, per partition where it can be, so that clients do what they would do."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.schema import Message, Struct
+from odradek.server.api import table
+
+# What a response answers, where the request names it differently.
+_ASKED_AS = {
+    "coordinators": ("coordinator_keys",),
+    "groups": ("groups_names",),
+    "index": ("partition_index", "partition"),
+    "name": ("topic",),
+    "partition": ("partition_index",),
+    "partition_index": ("partition", "index"),
+    "partition_responses": ("partition_data",),
+    "partitions": ("partition_indexes",),
+    "responses": ("topics", "topic_data", "resources", "topic_names"),
+    "results": ("groups_names", "topics", "resources"),
+    "topic": ("name",),
+}
+_NUMBERS_OF_PARTITIONS = ("partition_index", "partition", "index")
+
+
+def refusal(request: Message, error: ErrorCode) -> Message:
+    """The response to `request`, which names again what was asked for, with `error` at it; who asked for nothing gets
+    nothing."""
+    response: Message = response_class(type(request))()
+    _refuse(response, request, error)
+    return response
+
+
+def request_classes() -> dict[int, Any]:
+    """Of the APIs that are served to clients, by key."""
+    classes = {}
+    for module in table.MODULES:
+        messages = import_module(module.__name__.replace(".server.api.", ".protocol.messages."))
+        named = [cls for name, cls in vars(messages).items() if name.endswith("Request")]
+        classes[module.API.key] = next(cls for cls in named if getattr(cls, "KEY", None) == module.API.key)
+    return classes
+
+
+def response_class(request: type[Message]) -> Any:  # noqa: ANN401, a class that is known by its name
+    return getattr(sys.modules[request.__module__], request.__name__.removesuffix("Request") + "Response")
+
+
+def _refuse(answer: Struct, asked: Struct, error: ErrorCode) -> bool:
+    """Whether there was a place for it, here or further in."""
+    placed = False
+    for field in type(answer).FIELDS:
+        if isinstance(field.element, type) and isinstance(getattr(answer, field.name), list):
+            rows = _asked_rows(asked, field.name)
+            made = [_named_again(field.element, row) for row in rows]
+            setattr(answer, field.name, made)
+            for one, row in zip(made, rows, strict=True):
+                placed |= _refuse(one, row, error) if isinstance(row, Struct) else _put(one, error)
+    return placed or _put(answer, error)
+
+
+def _put(answer: Struct, error: ErrorCode) -> bool:
+    if not any(field.name == "error_code" for field in type(answer).FIELDS):
+        return False
+    answer.error_code = int(error)  # type: ignore[attr-defined]
+    return True
+
+
+def _asked_rows(asked: Struct, name: str) -> list[Any]:
+    known = {field.name for field in type(asked).FIELDS}
+    for candidate in (name, *_ASKED_AS.get(name, ())):
+        rows = getattr(asked, candidate) if candidate in known else None
+        if isinstance(rows, list) and rows:
+            return list(rows)
+    return []
+
+
+def _named_again(kind: type[Struct], asked: object) -> Struct:
+    if isinstance(asked, Struct):
+        return kind(**{field.name: value for field in kind.FIELDS if (value := _said(asked, field.name)) is not None})
+    if isinstance(asked, int):
+        name = next(field.name for field in kind.FIELDS if field.name in _NUMBERS_OF_PARTITIONS)
+    else:
+        name = next(field.name for field in kind.FIELDS if isinstance(field.fresh_default(), str))
+    return kind(**{name: asked})
+
+
+def _said(asked: Struct, name: str) -> Any:  # noqa: ANN401, a value of any field
+    known = {field.name for field in type(asked).FIELDS}
+    for candidate in (name, *_ASKED_AS.get(name, ())):
+        if candidate in known:
+            value = getattr(asked, candidate)
+            return None if isinstance(value, list | Struct) else value
+    return None

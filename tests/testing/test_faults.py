@@ -1,0 +1,110 @@
+"""What a test orders to go wrong goes wrong, and a client does what it would do."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from odradek.testing import Embedded
+from traps.wire import Wire, batch
+
+
+def send(broker: Embedded, count: int = 1, **config: object) -> list:
+    outcomes: list = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 10, **config})
+    for _ in range(count):
+        producer.produce("t", b"x", on_delivery=lambda error, message: outcomes.append(error or message.offset()))
+    producer.flush(20)
+    return outcomes
+
+
+def test_a_refusal_is_retried_by_the_client(odradek: Embedded) -> None:
+    send(odradek)
+    odradek.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
+    assert send(odradek) == [1]
+    assert len(odradek.requests("Produce")) == 4
+
+
+def test_a_refusal_that_is_not_retried_is_told(odradek: Embedded) -> None:
+    send(odradek)
+    odradek.fail("Produce", "TOPIC_AUTHORIZATION_FAILED")
+    assert [error.name() for error in send(odradek)] == ["TOPIC_AUTHORIZATION_FAILED"]
+    assert send(odradek) == [1], "once was asked for"
+
+
+def test_a_delay_holds_up_the_answer_and_what_follows(odradek: Embedded) -> None:
+    with Wire(odradek.port) as wire:
+        wire.create_topic("t")
+        odradek.delay("Produce", 300)
+        started = time.monotonic()
+        request = wire.produce_request("t", batch(b"x"))
+        wire.post(request, 9)
+        wire.post(request, 9)
+        answers = [wire.collect(request, 9) for _ in range(2)]
+    assert time.monotonic() - started >= 0.3
+    offsets = [answer.responses[0].partition_responses[0].base_offset for _, answer in answers]
+    assert offsets == [0, 1]
+
+
+def test_a_delayed_fetch_may_wait_for_records_afterwards(odradek: Embedded) -> None:
+    with Wire(odradek.port) as reader, Wire(odradek.port) as writer:
+        writer.create_topic("t")
+        odradek.delay("Fetch", 50)
+        request = reader.fetch_request("t", {0: 0}, max_wait_ms=20_000)
+        reader.post(request, 12)
+        writer.produce("t", batch(b"x"))
+        _, answer = reader.collect(request, 12)
+    assert answer.responses[0].partitions[0].high_watermark == 1
+
+
+def test_a_dropped_connection_is_made_again(odradek: Embedded) -> None:
+    send(odradek)
+    odradek.drop("Produce", times=2)
+    assert send(odradek, **{"enable.idempotence": True}) == [1]
+
+
+def test_a_full_disk_is_told_and_has_room_again(odradek: Embedded) -> None:
+    send(odradek)
+    odradek.fill_disk()
+    [error] = send(odradek, **{"message.timeout.ms": 1000})
+    assert error.name() in ("_MSG_TIMED_OUT", "KAFKA_STORAGE_ERROR")
+    odradek.free_disk()
+
+
+def test_time_passes_when_told(odradek: Embedded) -> None:
+    config = {"log.retention.check.interval.ms": "50", "log.retention.hours": "24", "log.roll.hours": "1"}
+    with Embedded(config=config) as broker:
+        send(broker, 3)
+        broker.advance_clock(timedelta(days=2))
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        place = TopicPartition("t", 0)
+
+        def start() -> int:
+            return admin.list_offsets({place: OffsetSpec.earliest()})[place].result().offset
+
+        while start() != 3:
+            time.sleep(0.02)
+
+
+def test_all_requests_are_seen(odradek: Embedded) -> None:
+    admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers, "client.id": "me"})
+    admin.list_topics(timeout=10)
+    assert {request.api for request in odradek.requests()} >= {"ApiVersions", "Metadata"}
+    assert {request.client_id for request in odradek.requests("Metadata")} == {"me"}
+
+
+def test_what_does_not_exist_is_named(odradek: Embedded) -> None:
+    with pytest.raises(ValueError, match="there is no API 'Produse'; there are"):
+        odradek.fail("Produse", "NOT_LEADER_OR_FOLLOWER")
+    with pytest.raises(KeyError, match="NO_SUCH_ERROR"):
+        odradek.fail("Produce", "NO_SUCH_ERROR")
+
+
+def test_calm_ends_it_all(odradek: Embedded) -> None:
+    odradek.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", times=None)
+    odradek.calm()
+    assert send(odradek) == [0]
