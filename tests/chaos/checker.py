@@ -115,6 +115,8 @@ class Storage:
         # By place and offset: the value, and who said so first.
         self._values: dict[str, dict[int, tuple[str, str]]] = {}
         self._acked: dict[str, dict[int, str]] = {}
+        # Acknowledged without an offset.
+        self._somewhere: dict[str, list[str]] = {}
         self._read: dict[str, set[int]] = {}
         self._final: dict[str, dict[int, str]] = {}
         # By writer, where each of its records was sent as far as it was heard of.
@@ -126,9 +128,13 @@ class Storage:
             place = event["place"]
             for offset, number in event["records"]:
                 value = f"{event['who']}:{number}"
+                self._sent_to[value] = place
+                if offset < 0:
+                    # librdkafka has heard that it is a duplicate, and of what nobody told.
+                    self._somewhere.setdefault(place, []).append(value)
+                    continue
                 self._stands(place, offset, value, f"acknowledged to {event['who']} at {event['t']}")
                 self._acked.setdefault(place, {})[offset] = value
-                self._sent_to[value] = place
             self._verdict.acked += len(event["records"])
         elif what == "failed":
             for number in event["numbers"]:
@@ -164,6 +170,11 @@ class Storage:
                     self._verdict.find("unseen", f"{place} offset {offset}: {value}, the last one read is {highest}")
                 elif offset not in read or offset not in final:
                     self._verdict.find("lost write", f"{place} offset {offset}: {value}")
+        for place, wanted in sorted(self._somewhere.items()):
+            stored = dict.fromkeys(self._final.get(place, {}).values())
+            for value in wanted:
+                if value not in stored:
+                    self._verdict.find("lost write", f"{place}: {value}, acknowledged without an offset")
         for place, values in sorted(self._final.items()):
             self._once_and_in_order(place, values)
             self._verdict.read_at_the_end += len(values)

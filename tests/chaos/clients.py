@@ -127,7 +127,8 @@ class Writer:
         place = f"{message.topic()}-{message.partition()}"
         number = int(message.value().split(b":")[1])
         if error is None:
-            self._acked.setdefault(place, []).append((message.offset(), number))
+            offset = message.offset()
+            self._acked.setdefault(place, []).append((-1 if offset is None else offset, number))
         else:
             self._failed.setdefault((place, error.name()), []).append(number)
 

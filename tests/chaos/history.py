@@ -2,7 +2,7 @@
 
 Every line has `t` (seconds since the run began, the same clock for all), `who` and `what`. By what:
 
-    acked       place, records: [[offset, number], …]         a writer's records are stored there
+    acked       place, records: [[offset, number], …]         a writer's records are stored there; -1: somewhere
     failed      place, numbers, why                           they may be stored or not
     fatal       code, why                                     the producer gave up its promise
     assigned    place, assignment, at                         a reader begins to read at this offset

@@ -71,6 +71,10 @@ def lose_a_write(history: list[Event]) -> None:
     final["values"] = ["w:0"]
 
 
+def lose_a_write_without_an_offset(history: list[Event]) -> None:
+    history.append(line("w", "acked", records=[[-1, 4]]))
+
+
 def leave_one_unseen(history: list[Event]) -> None:
     find(history, "final", "polled")["values"] = ["w:0", "w:1"]
 
@@ -152,6 +156,7 @@ def stall(history: list[Event]) -> None:
 
 DOCTORS: list[tuple[str, Callable[[list[Event]], None]]] = [
     ("lost write", lose_a_write),
+    ("lost write", lose_a_write_without_an_offset),
     ("unseen", leave_one_unseen),
     ("inconsistent offset", acknowledge_another_value),
     ("inconsistent offset", read_another_value),
@@ -206,6 +211,12 @@ def test_what_may_have_been_committed_may_be_told() -> None:
 def test_a_failed_write_may_be_there_once() -> None:
     history = sound()
     find(history, "final", "polled")["values"].append("w:3")
+    assert check(timed(history)).clean
+
+
+def test_an_acknowledged_write_may_be_anywhere_when_nobody_said_where() -> None:
+    history = sound()
+    find(history, "w", "acked")["records"] = [[-1, 2]]
     assert check(timed(history)).clean
 
 

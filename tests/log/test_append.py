@@ -161,6 +161,19 @@ def test_our_own_batches_follow_no_clients_rules(partition, make_batch, now):
     assert partition.log.leader_epochs.entries() == [(9, 0)]
 
 
+def test_a_follower_that_was_cut_still_knows_five_batches_of_a_producer(partition, make_batch, now):
+    """What it finds out from its log after the cut must not hold the batch that it is just given."""
+    for sequence in range(6):
+        partition.append(b"%d" % sequence, producer_id=7, producer_epoch=0, base_sequence=sequence)
+    region = partition.log.read(5, 1000, 6, True)
+    last = memoryview(bytearray(region.read()))
+    region.release()
+    partition.log.truncate_to(5)
+    partition.log.append_as_follower(last, now)
+    repeated = partition.append(b"1", producer_id=7, producer_epoch=0, base_sequence=1)
+    assert (repeated.duplicate, repeated.base_offset) == (True, 1)
+
+
 def test_a_follower_takes_the_leaders_offsets(make_partition, partition, make_batch, now):
     partition.append(b"a", b"b", leader_epoch=3)
     partition.append(b"c", leader_epoch=4, producer_id=9, producer_epoch=0, base_sequence=0)

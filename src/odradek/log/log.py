@@ -203,9 +203,10 @@ class Log:
     def append_trusted(self, batch: bytearray, leader_epoch: int, wall_ms: int) -> Appended:
         """One batch of our own making: coordinators, control records, metadata. No client's rules apply."""
         _, length, _, _, _, _, delta, _, max_time, pid, pid_epoch, sequence, _ = HEADER.unpack_from(batch)
+        # Before the write: what is found out from the log must not hold this batch already.
+        producers = self.known_producers(wall_ms) if pid >= 0 and sequence >= 0 else None
         appended = self._append(batch, length, delta, max_time, leader_epoch, wall_ms, -1)
-        if pid >= 0 and sequence >= 0:
-            producers = self._producers if self._producers is not None else self.known_producers(wall_ms)
+        if producers is not None:
             producers.record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
         return appended
 
@@ -226,9 +227,12 @@ class Log:
                     self._persist_checkpoints()
                 if header.leader_epoch >= 0:
                     self._note_epoch(header.leader_epoch, header.base_offset)
+                # Before the write: what is found out from the log must not hold this batch already.
+                named = header.producer_id >= 0 and not header.is_control
+                producers = self.known_producers(wall_ms) if named else None
                 self._write(data, header.last_offset, header.max_timestamp, wall_ms)
-                if header.producer_id >= 0 and not header.is_control:
-                    self.known_producers(wall_ms).record(
+                if producers is not None:
+                    producers.record(
                         header.producer_id,
                         header.producer_epoch,
                         header.base_sequence,
