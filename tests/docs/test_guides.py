@@ -1,0 +1,86 @@
+"""Quickstart, client, testing and operations: every command and snippet on these pages is run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docs.pages import DOCS, Terminal, blocks
+from odradek.testing import Embedded
+from support.command_line import succeed
+
+PATIENCE_S = 60.0
+
+
+def run_python(text: str, directory: Path) -> str:
+    told = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        timeout=120,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+@pytest.fixture
+def on_the_usual_port() -> Iterator[Embedded]:
+    """The pages name it; other tests of pages may have it for a while."""
+    broker = Embedded(port=9092)
+    patience = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            broker.start()
+            break
+        except OSError as taken:
+            if time.monotonic() > patience:
+                pytest.skip(f"port 9092, which the page uses, is taken: {taken}")
+            time.sleep(0.2)
+    yield broker
+    broker.stop()
+
+
+def test_the_quickstart(on_the_usual_port: Embedded, tmp_path: Path) -> None:
+    page = DOCS / "quickstart.md"
+    with Terminal(tmp_path, on_the_usual_port.bootstrap_servers) as terminal:
+        told = [terminal.run(block) for block in blocks(page, "sh") if "odradek up" not in block.text]
+    assert "alice: 2 apples" in told[0]
+    assert "3 plums" in told[1]
+    [snippet] = blocks(page, "python")
+    assert run_python(snippet.text, tmp_path).split()[-2:] == ["b'alice'", "3"]
+
+
+def test_the_client_page(on_the_usual_port: Embedded, tmp_path: Path) -> None:
+    first, second = blocks(DOCS / "client.md", "python")
+    assert run_python(first.text, tmp_path).splitlines() == ["0", "alice 3 b'web'"]
+    run_python(second.text, tmp_path)
+    assert "alice" in succeed(on_the_usual_port, "consume", "copy", "-o", ":", "-f", "%k\\n")
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_the_page_about_tests(tmp_path: Path, number: int) -> None:
+    snippet = blocks(DOCS / "testing.md", "python")[number].text
+    told = subprocess.run([sys.executable, "-c", snippet], capture_output=True, text=True, timeout=120, check=False)
+    assert told.returncode == 0, told.stderr
+
+
+def test_operations(tmp_path: Path) -> None:
+    data = tmp_path / "original"
+    with Embedded(data=data) as broker, Terminal(tmp_path, broker.bootstrap_servers) as terminal:
+        succeed(broker, "topic", "create", "orders", "-p", "1")
+        succeed(broker, "produce", "orders", stdin="one\ntwo\n")
+        on_a_broker = [block for block in blocks(DOCS / "operations.md", "sh") if "odradek log" not in block.text]
+        told = [terminal.run(block) for block in on_a_broker]
+    assert "all 1" in told[0] or "partitions" in told[0]
+    shutil.copytree(data, tmp_path / "data")
+    with Embedded() as broker, Terminal(tmp_path, broker.bootstrap_servers) as terminal:
+        on_files = [block for block in blocks(DOCS / "operations.md", "sh") if "odradek log" in block.text]
+        assert "OFFSET" in "".join(terminal.run(block) for block in on_files)
