@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
@@ -17,19 +15,9 @@ from odradek.protocol.messages.p19_create_topics import (
     CreatableTopicConfig,
 )
 from odradek.protocol.metadata_records import FeatureLevelRecord
+from support.seeded_rng import SeededRng
 
 CLUSTER = "cluster"
-
-
-class SeededRng:
-    def __init__(self, seed: int = 0) -> None:
-        self._random = random.Random(seed)
-
-    def bytes(self, count: int) -> bytes:
-        return self._random.randbytes(count)
-
-    def below(self, bound: int) -> int:
-        return self._random.randrange(bound)
 
 
 class Cluster:

@@ -15,17 +15,7 @@ from odradek.log.directory import LogDirectory
 from odradek.sim.disk import SimDisk
 from odradek.sim.inode import DiskKnobs
 from odradek.sim.loop import PowerCut
-
-
-class SeededRng:
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-
-    def bytes(self, count):
-        return self.random.randbytes(count)
-
-    def below(self, bound):
-        return self.random.randrange(bound)
+from support.seeded_rng import SeededRng
 
 
 class Machine:

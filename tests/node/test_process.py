@@ -11,6 +11,7 @@ import pytest
 from odradek.node.config import NodeConfig
 from odradek.node.local_cluster import local_nodes
 from odradek.node.process import NodeFailed, serve
+from support.loops import WITHIN_S
 
 
 def open_files(directory):
@@ -49,7 +50,7 @@ def test_a_node_that_fails_closes_its_connections_and_files(tmp_path):
         node._ports.spawner.spawn("metadata log", fail())
         with pytest.raises(NodeFailed, match="as if"):
             await serving
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             assert await reader.read() == b""
         writer.close()
 
@@ -65,7 +66,7 @@ def test_a_node_that_waits_for_a_majority_can_be_told_to_stop(tmp_path):
     async def scenario():
         stopping = asyncio.Event()
         serving = asyncio.ensure_future(serve(lonely, nodes[0].data, lambda _: None, stopping))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             await until_listening(nodes[0].controllers.port)
             assert not serving.done()
             stopping.set()
@@ -97,7 +98,7 @@ def test_a_failure_during_a_start_ends_it(tmp_path):
 
     async def scenario():
         serving = asyncio.ensure_future(serve(lonely, nodes[0].data, lambda _: None, asyncio.Event(), around=remember))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             await until_listening(nodes[0].controllers.port)
             found[0].spawner.spawn("metadata log", fail())
             with pytest.raises(NodeFailed, match="as if"):

@@ -10,14 +10,7 @@ from odradek.base.ids import TopicPartition
 from odradek.metadata.image import BROKER_RESOURCE
 from odradek.protocol.metadata_records import ConfigRecord
 from support.data_broker import DataBroker, batch
-
-
-def run(work):
-    async def limited():
-        async with asyncio.timeout(10):
-            return await work
-
-    return asyncio.run(limited())
+from support.loops import run_within_limit as run
 
 
 def directories(disk) -> list[str]:

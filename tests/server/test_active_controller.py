@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
-import random
 
 import pytest
 
@@ -40,6 +39,8 @@ from odradek.server.metadata_quorum import MetadataQuorum
 from odradek.server.producer_ids import ProducerIds
 from odradek.server.quorum_member import Member
 from odradek.server.request import ControllerContext
+from support.loops import run_within_limit
+from support.seeded_rng import SeededRng
 
 LOG = "__cluster_metadata-0/00000000000000000000.log"
 
@@ -47,11 +48,7 @@ LOG = "__cluster_metadata-0/00000000000000000000.log"
 def on_a_loop(story):
     @functools.wraps(story)
     def run():
-        async def within_limit():
-            async with asyncio.timeout(20):
-                await story()
-
-        asyncio.run(within_limit())
+        run_within_limit(story())
 
     return run
 
@@ -62,17 +59,6 @@ class Clock:
 
     def monotonic_ms(self) -> int:
         return 0
-
-
-class SeededRng:
-    def __init__(self, seed: int = 0) -> None:
-        self._random = random.Random(seed)
-
-    def bytes(self, count: int) -> bytes:
-        return self._random.randbytes(count)
-
-    def below(self, bound: int) -> int:
-        return self._random.randrange(bound)
 
 
 class Gate:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from importlib import import_module
-from random import Random
 from typing import Any
 
 from odradek.adapters.memory_disk import MemoryDisk
@@ -32,6 +31,7 @@ from odradek.server.broker import Broker
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.producer_ids import ProducerIds
 from odradek.server.request import ControllerContext, RequestContext
+from support.seeded_rng import SeededRng
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 FEATURES = {"metadata.version": (7, 29), "kraft.version": (0, 1)}
@@ -58,17 +58,6 @@ ADMIN_APIS = (
     "p75_describe_topic_partitions",
 )
 APIS = {api.key: api for api in (import_module(f"odradek.server.api.{name}").API for name in ADMIN_APIS)}
-
-
-class SeededRng:
-    def __init__(self, seed: int = 1) -> None:
-        self._random = Random(seed)
-
-    def bytes(self, count: int) -> bytes:
-        return self._random.randbytes(count)
-
-    def below(self, bound: int) -> int:
-        return self._random.randrange(bound)
 
 
 class StandingClock:
