@@ -67,7 +67,7 @@ crash: .venv/dev
 
 # make chaos MINUTES=10  three nodes and their clients: kill -9, SIGSTOP, walls, full disks; a checker reads what the clients saw
 chaos: .venv/dev
-	PYTHONPATH=tests $(BIN)/python -m chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests $(BIN)/python -m chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(RECORD),--record $(RECORD))
 
 # make sim SEEDS=1000 NODES=3    deterministic simulation: power cuts, torn writes, walls between nodes
 sim: .venv/dev

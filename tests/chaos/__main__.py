@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from chaos.report import table, where_to_look
+from chaos.report import record, table, where_to_look
 from chaos.run import Run, end_on_sigterm, new_directory
 
 
@@ -16,6 +16,7 @@ def main() -> int:
     arguments.add_argument("--minutes", type=float, default=10)
     arguments.add_argument("--seed", type=int, default=None, help="what goes wrong, and in which order")
     arguments.add_argument("--out", type=Path, default=Path("build/chaos"))
+    arguments.add_argument("--record", type=Path, help="the page whose last run this one replaces")
     options = arguments.parse_args()
     seed = int(time.time()) % 1_000_000 if options.seed is None else options.seed
     end_on_sigterm()
@@ -26,6 +27,8 @@ def main() -> int:
     (out / "verdict.txt").write_text(text)
     print(text)
     print(where_to_look(outcome, seed))
+    if options.record and outcome.clean:
+        record(outcome, seed, options.record)
     return 0 if outcome.clean else 1
 
 

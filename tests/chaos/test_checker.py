@@ -10,6 +10,8 @@ import pytest
 from chaos.checker import KINDS, check
 from chaos.history import Diary, Event, identity_of, read_history, value_of
 from chaos.replica_files import compare
+from chaos.report import BEGIN, END, record, table
+from chaos.run import Outcome
 from chaos.timeline import draw
 from odradek.protocol.batch import encode_batch
 from odradek.protocol.records import Record
@@ -267,3 +269,20 @@ def test_a_history_becomes_a_picture() -> None:
     assert picture.startswith("<svg")
     assert "kill a node" in picture
     assert "a &lt;run&gt;" in picture
+
+
+def test_a_run_replaces_the_last_one_in_the_track_record(tmp_path: Path) -> None:
+    (tmp_path / "timeline.svg").write_text("<svg/>")
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n{BEGIN}the run before\n{END}\nThe rest.\n")
+    outcome = Outcome(check(timed(sound())), tmp_path, 10, None, bytes_compared=12345)
+    for _ in range(2):
+        record(outcome, 7, page)
+    text = page.read_text()
+    assert text.startswith(f"# Page\n\n{BEGIN}`make chaos MINUTES=10 SEED=7`")
+    assert text.endswith(f"{END}\nThe rest.\n")
+    assert "the run before" not in text
+    assert "1 faults, 3 records acknowledged" in text
+    assert "found nothing; 12,345 bytes" in text
+    assert (tmp_path / "chaos.svg").exists()
+    assert table(outcome).endswith("CLEAN\n")
