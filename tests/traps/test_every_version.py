@@ -128,6 +128,7 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
             "include_documentation": True,
         },
         33: {"resources": [{**config, "configs": [{"name": "retention.ms", "value": "1000"}]}], "validate_only": False},
+        35: {"topics": [{**topic, "partitions": [0]}]},
         37: {"topics": [{**topic, "count": 2, "assignments": None}], "timeout_ms": 5000, "validate_only": False},
         42: {"groups_names": [here.empty_group]},
         43: {"election_type": 0, "topic_partitions": [{**topic, "partitions": [0]}], "timeout_ms": 5000},
@@ -147,8 +148,17 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
             "group_id": here.empty_group,
             "topics": [{**topic, "partitions": [{"partition_index": 0}]}],
         },
+        57: {
+            "timeout_ms": 5000,
+            "feature_updates": [
+                {"feature": "eligible.leader.replicas.version", "max_version_level": 1, "allow_downgrade": False}
+            ],
+            "validate_only": True,
+        },
         60: {"include_cluster_authorized_operations": True, "endpoint_type": 1, "include_fenced_brokers": True},
+        61: {"topics": [{**topic, "partition_indexes": [0]}]},
         64: {"broker_id": 99},
+        74: {"resource_types": []},
         75: {"topics": [topic], "response_partition_limit": 100, "cursor": None},
     }[key]
 
