@@ -40,8 +40,8 @@ class Nemesis:
         self._rng = rng
         self._truth = truth
         self._under_way: list[asyncio.Task[None]] = []
-        # Lost its power last, and may lack what the others have.
-        self._weakened: Machine | None = None
+        # Lost its power last, and may lack what the others have; as whom the controller knew it then.
+        self._weakened: tuple[Machine, int] | None = None
         # A disk is lost, and the controller does not know it yet: whoever else failed now might have the only copy.
         self._mourning = False
         self.fired: dict[str, int] = {}
@@ -106,14 +106,17 @@ class Nemesis:
         return self._knobs.down_max - sum(machine.host is None for machine in self._machines)
 
     def _may_lose_power(self, machine: Machine) -> bool:
-        """Any time, or not before all others have what this one will have lost."""
+        """Any time, or not before all others have what this one will have lost; again before it takes part again."""
         if self._knobs.power_cuts_at_once or self._truth.is_whole():
             return True
-        return machine is self._weakened and not machine.started
+        return self._weakened == (machine, self._truth.registered(machine.number))
+
+    def _weaken(self, machine: Machine) -> None:
+        self._weakened = (machine, self._truth.registered(machine.number))
 
     def _lose_power(self, machine: Machine) -> None:
         if machine.host is not None and self._may_lose_power(machine):
-            self._weakened = machine
+            self._weaken(machine)
             machine.lose_power()
 
     def _break(self, fault: str) -> None:
@@ -178,7 +181,7 @@ class Nemesis:
 
     async def _kill_and_lose_power(self, machine: Machine) -> None:
         """What the killed one had not synced is shown by the next one; and then it is gone."""
-        self._weakened = machine
+        self._weaken(machine)
         machine.kill()
         machine.boot()
         for _ in range(self._rng.randrange(1, 100)):
@@ -186,8 +189,7 @@ class Nemesis:
             if machine.started:
                 await asyncio.sleep(self._rng.expovariate(1.0) * 0.1)
                 break
-        if machine.host is not None:
-            machine.lose_power()
+        self._lose_power(machine)
 
     def _may_lose_disk(self) -> bool:
         """Not before all others have what is on it, its vote included."""

@@ -27,6 +27,7 @@ from odradek.sim.workloads.worker import Errand, Worker
 
 # How much rarer than other requests these are.
 ADMIN_PAUSES = 4.0
+CHURNING_MAX = 10
 _CREATE_VERSION = 7
 _DELETE_VERSION = 5
 
@@ -100,7 +101,8 @@ class TopicChurn(Worker):
 
     async def work(self, session: Session) -> None:
         while not self.errand.closing.is_set():
-            await self.rng.choice((self._create, self._create, self._delete, self.compare))(session)
+            step = self.rng.choice((self._create, self._create, self._delete, self.compare))
+            await (self._delete if len(self._existing) >= CHURNING_MAX else step)(session)
             await self.errand.pause(ADMIN_PAUSES)
         await self.compare(session)
         self._compared_at_last = True
