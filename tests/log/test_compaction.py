@@ -352,6 +352,59 @@ def test_indexes_are_those_of_a_log_that_was_always_so(compacted):
     assert [compacted.disk.read(f"orders-0/{0:020d}{kind}") for kind in (".index", ".timeindex")] == before
 
 
+# --- after a crash
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_what_a_follower_got_from_a_compacted_leader_is_not_taken_for_loss(make_partition, make_batch, policy):
+    """Above the recovery point, and whatever the policy is now: the leader may have compacted long ago."""
+    follower = make_partition(cleanup_policy=frozenset({policy}))
+    for offset in (3, 10, 11, 40):
+        sent = make_batch(b"v" * 300, base_offset=offset, leader_epoch=0)
+        follower.log.append_as_follower(sent, follower.wall_ms)
+    assert follower.log.recovery_point == 0
+    follower.crash()
+    assert follower.log.log_end_offset == 41
+    assert [offset for offset, _, _ in follower.records(0)] == [3, 10, 11, 40]
+
+
+def test_what_was_compacted_is_not_taken_for_loss_under_another_policy(compacted):
+    for n in range(12):
+        compacted.put((b"%d" % (n % 4), b"v" * 100))
+        compacted.roll()
+    compacted.put((b"last", b"v"))
+    compacted.configure(segment_bytes=300)
+    compacted.clean()
+    left = compacted.rows()
+    assert [offset for offset, _, _ in left] == [8, 9, 10, 11, 12]
+    compacted.configure(cleanup_policy=frozenset({"delete"}))
+    compacted.crash()
+    assert compacted.rows() == left
+    compacted.log.truncate_to(10)
+    compacted.crash()
+    assert compacted.rows() == left[:2]
+
+
+def test_a_segment_that_lost_its_end_is_loss_in_a_compacted_topic_too(compacted):
+    compacted.put((b"a", b"1"))
+    compacted.put((b"b", b"1"))
+    compacted.roll()
+    compacted.put((b"c", b"1"))
+    compacted.bytes_of(".log").truncate(80)
+    compacted.crash()
+    assert compacted.rows() == [(0, b"a", b"1")]
+
+
+def test_a_read_behind_the_last_batch_waits(compacted, make_batch):
+    """Of an older Kafka: its cleaner did not keep the batch that says where the log ends."""
+    compacted.put((b"a", b"1"))
+    compacted.put((b"a", b"2"))
+    compacted.roll()
+    compacted.clean(committed=2)
+    compacted.log._segments.in_order[0].truncate_to(0)
+    assert compacted.log.read(1, 1000, 2, True) is None
+
+
 # --- beside it
 
 
