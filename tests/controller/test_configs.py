@@ -116,3 +116,9 @@ def test_validate_only_and_unchanged_values_write_nothing(orders):
     assert validated.sentence.startswith("only validated: ")
     incremental(orders, change)
     assert incremental_alter_configs(orders.image, [change]).records == ()
+
+
+def test_values_that_contradict_each_other(orders):
+    assert incremental(orders, single(("max.compaction.lag.ms", Operation.SET, "5"))) == [0]
+    assert incremental(orders, single(("min.compaction.lag.ms", Operation.SET, "6"))) == [ErrorCode.INVALID_CONFIG]
+    assert incremental(orders, single(("min.compaction.lag.ms", Operation.SET, "5"))) == [0]

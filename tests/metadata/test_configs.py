@@ -10,7 +10,7 @@ from odradek.metadata.configs.effective import (
     describe_topic,
     topic_config,
 )
-from odradek.metadata.configs.topic import TOPIC_CONFIGS, validate_topic_config
+from odradek.metadata.configs.topic import TOPIC_CONFIGS, check_together, validate_topic_config
 
 
 def layers(*, dynamic_broker=None, dynamic_default=None, static=None):
@@ -206,3 +206,19 @@ def test_static_settings_remember_that_they_were_set():
     config = BrokerConfig.parse({"num.partitions": "3", "log.dir": "d", "log.roll.hours": "2"})
     assert config.static == {"num.partitions": "3", "log.dirs": "d", "log.roll.hours": "2"}
     assert config.log_dirs == ("d",)
+
+
+def test_the_shortest_lag_of_compaction_is_not_longer_than_the_longest():
+    check_together({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
+    with pytest.raises(KafkaError, match=r"min.compaction.lag.ms \(6\) > max.compaction.lag.ms \(5\)"):
+        check_together({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
+
+
+@pytest.mark.parametrize(("written", "value"), [("0.5", 0.5), ("1", 1.0), (".25", 0.25), ("1e-3", 0.001), ("0", 0.0)])
+def test_a_ratio(written, value):
+    assert validate_topic_config("min.cleanable.dirty.ratio", written) == value
+
+
+@pytest.mark.parametrize("written", ["1.1", "-0.1", "half", "", "1_0", "NaN", "Infinity"])
+def test_no_ratio(written):
+    refusal("min.cleanable.dirty.ratio", written)

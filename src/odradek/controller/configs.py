@@ -19,7 +19,7 @@ from odradek.controller.elections import for_leaderless
 from odradek.controller.topic_names import check_topic_name
 from odradek.metadata.configs.broker import broker_definition, validate_dynamic_broker_config
 from odradek.metadata.configs.definition import ConfigType, Definition
-from odradek.metadata.configs.topic import TOPIC_CONFIGS, validate_topic_config
+from odradek.metadata.configs.topic import TOPIC_CONFIGS, check_together, validate_topic_config
 from odradek.metadata.features import has_eligible_leaders
 from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource, TopicImage
 from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
@@ -119,6 +119,8 @@ def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigR
             _check_value(resource, name, value)
     _check_exists(image, resource)
     _check_min_isr(image, resource, changes)
+    if resource.type == TOPIC_RESOURCE:
+        check_together({name: value for name, value in {**now, **changes}.items() if value is not None})
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
         for name, value in changes.items()

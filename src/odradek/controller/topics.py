@@ -13,7 +13,7 @@ from odradek.base.ports import Rng
 from odradek.controller.decision import Decision
 from odradek.controller.placement import check_assignment, new_partition, place
 from odradek.controller.topic_names import check_new_topic_name
-from odradek.metadata.configs.topic import validate_topic_config
+from odradek.metadata.configs.topic import check_together, validate_topic_config
 from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage, collision_key
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreatableTopicResult
 from odradek.protocol.messages.p20_delete_topics import DeletableTopicResult, DeleteTopicState
@@ -114,7 +114,8 @@ def _checked_configs(topic: CreatableTopic) -> list[ConfigRecord]:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(missing)}")
     for config in topic.configs:
         validate_topic_config(config.name, config.value)
-    values = {config.name: config.value for config in topic.configs}
+    values = {config.name: config.value for config in topic.configs if config.value is not None}
+    check_together(values)
     return [
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
         for name, value in values.items()

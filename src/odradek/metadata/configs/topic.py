@@ -5,6 +5,7 @@ What Kafka knows and this broker does not do is refused by name with the reason:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -231,6 +232,16 @@ REFUSED_TOPIC_CONFIGS: dict[str, str] = {
     "remote.copy.lag.bytes": _NO_TIERED_STORAGE,
     "errors.deadletterqueue.group.enable": "share groups do not exist yet",
 }
+
+
+def check_together(values: Mapping[str, str]) -> None:
+    """Of values that are valid one by one: whether they contradict each other."""
+    smallest, largest = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    if smallest in values and largest in values and int(values[smallest]) > int(values[largest]):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting {smallest} ({values[smallest]}) > {largest} ({values[largest]})",
+        )
 
 
 def validate_topic_config(name: str, value: str | None) -> Value:
