@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log.cleaning import clean
 from odradek.log.config import LogConfig
 from odradek.log.segment import Segment
+from odradek.protocol.batch import encode_batch, iter_batches
 from odradek.protocol.fetch_response import DivergingEpoch, FetchedPartition
+from odradek.protocol.records import Record
 from odradek.replication.following import Verdict, position, take
 from odradek.replication.partition import Partition
 from support.data_broker import batch
@@ -435,3 +438,57 @@ def test_a_log_that_fails_while_it_begins_anew_has_its_watermark_where_it_begins
     with pytest.raises(KafkaError):
         partition.restart_at(5)
     assert partition.log.log_start_offset <= partition.high_watermark <= partition.log.log_end_offset
+
+
+def compact(node):
+    """What the broker's cleaner does, at once."""
+    log = node.log
+    log.sync()
+    plan = log.plan_cleaning(log.dirt(log.log_end_offset, WALL_MS), log.log_end_offset, WALL_MS, 1 << 20)
+    for replacement in clean(node.disk, plan).replacements:
+        log.begin_swap(plan, replacement)
+        while log.step_swap():
+            pass
+    log.cleaned(plan, plan.segments[-1].end_offset)
+
+
+def put(node, key, value):
+    node.partition.append(memoryview(batch(value, key=key, timestamp=WALL_MS)), 1, WALL_MS)
+
+
+def test_a_new_follower_of_a_compacted_log_gets_what_is_left_and_ends_where_its_leader_does():
+    replicas = Replicas(2, config=LogConfig(cleanup_policy=frozenset({"compact"}), delete_retention_ms=0), isr=(1,))
+    leader, follower = replicas[1], replicas[2]
+    for key, value in ((b"a", "1"), (b"b", "1"), (b"a", "2")):
+        put(leader, key, value)
+    leader.partition.append(memoryview(encode_batch([Record(key=b"b", timestamp=WALL_MS)])), 1, WALL_MS)
+    leader.log._roll(WALL_MS)
+    compact(leader)
+    leader.log.cleaned_until = 0  # as if it were dirty again, when the deletion has had its time
+    compact(leader)
+    assert [(header.base_offset, header.records_count) for header, _ in iter_batches(leader.raw())] == [(2, 1), (3, 0)]
+    replicas.fetch(2)
+    assert follower.raw() == leader.raw()
+    assert follower.end == 4
+    replicas.fetch(2)
+    assert follower.high_watermark == 4
+    follower.restart()
+    replicas.tell(2)
+    assert follower.end == 4
+    put(leader, b"a", "3")
+    replicas.fetch(2)
+    assert follower.values() == ["2", "3"]
+
+
+def test_a_follower_compacts_by_itself_and_goes_on():
+    replicas = Replicas(2, config=LogConfig(cleanup_policy=frozenset({"compact"})))
+    leader, follower = replicas[1], replicas[2]
+    for n in range(6):
+        put(leader, b"%d" % (n % 2), str(n))
+    replicas.catch_up(2)
+    follower.log._roll(WALL_MS)
+    compact(follower)
+    assert follower.values() == ["4", "5"]
+    put(leader, b"0", "6")
+    replicas.catch_up(2)
+    assert (follower.values(), leader.values()) == (["4", "5", "6"], ["0", "1", "2", "3", "4", "5", "6"])
