@@ -77,10 +77,10 @@ def decode_clean_shutdown(content: bytes) -> int:
 
 def read_checkpoint(disk: Disk, path: str, decode: Callable[[bytes], T]) -> T | None:
     """None when the file is absent or not what it should be."""
-    if not disk.exists(path):
-        return None
     try:
         return decode(disk.read(path))
+    except FileNotFoundError:
+        return None
     except (ValueError, KeyError) as broken:
         story.warning("ignoring %s: %s", path, broken)
         return None

@@ -80,13 +80,17 @@ class _Loader:
         self.opening = opening
         self.config = opening.config
         self.folder = Folder(disk, opening.directory or str(opening.topic_partition))
-        if finish_swaps(self.folder):
+        self._look()
+        if finish_swaps(self.folder, self.offsets):
             story.warning("%s was just being compacted: finished what counted", self.folder.path)
-        self.names = self.folder.names()
-        self.offsets = offsets_by_suffix(self.names)
+            self._look()
         self.log_start = opening.log_start_offset
         self.cleaned_until = opening.cleaned_until
         self.removed = False
+
+    def _look(self) -> None:
+        self.names = self.folder.names()
+        self.offsets = offsets_by_suffix(self.names)
 
     def load(self) -> Log:
         self._remove_leftovers()

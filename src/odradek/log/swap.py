@@ -12,12 +12,12 @@ with the same names, and either finishes what the other left.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from odradek.log import safeguards
 from odradek.log.cleaning import CleanedSegment, Replacement
-from odradek.log.folder import CLEANED, DELETED, LOG, SEGMENT_SUFFIXES, SWAP, Folder, offset_name, offsets_by_suffix
+from odradek.log.folder import CLEANED, DELETED, LOG, SEGMENT_SUFFIXES, SWAP, Folder, offset_name
 from odradek.log.retention import DeletedSegment
 from odradek.log.scan import headers
 from odradek.log.segment import Segment
@@ -97,9 +97,8 @@ class Swap:
             segment.rename("")
 
 
-def finish_swaps(folder: Folder) -> bool:
-    """Slow. After a crash: whether there was anything to finish or to undo."""
-    offsets = offsets_by_suffix(folder.names())
+def finish_swaps(folder: Folder, offsets: Mapping[str, list[int]]) -> bool:
+    """Slow. After a crash: whether there was anything to finish or to undo. `offsets`: those in the folder's names."""
     cleaned = [base for kind in SEGMENT_SUFFIXES for base in offsets.get(kind + CLEANED, [])]
     swaps = [base for kind in SEGMENT_SUFFIXES for base in offsets.get(kind + SWAP, [])]
     if not cleaned and not swaps:
