@@ -202,14 +202,17 @@ ROWS = [
         nodes=2,
         options={"connections": 50, "partitions": 10, "window": 1, "spin_us": 0},
     ),
-    Row(
-        key="rf3-latency-1k",
-        title="acknowledgement, three copies, acks=all, 1,000 records/s",
-        mode="pace",
-        unit="ms",
-        nodes=3,
-        replicas=3,
-        options={"rate": 1000, "acks": -1},
+    *(
+        Row(
+            key=f"rf3-latency-{key}",
+            title=f"acknowledgement, three copies, acks=all, {rate:,} records/s",
+            mode="pace",
+            unit="ms",
+            nodes=3,
+            replicas=3,
+            options={"rate": rate, "acks": -1},
+        )
+        for key, rate in (("200", 200), ("1k", 1000))
     ),
     replicated("rf3-small", "one 100 B record per request, three copies, acks=all", unit="requests/s"),
     replicated(
