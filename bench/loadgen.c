@@ -325,6 +325,7 @@ static void open_loop(int e2e, Edge *from, Edge *to) {
         int sleep_us = issued >= total ? 1000 : next > now + 80000 ? (int)((next - now - 60000) / 1000) : 0;
         turn(sleep_us);
     }
+    if (!measuring) fail("server cannot keep the pace", (long)completed);
     *to = edge(&others_after);
 }
 
