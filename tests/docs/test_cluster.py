@@ -55,7 +55,7 @@ def test_the_line_that_formats(tmp_path: Path, node_id: int, host: str) -> None:
     text = text.replace("node.id=1", f"node.id={node_id}")
     text = re.sub(r"advertised.listeners=.*", lambda line: line[0].replace("one.example", f"{host}.example"), text)
     (tmp_path / "node.properties").write_text(text)
-    commands = [line for line in block("sh", "node format").splitlines() if "node start" not in line]
+    commands = [line for line in block("sh", "--initial-controllers").splitlines() if "node start" not in line]
     done = bash("\n".join(commands), tmp_path, **IDS)
     assert done.returncode == 0, done.stderr
     identity = decode_identity((tmp_path / "data" / "meta.properties").read_bytes())
