@@ -143,7 +143,7 @@ def comparisons(row: Row, rows: dict[str, Any]) -> Iterator[Comparison]:
         "cpu": f"{ours[cost]:.2f} {unit}",
         "their_cpu": f"{theirs[cost]:.2f}",
         "cpu_ratio": theirs[cost] / ours[cost],
-        "others": f"{ours['foreign_cores']:.2f}, {theirs['foreign_cores']:.2f}",
+        "others": ", ".join(f"{one['foreign_cores']:.2f}" for one in (ours, theirs) if "foreign_cores" in one),
     }
     if row.unit == "ms":
         for name, field in (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us")):
@@ -151,7 +151,7 @@ def comparisons(row: Row, rows: dict[str, Any]) -> Iterator[Comparison]:
                 yield replace(line, **measured) if name == "p50" else line
         return
     speed, their_speed = throughput(row, ours), throughput(row, theirs)
-    mark = CLIENT_MARK if ours["client_waits"] < CLIENT_IS_BUSY else ""
+    mark = CLIENT_MARK if ours.get("client_waits", 1) < CLIENT_IS_BUSY else ""
     yield Comparison(
         title=row.title + mark,
         ours=f"{speed:,.0f} {row.unit}" + records(row, ours),
@@ -170,9 +170,10 @@ def records(row: Row, median: dict[str, float]) -> str:
 def lower_is_better(
     title: str, found: dict[str, Any] | None, field: str, unit: str, scale: float = 1
 ) -> Iterator[Comparison]:
-    if found is None or not {"odradek", "kafka"} <= found["median"].keys():
+    medians = [found["median"].get(name, {}) for name in ("odradek", "kafka")] if found else []
+    if found is None or any(field not in median for median in medians):
         return
-    ours, theirs = (found["median"][name][field] / scale for name in ("odradek", "kafka"))
+    ours, theirs = (median[field] / scale for median in medians)
     digits = {"s": 2, "MB": 0, "ms": 3}[unit]
     yield Comparison(
         title=title,

@@ -4,6 +4,7 @@
     make bench QUICK=1               fewer and shorter runs, under five minutes
     make bench ROWS='small-* fetch*' some rows; starts and memory are rows too
     make bench DOCS=1                also rewrites docs/performance.md, with the newest of each row
+    make bench DOCS=1 ROWS=none      only that
 
 Writes bench/out/results.json, results.md and ratios.svg, and adds a line to bench/history.jsonl unless the run was a
 quick one. Needs gcc, Java 17 and Maven.
@@ -54,7 +55,7 @@ def main() -> int:
         shutil.rmtree(place, ignore_errors=True)
     (OUT / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     taken = history.entry(results)
-    if not options.quick:
+    if results["rows"] and not options.quick:
         history.keep(taken)
     text = report.markdown(history.newest([taken]))
     (OUT / "results.md").write_text(text)
