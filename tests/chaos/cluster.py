@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ SMALL_DISKS = (2, 3)
 SMALL_DISK_MIB = 1024
 ROOM_TO_RACE_FOR = 8 * 1024 * 1024
 SESSION_MS = 3000
+ASKED_TIMES = 3
 SETTINGS: dict[str, str | int | bool] = {
     "offsets.topic.num.partitions": 3,
     "replica.lag.time.max.ms": SESSION_MS,
@@ -190,14 +192,18 @@ class ChaosCluster:
         return None
 
     def elect_preferred(self) -> bool:
-        with _silent(), contextlib.suppress(SystemExit):
-            elections.elect(self.bootstrap, elections.PREFERRED, [])
-            return True
-        return False
+        return self._somebody(lambda address: elections.elect(address, elections.PREFERRED, []))
 
     def reassign(self, wanted: dict[tuple[str, int], list[int]]) -> bool:
-        with _silent(), contextlib.suppress(SystemExit):
-            return not reassignments.ask_for(self.bootstrap, wanted)
+        return self._somebody(lambda address: reassignments.ask_for(address, wanted))
+
+    def _somebody(self, ask: Callable[[str], object]) -> bool:
+        """Whether one of them did it: somebody may just be dead, another without a controller."""
+        for address in ASKED_TIMES * self.bootstrap.split(","):
+            with _silent(), contextlib.suppress(SystemExit):
+                ask(address)
+                return True
+            time.sleep(0.2)
         return False
 
 

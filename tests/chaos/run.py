@@ -142,7 +142,7 @@ class Run:
             return Task(**{"who": who, "topics": PARTITIONS, "seed": seed, **everywhere, **more})
 
         orders, payments = {"orders": PARTITIONS["orders"]}, {"payments": PARTITIONS["payments"]}
-        patient, hasty = {"message.timeout.ms": 300_000}, {"message.timeout.ms": 15_000, "compression.type": "zstd"}
+        patient, hasty = {"message.timeout.ms": 300_000}, {"message.timeout.ms": 5_000, "compression.type": "zstd"}
         return [
             Client(write, task("writer-1", topics=orders, per_second=150, settings=patient)),
             Client(
