@@ -107,16 +107,19 @@ class FailedLogs:
         logger.warning("logs that failed stay offline, the disk is no better: %s", broken)
 
     async def _bring_back(self, failed: list[Partition]) -> None:
-        try:
-            for partition in failed:
-                # A sync that was under way when it failed may not have ended yet.
-                if self._is_lost(partition.image) and not partition.log.sync_in_flight:
+        trouble: OSError | None = None
+        for partition in failed:
+            # A sync that was under way when it failed may not have ended yet.
+            if self._is_lost(partition.image) and not partition.log.sync_in_flight:
+                try:
                     await self._reopen(partition)
-        except OSError as broken:
-            self._rest(broken)
-            return
+                except OSError as broken:
+                    trouble = broken
         self._returning |= dict.fromkeys(self._partitions.open_again(self._image()))
-        self._pause_ms = 0
+        if trouble is None:
+            self._pause_ms = 0
+        else:
+            self._rest(trouble)
 
     async def _reopen(self, partition: Partition) -> None:
         reopened: Log = await self._slow(self._logs.reopen, partition.log, self._clock.wall_ms())
