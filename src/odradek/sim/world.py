@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from odradek.server.coordination import positive_java_hash
 from odradek.sim.agreement import check_images, check_replica_logs, log_starts, not_yet_quiet
+from odradek.sim.cast import Cast
 from odradek.sim.checkers import check_duplicates, check_jumps, check_retention, check_sightings
 from odradek.sim.client import Address, ClientHost
-from odradek.sim.cluster import rack_of
-from odradek.sim.cluster_knobs import GROWN, TUNED, draw_cluster
+from odradek.sim.cluster_knobs import draw_cluster
 from odradek.sim.cluster_watch import ClusterWatch
 from odradek.sim.history import History, Place, Violation
 from odradek.sim.inside import check_epochs, check_indexes, check_producers, logs_of
-from odradek.sim.knobs import LOST_DISK, Focus, Knobs, TopicPlan, draw
+from odradek.sim.knobs import Focus, Knobs, TopicPlan, draw
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.machine import Machine
 from odradek.sim.nemesis import Nemesis
@@ -25,17 +25,8 @@ from odradek.sim.on_disk import StoredLog, stored_logs
 from odradek.sim.ports import SimClock
 from odradek.sim.randomness import Streams
 from odradek.sim.truth import NodeWatch, Truth
-from odradek.sim.workloads.admin import IdCollector, NewTopic, RecordDeleter, TopicChurn, TopicSetter
-from odradek.sim.workloads.consumer import Consumer, FinalReader
-from odradek.sim.workloads.ephemeral import Ephemeral
-from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
-from odradek.sim.workloads.growing import Grower
-from odradek.sim.workloads.near import NearReader
-from odradek.sim.workloads.operating import Elector, Mover, Tuner
-from odradek.sim.workloads.producer import Producer, ProducerPlan
-from odradek.sim.workloads.reincarnation import Reincarnation
-from odradek.sim.workloads.vandal import Vandal
-from odradek.sim.workloads.voters import Seats, VoterKeeper
+from odradek.sim.workloads.admin import NewTopic, TopicSetter
+from odradek.sim.workloads.consumer import FinalReader
 from odradek.sim.workloads.worker import Errand, Worker
 
 # Once the faults are over: how long everything begun may take to come to an end.
@@ -100,10 +91,7 @@ class World:
             self.truth,
         )
         self._closing = asyncio.Event()
-        self._groups: list[GroupPlan] = []
-        self._grower: Grower | None = None
-        if "growth" in self.knobs.chores:
-            self._grower = Grower("grower", self._errand("grower"), GROWN, 1)
+        self._cast = Cast(self.knobs, self.machines, self._errand)
 
     def run(self) -> Outcome:
         """Raises nothing: what went wrong is in the outcome."""
@@ -148,7 +136,7 @@ class World:
         )
         setter = TopicSetter("setter", self._errand("setter"), topics)
         await self._finish([self._start(setter)], "the topics were not created")
-        workers = [self._start(worker) for worker in self._workers()]
+        workers = [self._start(worker) for worker in self._cast.workers()]
         self.loop.create_task(self._watch(), name="watch").add_done_callback(self._complain)
         await self.nemesis.run()
         self._closing.set()
@@ -165,87 +153,6 @@ class World:
         while True:
             watch.look()
             await asyncio.sleep(WATCH_S)
-
-    def _workers(self) -> list[Worker]:
-        knobs = self.knobs
-        places = tuple(place for topic in knobs.topics for place in topic.places)
-        workers: list[Worker] = [
-            *(self._producer(f"sure{index}", places, idempotent=True) for index in range(knobs.idempotent_producers)),
-            *(self._producer(f"plain{index}", places, idempotent=False) for index in range(knobs.plain_producers)),
-        ]
-        for index, in_session in enumerate((False, True)):
-            name = f"reader{index}"
-            workers.append(Consumer(name, self._errand(name), places, in_session=in_session))
-        if knobs.group_members:
-            safe_places = tuple(
-                place for topic in knobs.topics for place in topic.places if topic.safe and not topic.shrinks
-            )
-            group = GroupPlan("readers", safe_places, knobs.groups_safe, alone=knobs.nodes == 1)
-            self._groups.append(group)
-            for index in range(knobs.group_members):
-                name = f"member{index}"
-                workers.append(GroupMember(name, self._errand(name), group))
-            workers.append(CommitAuditor("auditor", self._errand("auditor"), group))
-        trimmed = tuple(place for topic in knobs.topics if topic.deleted_from for place in topic.places)
-        workers.append(RecordDeleter("deleter", self._errand("deleter"), trimmed))
-        firm = tuple(place for topic in knobs.topics if topic.safe and not topic.shrinks for place in topic.places)
-        workers.append(Vandal("vandal", self._errand("vandal"), firm))
-        if knobs.nodes == 1:
-            workers.append(Reincarnation("again", self._errand("again")))
-        workers.append(TopicChurn("churn", self._errand("churn"), knobs.replicas))
-        workers.append(IdCollector("ids", self._errand("ids")))
-        return [*workers, *self._operators(places)]
-
-    def _operators(self, places: tuple[Place, ...]) -> list[Worker]:
-        """Who does what to a cluster in use, and reads from followers."""
-        knobs = self.knobs
-        workers: list[Worker] = []
-        if "moves" in knobs.chores:
-            brokers = tuple(machine.number for machine in self.machines if machine.is_broker)
-            workers.append(Mover("mover", self._errand("mover"), places, brokers, knobs.replicas))
-        if "deletions" in knobs.chores:
-            workers.append(Ephemeral("mayfly", self._errand("mayfly"), knobs.replicas))
-        if "elections" in knobs.chores:
-            workers.append(Elector("elector", self._errand("elector")))
-        if "configs" in knobs.chores:
-            topics = tuple(topic.name for topic in knobs.topics)
-            workers.append(Tuner("tuner", self._errand("tuner"), topics, TUNED))
-        if "voters" in knobs.chores or LOST_DISK in knobs.faults:
-            restless = "voters" in knobs.chores
-            workers.append(VoterKeeper("keeper", self._errand("keeper"), self._seats, restless=restless))
-        if self._grower is not None:
-            workers.append(self._grower)
-        if knobs.racks:
-            workers += [
-                NearReader(f"near{number}", self._errand(f"near{number}"), places, rack_of(number)) for number in (0, 1)
-            ]
-        return workers
-
-    def _seats(self) -> Seats:
-        return {
-            machine.number: machine.directory_id
-            for machine in self.machines
-            if machine.is_controller and machine.directory_id is not None
-        }
-
-    def _places(self, topic: TopicPlan) -> tuple[Place, ...]:
-        """All that anybody may have written to."""
-        if self._grower is not None and topic.name == GROWN:
-            return tuple((GROWN, partition) for partition in range(self._grower.partitions))
-        return topic.places
-
-    def _producer(self, name: str, places: tuple[Place, ...], *, idempotent: bool) -> Producer:
-        errand = self._errand(name)
-        plan = ProducerPlan(
-            places=tuple(errand.rng.sample(places, errand.rng.choice((1, len(places))))),
-            idempotent=idempotent,
-            acks=-1 if idempotent else errand.rng.choice((1, -1)),
-            batches=self.knobs.batches_per_producer,
-            records_max=errand.rng.choice((1, 5)),
-            value_bytes_max=errand.rng.choice((30, 200)),
-            safe={topic.name: topic.safe and not topic.shrinks for topic in self.knobs.topics},
-        )
-        return Producer(name, errand, plan)
 
     def _errand(self, name: str) -> Errand:
         host = Host(name)
@@ -300,13 +207,13 @@ class World:
         }
 
     async def _final_check(self) -> None:
-        places = tuple(place for topic in self.knobs.topics for place in self._places(topic))
+        places = tuple(place for topic in self.knobs.topics for place in self._cast.places(topic))
         reader = FinalReader("last", replace(self._errand("last"), request_timeout_s=SETTLING_S), places)
         if self.knobs.nodes > 1:
             await self._until_quiet()
         await self._finish([self._start(reader)], "the last reader found no end")
         for topic in self.knobs.topics:
-            for place in self._places(topic):
+            for place in self._cast.places(topic):
                 self._check_partition(topic, place, reader.starts[place], reader.content[place])
         check_jumps(self.history, {topic.name: topic for topic in self.knobs.topics})
         check_replica_logs({machine.name: machine.disk.files() for machine in self.machines}, log_starts(self.truth))

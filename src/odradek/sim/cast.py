@@ -1,0 +1,121 @@
+"""Who takes part in a run besides the nodes: every client that the knobs ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from odradek.sim.cluster import rack_of
+from odradek.sim.cluster_knobs import GROWN, TUNED
+from odradek.sim.history import Place
+from odradek.sim.knobs import LOST_DISK, Knobs, TopicPlan
+from odradek.sim.machine import Machine
+from odradek.sim.workloads.admin import IdCollector, RecordDeleter, TopicChurn
+from odradek.sim.workloads.consumer import Consumer
+from odradek.sim.workloads.ephemeral import Ephemeral
+from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
+from odradek.sim.workloads.growing import Grower
+from odradek.sim.workloads.near import NearReader
+from odradek.sim.workloads.operating import Elector, Mover, Tuner
+from odradek.sim.workloads.producer import Producer, ProducerPlan
+from odradek.sim.workloads.reincarnation import Reincarnation
+from odradek.sim.workloads.vandal import Vandal
+from odradek.sim.workloads.voters import Seats, VoterKeeper
+from odradek.sim.workloads.worker import Errand, Worker
+
+
+class Cast:
+    """`errand` gives a client of that name its machine and all it needs."""
+
+    def __init__(self, knobs: Knobs, machines: Sequence[Machine], errand: Callable[[str], Errand]) -> None:
+        self._knobs = knobs
+        self._machines = machines
+        self._errand = errand
+        self._grower = Grower("grower", errand("grower"), GROWN, 1) if "growth" in knobs.chores else None
+
+    def places(self, topic: TopicPlan) -> tuple[Place, ...]:
+        """All that anybody may have written to."""
+        if self._grower is not None and topic.name == GROWN:
+            return tuple((GROWN, partition) for partition in range(self._grower.partitions))
+        return topic.places
+
+    def workers(self) -> list[Worker]:
+        topics = self._knobs.topics
+        places = tuple(place for topic in topics for place in topic.places)
+        firm = tuple(place for topic in topics if topic.safe and not topic.shrinks for place in topic.places)
+        trimmed = tuple(place for topic in topics if topic.deleted_from for place in topic.places)
+        workers: list[Worker] = [
+            *self._producers(places),
+            *(
+                Consumer(f"reader{index}", self._errand(f"reader{index}"), places, in_session=in_session)
+                for index, in_session in enumerate((False, True))
+            ),
+            *self._group(firm),
+            RecordDeleter("deleter", self._errand("deleter"), trimmed),
+            Vandal("vandal", self._errand("vandal"), firm),
+        ]
+        if self._knobs.nodes == 1:
+            workers.append(Reincarnation("again", self._errand("again")))
+        workers.append(TopicChurn("churn", self._errand("churn"), self._knobs.replicas))
+        workers.append(IdCollector("ids", self._errand("ids")))
+        return [*workers, *self._operators(places), *self._near_readers(places)]
+
+    def _producers(self, places: tuple[Place, ...]) -> list[Producer]:
+        return [
+            *(self._producer(f"sure{n}", places, idempotent=True) for n in range(self._knobs.idempotent_producers)),
+            *(self._producer(f"plain{n}", places, idempotent=False) for n in range(self._knobs.plain_producers)),
+        ]
+
+    def _producer(self, name: str, places: tuple[Place, ...], *, idempotent: bool) -> Producer:
+        errand = self._errand(name)
+        plan = ProducerPlan(
+            places=tuple(errand.rng.sample(places, errand.rng.choice((1, len(places))))),
+            idempotent=idempotent,
+            acks=-1 if idempotent else errand.rng.choice((1, -1)),
+            batches=self._knobs.batches_per_producer,
+            records_max=errand.rng.choice((1, 5)),
+            value_bytes_max=errand.rng.choice((30, 200)),
+            safe={topic.name: topic.safe and not topic.shrinks for topic in self._knobs.topics},
+        )
+        return Producer(name, errand, plan)
+
+    def _group(self, places: tuple[Place, ...]) -> list[Worker]:
+        knobs = self._knobs
+        if not knobs.group_members:
+            return []
+        group = GroupPlan("readers", places, knobs.groups_safe, alone=knobs.nodes == 1)
+        names = [f"member{index}" for index in range(knobs.group_members)]
+        members = [GroupMember(name, self._errand(name), group) for name in names]
+        return [*members, CommitAuditor("auditor", self._errand("auditor"), group)]
+
+    def _operators(self, places: tuple[Place, ...]) -> list[Worker]:
+        """Who does what to a cluster in use."""
+        knobs = self._knobs
+        workers: list[Worker] = []
+        if "moves" in knobs.chores:
+            brokers = tuple(machine.number for machine in self._machines if machine.is_broker)
+            workers.append(Mover("mover", self._errand("mover"), places, brokers, knobs.replicas))
+        if "deletions" in knobs.chores:
+            workers.append(Ephemeral("mayfly", self._errand("mayfly"), knobs.replicas))
+        if "elections" in knobs.chores:
+            workers.append(Elector("elector", self._errand("elector")))
+        if "configs" in knobs.chores:
+            topics = tuple(topic.name for topic in knobs.topics)
+            workers.append(Tuner("tuner", self._errand("tuner"), topics, TUNED))
+        if "voters" in knobs.chores or LOST_DISK in knobs.faults:
+            restless = "voters" in knobs.chores
+            workers.append(VoterKeeper("keeper", self._errand("keeper"), self._seats, restless=restless))
+        if self._grower is not None:
+            workers.append(self._grower)
+        return workers
+
+    def _near_readers(self, places: tuple[Place, ...]) -> list[Worker]:
+        if not self._knobs.racks:
+            return []
+        return [NearReader(f"near{n}", self._errand(f"near{n}"), places, rack_of(n)) for n in (0, 1)]
+
+    def _seats(self) -> Seats:
+        return {
+            machine.number: machine.directory_id
+            for machine in self._machines
+            if machine.is_controller and machine.directory_id is not None
+        }
