@@ -235,6 +235,35 @@ def test_elected_meanwhile_it_answers_itself(run):
     run(scenario())
 
 
+@pytest.mark.parametrize("then", [HERE, THERE])
+def test_elected_and_not_active_or_deposed_it_tries_again(run, then):
+    """What an admin client hears is not tried again by it: between two controllers nobody should hear of either."""
+
+    async def scenario():
+        async with scene() as held:
+            held.leader_id = HERE
+            held.broker.answers = [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER]
+            asked = held.create("a")
+            while not held.broker.seen:  # noqa: ASYNC110 (the handler has no event)
+                await asyncio.sleep(0)
+            held.leader_id = then
+            assert codes(await asked) == [("a", 0)]
+            assert (len(held.broker.seen), len(held.controller.seen)) == ((3, 0) if then == HERE else (1, 1))
+
+    run(scenario())
+
+
+def test_what_is_answered_at_once_is_tried_again_too(run):
+    async def scenario():
+        async with scene() as held:
+            held.leader_id = HERE
+            held.broker.answers = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+            assert (await held.describe()).topics[0].partitions[0].error_code == 0
+            assert len(held.broker.seen) == 2
+
+    run(scenario())
+
+
 def test_when_nobody_is_found_the_brokers_own_handler_says_so(run):
     async def scenario():
         async with scene(timeout_ms=100) as held:

@@ -1,9 +1,9 @@
 """Administrative requests reach any broker; the active controller answers them.
 
 A broker sends such a request on in an Envelope that says whose it is, and hands back what the controller answers.
-While nobody leads, or whoever did is gone, it tries again until the time is up, as Kafka does: a request whose answer
-was lost may be done twice. An API wrapped by `forwarded` is what it was while the controller is in this process, and
-also when nobody could be reached: its own handler then says that this controller is not active, which clients know.
+While nobody leads, or whoever did is gone or no longer leads, it tries again until the time is up, as Kafka does: a
+request whose answer was lost may be done twice. An API wrapped by `forwarded` is what it was while the controller is in
+this process, and also when nobody could be reached: its own handler then says that this controller is not active.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.protocol.envelope import encode_address, encode_principal
 from odradek.protocol.headers import has_tagged_response_header, request_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
-from odradek.protocol.schema import Message
+from odradek.protocol.schema import Message, Struct
 from odradek.protocol.wire import skip_tagged
 from odradek.server.api import p55_describe_quorum, p80_add_raft_voter, p81_remove_raft_voter
 from odradek.server.controller import Controller
@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 # What clients may ask of the controller through a broker.
 FORWARDABLE = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81)
+
+# Of the leader of the metadata log, who says of itself that it is none.
+OF_THE_QUORUM = (55, 80, 81)
 
 # Not the one of heartbeats: a decision that waits for its commit must not hold them up.
 PURPOSE = "forwarding"
@@ -79,7 +82,13 @@ class Forwarding:
         if self._quorum.leader_id != node_id:
             self._peers.hang_up(node_id, PURPOSE, "it leads no more")
 
-    async def forward(self, frame: bytes, *, principal: str, client_host: str) -> bytes | None:
+    def deadline_ms(self) -> int:
+        return self._clock.monotonic_ms() + self._timeout_ms
+
+    def is_over(self, deadline_ms: int) -> bool:
+        return self._clock.monotonic_ms() >= deadline_ms
+
+    async def forward(self, frame: bytes, deadline_ms: int, *, principal: str, client_host: str) -> bytes | None:
         """The reply to the request in `frame`, both from their headers on, without lengths.
 
         None: the controller is in this process, or was not found in time. Raises `Refused`.
@@ -89,7 +98,6 @@ class Forwarding:
             request_principal=encode_principal(principal),
             client_host_address=encode_address(client_host),
         )
-        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
         pause_ms = PAUSE_MS_MIN
         while not self.is_here:
             left_ms = deadline_ms - self._clock.monotonic_ms()
@@ -124,17 +132,33 @@ def forwarded(api: Api, forwarding: Forwarding, here: Handler | None = None) -> 
     """The API as a broker serves it. `here` handles it while the controller is in this process."""
     handle_here = here or api.handle
 
-    async def elsewhere(ctx: RequestContext, request: Message) -> Message:
-        frame = request_frame(api.key, ctx.version, ctx.correlation_id, ctx.client_id, request.encode(ctx.version))
-        reply = await forwarding.forward(frame[4:], principal=ctx.principal, client_host=ctx.client_host)
-        if reply is not None:
-            return read_reply(type(request), ctx.version, reply)
-        answer = handle_here(ctx, request)
-        return await answer if isinstance(answer, Awaitable) else answer
+    async def wherever(
+        ctx: RequestContext, request: Message, answer: Message | Awaitable[Message] | None = None
+    ) -> Message:
+        deadline_ms = forwarding.deadline_ms()
+        while True:
+            if answer is not None:
+                response = await answer if isinstance(answer, Awaitable) else answer
+                # Elected and not active yet, or deposed before the decision was committed.
+                if not says(response, not_active(api.key)) or forwarding.is_over(deadline_ms):
+                    return response
+                await asyncio.sleep(PAUSE_MS_MIN / 1000)
+            frame = request_frame(api.key, ctx.version, ctx.correlation_id, ctx.client_id, request.encode(ctx.version))
+            reply = await forwarding.forward(
+                frame[4:], deadline_ms, principal=ctx.principal, client_host=ctx.client_host
+            )
+            if reply is not None:
+                return read_reply(type(request), ctx.version, reply)
+            answer = handle_here(ctx, request)
 
     @functools.wraps(api.handle)
     def handle(ctx: RequestContext, request: Any) -> Message | Awaitable[Message]:  # noqa: ANN401 - as `Handler`
-        return handle_here(ctx, request) if forwarding.is_here else elsewhere(ctx, request)
+        if not forwarding.is_here:
+            return wherever(ctx, request)
+        answer = handle_here(ctx, request)
+        if isinstance(answer, Awaitable) or says(answer, not_active(api.key)):
+            return wherever(ctx, request, answer)
+        return answer
 
     return Api(key=api.key, versions=api.versions, request=api.request, handle=handle)
 
@@ -162,6 +186,26 @@ def quorum_apis(controller: Controller, forwarding: Forwarding, soon: Forwarding
     changes = (p80_add_raft_voter.API, p81_remove_raft_voter.API)
     described = p55_describe_quorum.API
     return {described.key: served(described, soon), **{api.key: served(api, forwarding) for api in changes}}
+
+
+def not_active(api_key: int) -> ErrorCode:
+    """What a controller answers that does not lead, or leads no more."""
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if api_key in OF_THE_QUORUM else ErrorCode.NOT_CONTROLLER
+
+
+def says(message: Message | Struct, code: ErrorCode) -> bool:
+    """Whether the message has this error anywhere."""
+    for row in message.FIELDS:
+        value = getattr(message, row.name)
+        if row.name == "error_code":
+            if value == code:
+                return True
+        elif isinstance(value, Struct):
+            if says(value, code):
+                return True
+        elif isinstance(value, list) and any(says(each, code) for each in value if isinstance(each, Struct)):
+            return True
+    return False
 
 
 def read_reply(request: type[Message], version: int, reply: bytes) -> Message:

@@ -16,13 +16,9 @@ from odradek.protocol.envelope import decode_address, decode_principal
 from odradek.protocol.headers import decode_request_header, response_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
-from odradek.protocol.schema import Message, Struct
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.forwarding import FORWARDABLE
+from odradek.server.forwarding import FORWARDABLE, not_active, says
 from odradek.server.request import Api, ReplySlot, RequestContext
-
-# Of the leader of the metadata log, who says of itself that it is none.
-OF_THE_QUORUM = (55, 80, 81)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,26 +67,10 @@ async def _answer(ctx: RequestContext, data: bytes, client: ForwardedClient) -> 
     inner = type(ctx)(ctx.broker, client, version, header.correlation_id, header.client_id)
     answer = api.handle(inner, request)
     response = await answer if isinstance(answer, Awaitable) else answer
-    not_active = ErrorCode.NOT_LEADER_OR_FOLLOWER if api.key in OF_THE_QUORUM else ErrorCode.NOT_CONTROLLER
-    if says(response, not_active):
+    if says(response, not_active(api.key)):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     frame = response_frame(api.key, version, header.correlation_id, response.encode(version))
     return EnvelopeResponse(response_data=frame[4:])
-
-
-def says(message: Message | Struct, code: ErrorCode) -> bool:
-    """Whether the message has this error anywhere."""
-    for row in message.FIELDS:
-        value = getattr(message, row.name)
-        if row.name == "error_code":
-            if value == code:
-                return True
-        elif isinstance(value, Struct):
-            if says(value, code):
-                return True
-        elif isinstance(value, list) and any(says(each, code) for each in value if isinstance(each, Struct)):
-            return True
-    return False
 
 
 API = Api(key=58, versions=(0, 0), request=EnvelopeRequest, handle=handle)
