@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -33,6 +34,8 @@ ELECTION_S = 2.0
 RETRY_S = 1.0
 # How long a broker that its new controller cannot reach has to be heard.
 SUSPICION_S = 1.0
+# For each second that passes between two acknowledgements while nothing happens.
+SLACK = 10
 WORLDS = {
     "a controller of its own": ({"brokers": 3, "controllers": 3}, RETRY_S),
     "a controller that is a broker, too": ({"brokers": 3}, ELECTION_S + SUSPICION_S + RETRY_S),
@@ -40,13 +43,16 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_nobody_waits_longer_than_for_an_election_and_a_retry(world: str) -> None:
+def test_nobody_waits_longer_than_for_an_election_and_a_retry(world: str, tell: Callable[[str], None]) -> None:
     nodes, longest_s = WORLDS[world]
     with Embedded(**nodes, config=TIMEOUTS) as cluster:
         create(cluster, "t", PARTITIONS, {"min.insync.replicas": "2"})
         with Writer(cluster.bootstrap_servers, "t", PARTITIONS) as writer:
             for time_of in range(TIMES):
+                calm_at = time.monotonic()
                 writer.await_more()
+                # A busy machine is slow at everything.
+                slack_s = SLACK * writer.longest_gap_s(calm_at)
                 killed = eventually(lambda: controller(cluster), "nobody leads")
                 at = time.monotonic()
 
@@ -57,9 +63,9 @@ def test_nobody_waits_longer_than_for_an_election_and_a_retry(world: str) -> Non
                 assert decided.exit_code == 0, decided.output
                 writer.await_more()
                 gap_s = writer.longest_gap_s(at)
-                print(f"{world}, {killed}: no acknowledgement for {gap_s:.2f} s, a decision in {decided_s:.2f} s")
-                assert gap_s < longest_s
-                assert decided_s < ELECTION_S + RETRY_S
+                tell(f"killed {world}: no acknowledgement for {gap_s:.2f} s, a decision in {decided_s:.2f} s")
+                assert gap_s < longest_s + slack_s
+                assert decided_s < ELECTION_S + RETRY_S + slack_s
                 cluster.nodes[killed].start()
                 await_whole(cluster, "t")
         nothing_is_lost(writer, cluster.bootstrap_servers)

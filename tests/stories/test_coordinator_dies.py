@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -28,7 +30,7 @@ def committed(cluster: Embedded, group: str) -> dict[int, int]:
         asker.close()
 
 
-def test_members_go_on_and_offsets_are_intact() -> None:
+def test_members_go_on_and_offsets_are_intact(tell: Callable[[str], None]) -> None:
     with Embedded(brokers=3) as cluster, ExitStack() as members:
         create(cluster, "t", PARTITIONS, {"min.insync.replicas": "2"})
         quick = {"auto.commit.interval.ms": 100}
@@ -46,10 +48,12 @@ def test_members_go_on_and_offsets_are_intact() -> None:
             killed = coordinator(cluster, GROUP)
             assert coordinator(cluster, OTHER) == killed
 
+            killed_at = time.monotonic()
             cluster.nodes[killed].kill()
 
             intact = {group: committed(cluster, group) for group in (GROUP, OTHER)}
             assert all(intact[group][each] >= offset for group in before for each, offset in before[group].items())
+            tell(f"killed a coordinator: {time.monotonic() - killed_at:.2f} s until the next one told the offsets")
             assert coordinator(cluster, GROUP) != killed
             writer.await_more()
             for group, offsets in intact.items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -24,7 +26,7 @@ CLIENTS = {
 
 @pytest.mark.usefixtures("untidy_clients")
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_clients_do_not_notice_a_rolling_restart() -> None:
+def test_clients_do_not_notice_a_rolling_restart(tell: Callable[[str], None]) -> None:
     with Embedded(brokers=3) as cluster, ExitStack() as clients:
         pairs = {}
         for name, (writer, reader) in CLIENTS.items():
@@ -34,6 +36,7 @@ def test_clients_do_not_notice_a_rolling_restart() -> None:
                 clients.enter_context(reader(cluster.bootstrap_servers, name, f"readers of {name}")),
             )
 
+        began_at = time.monotonic()
         for node_id in (1, 2, 3):
             for writer, _ in pairs.values():
                 writer.await_more(30)
@@ -44,6 +47,8 @@ def test_clients_do_not_notice_a_rolling_restart() -> None:
         for writer, _ in pairs.values():
             writer.await_more(30)
             writer.__exit__(None, None, None)
+        gap_s = pairs["confluent-kafka"][0].longest_gap_s(began_at)
+        tell(f"restarted three brokers, one after another: no acknowledgement for {gap_s:.2f} s at most")
         for name, (writer, reader) in pairs.items():
             nothing_is_lost(writer, cluster.bootstrap_servers)
             eventually(

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from support.onlooker import WITHIN_S, eventually
 
 Place = tuple[int, int]
+# Between two records, or two lots of them.
+PAUSE_S = 0.002
 
 
 class Writer:
@@ -24,14 +26,15 @@ class Writer:
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.002, config: Mapping[str, object] = {}
+        self, bootstrap: str, topic: str, partitions: int, *, at_once: int = 1, config: Mapping[str, object] = {}
     ) -> None:
         self.topic = topic
         self.partitions = partitions
         self.acknowledged: dict[Place, int] = {}
+        self.sent = 0
         self.errors: list[KafkaError] = []
         self._acknowledged_at: dict[int, list[float]] = defaultdict(list)
-        self._pause_s = pause_s
+        self._at_once = at_once
         self._ending = threading.Event()
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0, **config}
@@ -60,6 +63,10 @@ class Writer:
             "nothing is acknowledged any more",
         )
 
+    def await_more_sent(self, count: int) -> None:
+        sent = self.sent
+        eventually(lambda: self.sent >= sent + count, "nothing is sent any more")
+
     def grow(self, partitions: int) -> None:
         """The topic has more partitions now: once the client knows, it writes to all of them."""
         eventually(
@@ -81,12 +88,18 @@ class Writer:
 
     def _write(self) -> None:
         for number in itertools.count():
-            if self._ending.is_set():
+            try:
+                self._producer.produce(
+                    self.topic, str(number), partition=number % self.partitions, on_delivery=self._delivered
+                )
+            except KafkaException as fatal:
+                self.errors.append(fatal.args[0])
                 return
-            self._producer.produce(
-                self.topic, str(number), partition=number % self.partitions, on_delivery=self._delivered
-            )
-            self._producer.poll(self._pause_s)
+            self.sent = number + 1
+            if self.sent % self._at_once == 0:
+                self._producer.poll(PAUSE_S)
+                if self._ending.is_set():
+                    return
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
