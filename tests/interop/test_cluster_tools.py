@@ -190,6 +190,13 @@ def test_a_move_that_is_taken_back(cluster: Cluster) -> None:
     cluster.until("kafka-topics --describe --topic moving", lambda text: partitions(text)[0][1] == [leader, quorum])
 
 
+def test_a_feature_is_raised_through_any_broker(cluster: Cluster) -> None:
+    for level in (26, 27, 28):
+        raised = cluster.run(f"kafka-features upgrade --feature metadata.version={level}")
+        assert f"metadata.version was upgraded to {level}" in raised
+    cluster.until("kafka-features describe", lambda text: "FinalizedVersionLevel: 4.2-IV0" in text)
+
+
 def test_metadata_of_a_node_is_read_by_kafka(cluster: Cluster, data: Path, tools: KafkaTools) -> None:
     for number in range(20):
         cluster.run(f"kafka-topics --create --topic many-{number}")
@@ -203,7 +210,7 @@ def test_metadata_of_a_node_is_read_by_kafka(cluster: Cluster, data: Path, tools
         printed = tools.run("kafka-dump-log", "--cluster-metadata-decoder", "--files", ",".join(map(str, files)))
         assert printed.status == 0
         assert not re.search(r"rror|xception|ismatch|nvalid|orrupt", printed.text), printed.text[-3000:]
-        for word in ("LeaderChange", "TOPIC_RECORD", "PARTITION_CHANGE_RECORD", "REGISTER_BROKER_RECORD"):
+        for word in ("LeaderChange", "TOPIC_RECORD", "PARTITION_CHANGE_RECORD", "FEATURE_LEVEL_RECORD"):
             assert word in printed.text
         assert '"name":"many-19"' in printed.text
         assert any(path.name > "0" * 20 + "-0000000000.checkpoint" for path in snapshots), "no snapshot was written"
