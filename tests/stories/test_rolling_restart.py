@@ -24,8 +24,6 @@ CLIENTS = {
 }
 
 
-@pytest.mark.usefixtures("untidy_clients")
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_clients_do_not_notice_a_rolling_restart(tell: Callable[[str], None]) -> None:
     with Embedded(brokers=3) as cluster, ExitStack() as clients:
         pairs = {}
