@@ -5,8 +5,8 @@ Anomalies, by name:
     lost write           acknowledged, below the highest offset that was read, and never read
     unseen               acknowledged, above everything that was read in the end
     inconsistent offset  two values at one offset of a partition, whoever was told of them: writers, readers
-    duplicate            one value of an idempotent producer at two offsets
-    reordered            a producer's records of one partition in another order than it sent them
+    duplicate            one value at two offsets, written in one epoch of its idempotent producer
+    reordered            records of one epoch of a producer in another order than it sent them
     non-monotonic poll   a reader of one assignment is given an offset it has had, or one before
     skipped poll         … or one that is not the next
     position lost        a reader is told that its position does not exist
@@ -17,7 +17,9 @@ Anomalies, by name:
     missed by group      a group went past a record that none of its members was given
     fatal producer error, node died, client died, stalled
 
-Nobody is lost by a failed request: what was not acknowledged may be there or not, but once, and in order.
+What was not acknowledged may be there or not, but once, and in order. Except in another epoch: a producer whose records
+time out while they are under way goes on in its next one (librdkafka, KIP-360), and sends again what it does not know
+the fate of. That is counted, and no fault of any broker.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from dataclasses import dataclass, field
 
 from chaos.history import Event
 
+# Of a producer: its id and epoch.
+Epoch = tuple[int, int]
+ANY_EPOCH = (-1, -1)
 EXAMPLES_MAX = 5
 # librdkafka: some records of a batch timed out before the rest of it could be tried again. No broker has a part in it.
 OWN_DOING = "_INCONSISTENT"
@@ -60,6 +65,8 @@ class Verdict:
     failed: int = 0
     read: int = 0
     read_at_the_end: int = 0
+    # By its producer, in a later epoch.
+    sent_again: int = 0
     commits: int = 0
     assignments: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -119,6 +126,7 @@ class Storage:
         self._somewhere: dict[str, list[str]] = {}
         self._read: dict[str, set[int]] = {}
         self._final: dict[str, dict[int, str]] = {}
+        self._written: dict[str, list[list[int]]] = {}
         # By writer, where each of its records was sent as far as it was heard of.
         self._sent_to: dict[str, str] = {}
 
@@ -142,6 +150,8 @@ class Storage:
             self._verdict.failed += len(event["numbers"])
         elif what == "polled":
             self._polled(event)
+        elif what == "written":
+            self._written[event["place"]] = event["runs"]
         elif what == "damaged":
             self._verdict.find("damaged", f"{event['place']} offset {event['at']} read by {event['who']}")
 
@@ -180,20 +190,29 @@ class Storage:
             self._verdict.read_at_the_end += len(values)
 
     def _once_and_in_order(self, place: str, values: Mapping[int, str]) -> None:
-        first_at: dict[str, int] = {}
-        last_of: dict[str, int] = {}
+        epochs = _epochs(self._written.get(place, []))
+        # By value: where it stands, in each epoch of its producer. By writer and epoch: its last number.
+        standing: dict[str, dict[Epoch, int]] = {}
+        last_of: dict[tuple[str, Epoch], int] = {}
         for offset in sorted(values):
-            value = values[offset]
-            if value in first_at:
-                self._verdict.find("duplicate", f"{place}: {value} at {first_at[value]} and at {offset}")
-                continue
-            first_at[value] = offset
+            value, epoch = values[offset], epochs.get(offset, ANY_EPOCH)
             writer, _, number = value.partition(":")
-            if number and int(number) < last_of.get(writer, -1):
-                self._verdict.find("reordered", f"{place} offset {offset}: {value} after {last_of[writer]}")
-            last_of[writer] = int(number or 0)
+            copies = standing.setdefault(value, {})
+            if epoch in copies:
+                self._verdict.find("duplicate", f"{place}: {value} at {copies[epoch]} and at {offset}")
+                continue
+            self._verdict.sent_again += bool(copies)
+            copies[epoch] = offset
+            before = last_of.get((writer, epoch), -1)
+            if number and int(number) < before:
+                self._verdict.find("reordered", f"{place} offset {offset}: {value} after {before}")
+            last_of[writer, epoch] = int(number or 0)
             if self._sent_to.get(value) != place:
                 self._verdict.find("phantom", f"{place} offset {offset}: {value} was never sent there")
+
+
+def _epochs(runs: Iterable[list[int]]) -> dict[int, Epoch]:
+    return {offset: (producer, epoch) for at, end, producer, epoch in runs for offset in range(at, end)}
 
 
 class Polls:

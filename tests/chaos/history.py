@@ -13,6 +13,7 @@ Every line has `t` (seconds since the run began, the same clock for all), `who` 
     committed   commit                                        acknowledged
     uncommitted commit, why                                   refused for certain
     fetched     place, group, began, offset                   what is committed, -1: nothing
+    written     place, runs: [[at, end, id, epoch], …]        by which producer, as the files say after the run
     fault, healed, died, healthy, stalled                     the nemesis and what it saw
 
 A value reads `writer:number:padding`; the padding follows from the number. Whatever is damaged on the way shows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,8 @@ from pathlib import Path
 _BATCH = struct.Struct(">qii")
 _LAST_DELTA = struct.Struct(">i")
 _LAST_DELTA_AT = 23
-_PARTITION = re.compile(r".+-\d+")
+_PRODUCER = struct.Struct(">qh")
+_PRODUCER_AT = 43
 
 
 def batches_of(directory: Path) -> Iterator[tuple[int, int, bytes]]:
@@ -55,11 +55,13 @@ def compare(nodes: Sequence[Path], replicas: Mapping[str, Sequence[int]]) -> tup
     return compared, differences
 
 
-def partitions_on(nodes: Sequence[Path]) -> dict[str, list[int]]:
-    """Which nodes have a directory for each partition; those that are set aside have other names."""
-    found: dict[str, list[int]] = {}
-    for number, node in enumerate(nodes, 1):
-        for directory in sorted(node.iterdir()):
-            if directory.is_dir() and _PARTITION.fullmatch(directory.name) and directory.name != "__cluster_metadata-0":
-                found.setdefault(directory.name, []).append(number)
-    return found
+def producers_of(directory: Path) -> list[tuple[int, int, int, int]]:
+    """Which producer wrote what: first offset, next offset, its id and epoch; neighbours of one producer as one."""
+    runs: list[tuple[int, int, int, int]] = []
+    for base, end, data in batches_of(directory):
+        producer = _PRODUCER.unpack_from(data, _PRODUCER_AT)
+        if runs and runs[-1][1:] == (base, *producer):
+            runs[-1] = (runs[-1][0], end, *producer)
+        else:
+            runs.append((base, end, *producer))
+    return runs

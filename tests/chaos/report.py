@@ -23,6 +23,7 @@ def table(outcome: Outcome) -> str:
         ("records whose producer was told of a failure", f"{verdict.failed:,}"),
         ("records read", f"{verdict.read:,}"),
         ("  by the last full read", f"{verdict.read_at_the_end:,}"),
+        ("  sent again by their producer in a later epoch", f"{verdict.sent_again:,}"),
         ("assignments of partitions", f"{verdict.assignments:,}"),
         ("commits acknowledged", f"{verdict.commits:,}"),
         ("longest gap between acknowledgements", f"{verdict.longest_gap_s:.1f} s"),

@@ -127,6 +127,11 @@ class Run:
             replicas = {f"{topic}-{index}": each.replicas for (topic, index), each in self.cluster.partitions().items()}
             self._read_everything(diary)
             self.cluster.stop()
+        if not nemesis.stalled:
+            for place, (first, *_) in replicas.items():
+                if place.rpartition("-")[0] in TOPICS:
+                    runs = replica_files.producers_of(self.cluster.data / str(first) / place)
+                    diary.note("written", place=place, runs=runs)
         outcome = Outcome(check(read_history(self._diaries)), self.out, self.minutes, skipped)
         if not nemesis.stalled:
             nodes = [self.cluster.data / str(node_id) for node_id in NODES]

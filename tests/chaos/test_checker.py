@@ -9,7 +9,7 @@ import pytest
 
 from chaos.checker import KINDS, check
 from chaos.history import Diary, Event, identity_of, read_history, value_of
-from chaos.replica_files import compare
+from chaos.replica_files import compare, producers_of
 from chaos.report import BEGIN, END, record, table
 from chaos.run import Outcome
 from chaos.timeline import draw
@@ -222,6 +222,18 @@ def test_an_acknowledged_write_may_be_anywhere_when_nobody_said_where() -> None:
     assert check(timed(history)).clean
 
 
+def test_what_a_producer_sends_again_in_its_next_epoch_is_no_duplicate() -> None:
+    history = sound()
+    find(history, "final", "polled")["values"] += ["w:1", "w:2"]
+    runs = [[0, 3, 1000, 0], [3, 5, 1000, 1]]
+    verdict = check(timed([*history, line("nemesis", "written", runs=runs)]))
+    assert verdict.clean
+    assert verdict.sent_again == 2
+    runs[1][3] = 0
+    verdict = check(timed([*history, line("nemesis", "written", runs=runs)]))
+    assert verdict.found["duplicate"] == 2
+
+
 def test_an_own_doing_of_the_client_is_no_finding() -> None:
     assert check(timed([*sound(), line("w", "fatal", code="_INCONSISTENT", why="timed out in parts")])).clean
 
@@ -260,6 +272,7 @@ def test_replicas_are_compared_batch_by_batch(tmp_path: Path) -> None:
     assert not differences
     (nodes[1] / "t-0" / "1.log").write_bytes(batch(1, b"c"))
     assert compare(nodes, {"t-0": (1, 2)})[1]
+    assert producers_of(nodes[1] / "t-0") == [(0, 2, -1, -1)]
     (nodes[1] / "t-0" / "1.log").unlink()
     assert compare(nodes, {"t-0": (1, 2)})[1]
 
