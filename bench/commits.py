@@ -178,7 +178,7 @@ def run(commits: int, settings: dict[str, str]) -> dict[str, object]:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--commits", type=int, default=1_000_000)
-    options.add_argument("--segment-bytes", type=int, default=100 << 20)
+    options.add_argument("--segment-bytes", type=int, default=8 << 20)
     chosen = options.parse_args()
     for enabled in ("true", "false"):
         settings = {

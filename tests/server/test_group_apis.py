@@ -149,7 +149,7 @@ def test_t44_the_first_search_creates_the_offsets_topic_and_finds_the_coordinato
     assert dict(broker.broker.image.config(2, OFFSETS_TOPIC)) == {
         "cleanup.policy": "compact",
         "compression.type": "producer",
-        "segment.bytes": "104857600",
+        "segment.bytes": "8388608",
     }
     assert len(topic.partitions[0].replicas) == 1, "three replicas are wanted, one broker is there"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support import small_world
@@ -25,15 +25,23 @@ ROUNDS, KEYS, DELETED = 20, 30, (3, 4)
 
 def create(bootstrap: str, **config: str) -> None:
     wanted = NewTopic(TOPIC, 1, config={**CONFIG, **config})
-    for created in AdminClient(small_world.client(bootstrap)).create_topics([wanted]).values():
+    admin = AdminClient(small_world.client(bootstrap))
+    for created in admin.create_topics([wanted]).values():
         created.result(20)
 
 
 def fill(bootstrap: str) -> dict[bytes, bytes | None]:
     """The last value of each key: None for those that were deleted and may be seen as such."""
     latest: dict[bytes, bytes | None] = {}
+    refused = []
+
+    def told(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            refused.append(error)
+
     for codec in CODECS:
-        producer = Producer({**small_world.client(bootstrap), "compression.type": codec, "enable.idempotence": True})
+        config = {"compression.type": codec, "enable.idempotence": True, "batch.num.messages": 20}
+        producer = Producer({**small_world.client(bootstrap), **config, "on_delivery": told})
         for number in range(ROUNDS * KEYS):
             key = b"%d" % (number % KEYS)
             value = None if number % KEYS in DELETED else f"{codec} {number}".encode() * 5
@@ -41,21 +49,24 @@ def fill(bootstrap: str) -> dict[bytes, bytes | None]:
             latest[key] = value
         assert producer.flush(20) == 0
     # So that there is a segment behind all this.
-    producer.produce(TOPIC, b"x" * 3900, b"last")
-    producer.produce(TOPIC, b"end", b"last")
-    assert producer.flush(20) == 0
+    for last in (b"x" * 3800, b"end"):
+        producer.produce(TOPIC, last, b"last")
+        assert producer.flush(20) == 0
+    assert refused == []
     return {**latest, b"last": b"end"}
 
 
 def await_compacted(data: Path, within_s: float = 60) -> None:
-    """Until nothing is left to do: what is there is small, and what was there before is gone."""
+    """Until all but the newest segment is, and what was there before is gone."""
     deadline = time.monotonic() + within_s
     while True:
         logs = sorted((data / f"{TOPIC}-0").glob("*.log*"))
-        sealed = logs[:-1]
-        if sealed and all(log.suffix == ".log" for log in logs) and sum(log.stat().st_size for log in sealed) < 15_000:
+        checkpoint = data / "cleaner-offset-checkpoint"
+        said = checkpoint.read_text() if checkpoint.exists() else ""
+        newest = int(logs[-1].name.partition(".")[0])
+        if newest and f"{TOPIC} 0 {newest}\n" in said and all(log.suffix == ".log" for log in logs):
             return
-        assert time.monotonic() < deadline, [(log.name, log.stat().st_size) for log in logs]
+        assert time.monotonic() < deadline, (said, [(log.name, log.stat().st_size) for log in logs])
         time.sleep(0.02)
 
 

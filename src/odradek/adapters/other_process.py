@@ -35,6 +35,7 @@ class OtherProcess(Generic[T]):
                 [sys.executable, "-m", __name__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                start_new_session=True,  # whoever interrupts this process by hand does not mean that one
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
         with self._process as process:

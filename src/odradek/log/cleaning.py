@@ -160,7 +160,7 @@ class _Rewriting:
         return (
             output.size + segment.size <= self._plan.segment_bytes
             and output.index_bytes + segment.index_bytes <= self._plan.segment_index_bytes
-            and segment.end_offset - 1 - output.base_offset <= RELATIVE_OFFSET_MAX
+            and (segment.size == 0 or segment.end_offset - 1 - output.base_offset <= RELATIVE_OFFSET_MAX)
         )
 
     def copy(self, segment: SegmentToClean, compaction: Compaction) -> None:

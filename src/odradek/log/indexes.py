@@ -20,6 +20,7 @@ from odradek.protocol.batch import NO_TIMESTAMP
 OFFSET_ENTRY = Struct(">II")  # offset - base offset, position
 TIME_ENTRY = Struct(">qI")  # timestamp, offset - base offset
 BLOCK_ENTRIES = 256
+PROBES_KEPT_MAX = 256
 
 
 class IndexBroken(Exception):
@@ -167,50 +168,129 @@ class ActiveIndexes:
 
 
 class SealedIndexes:
-    """On disk, of a segment that no longer grows: searched in place, so that they cost no memory."""
+    """On disk, of a segment that no longer grows: searched in place, so that they cost little memory."""
 
-    __slots__ = ("_offset_file", "_time_file", "base_offset", "offset_entries", "time_entries")
+    __slots__ = ("_offsets", "_times", "base_offset")
 
     def __init__(self, folder: Folder, base_offset: int, suffix: str = "") -> None:
         self.base_offset = base_offset
         try:
-            self._offset_file = folder.open(offset_name(base_offset, OFFSET_INDEX) + suffix)
-            self._time_file = folder.open(offset_name(base_offset, TIME_INDEX) + suffix)
+            self._offsets = SortedFile(folder.open(offset_name(base_offset, OFFSET_INDEX) + suffix), OFFSET_ENTRY)
+            self._times = SortedFile(folder.open(offset_name(base_offset, TIME_INDEX) + suffix), TIME_ENTRY)
         except FileNotFoundError as missing:
             raise IndexBroken(str(missing)) from missing
-        self.offset_entries = _whole_entries(self._offset_file, OFFSET_ENTRY)
-        self.time_entries = _whole_entries(self._time_file, TIME_ENTRY)
+
+    @property
+    def offset_entries(self) -> int:
+        return self._offsets.count
+
+    @property
+    def time_entries(self) -> int:
+        return self._times.count
 
     def floor(self, offset: int) -> IndexedBatch | None:
-        found = _floor(self._offset_file, OFFSET_ENTRY, self.offset_entries, 0, offset - self.base_offset)
+        found = self._offsets.floor(0, offset - self.base_offset)
         return None if found is None else IndexedBatch(found[0] + self.base_offset, found[1])
 
     def floor_position(self, position: int) -> IndexedBatch | None:
-        found = _floor(self._offset_file, OFFSET_ENTRY, self.offset_entries, 1, position)
+        found = self._offsets.floor(1, position)
         return None if found is None else IndexedBatch(found[0] + self.base_offset, found[1])
 
     def floor_time(self, timestamp: int) -> IndexedTime | None:
-        found = _floor(self._time_file, TIME_ENTRY, self.time_entries, 0, timestamp)
+        found = self._times.floor(0, timestamp)
         return None if found is None else IndexedTime(found[0], found[1] + self.base_offset)
 
     def last(self) -> IndexedBatch | None:
-        if not self.offset_entries:
+        if not self._offsets.count:
             return None
-        relative, position = _entry(self._offset_file, OFFSET_ENTRY, self.offset_entries - 1)
+        relative, position = self._offsets.entry(self._offsets.count - 1)
         return IndexedBatch(relative + self.base_offset, position)
 
     def last_time(self) -> IndexedTime | None:
-        if not self.time_entries:
+        if not self._times.count:
             return None
-        timestamp, relative = _entry(self._time_file, TIME_ENTRY, self.time_entries - 1)
+        timestamp, relative = self._times.entry(self._times.count - 1)
         return IndexedTime(timestamp, relative + self.base_offset)
 
     def files(self) -> tuple[File, File]:
-        return self._offset_file, self._time_file
+        return self._offsets.file, self._times.file
 
     def close(self) -> None:
-        self._offset_file.close()
-        self._time_file.close()
+        self._offsets.file.close()
+        self._times.file.close()
+
+
+class SortedFile:
+    """Entries that do not change any more, searched by a few probes and one block read at once.
+
+    Kept are the first probes, which all searches share, and the last block: whoever reads on searches close to it.
+    Another thread may search, too.
+    """
+
+    __slots__ = ("_block", "_kind", "_probed", "count", "file")
+
+    def __init__(self, file: File, kind: Struct) -> None:
+        self.file = file
+        self._kind = kind
+        size = file.size()
+        if size % kind.size:
+            raise IndexBroken(f"{file.path} holds no whole number of entries")
+        self.count = size // kind.size
+        self._probed: dict[int, tuple[int, int]] = {}
+        self._block: tuple[int, int, bytes] = (0, 0, b"")
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        try:
+            first, second = self._kind.unpack(self.file.pread(self._kind.size, slot * self._kind.size))
+        except error:
+            raise IndexBroken(f"{self.file.path} became shorter") from None
+        return first, second
+
+    def floor(self, field: int, wanted: int) -> tuple[int, int] | None:
+        """The last entry whose `field` is not larger than `wanted`."""
+        kind = self._kind
+        start, end, block = self._block
+        if not block or not _value(kind, block, 0, field) <= wanted < _value(kind, block, end - start - 1, field):
+            start, end, block = self._block = self._read_around(field, wanted)
+        low, high = start, end
+        while low < high:
+            middle = (low + high) // 2
+            if _value(kind, block, middle - start, field) <= wanted:
+                low = middle + 1
+            else:
+                high = middle
+        if low == start and start == 0:
+            return None
+        first, second = kind.unpack_from(block, (low - 1 - start) * kind.size)
+        return first, second
+
+    def _read_around(self, field: int, wanted: int) -> tuple[int, int, bytes]:
+        """The block in which the search ends, and which entries it holds."""
+        low, high = 0, self.count  # entries before `low` are not larger, entries from `high` on are
+        while high - low > BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            if self._probe(middle)[field] <= wanted:
+                low = middle
+            else:
+                high = middle
+        size = self._kind.size
+        block = self.file.pread((high - low) * size, low * size)
+        if len(block) != (high - low) * size:
+            raise IndexBroken(f"{self.file.path} became shorter")
+        return low, high, block
+
+    def _probe(self, slot: int) -> tuple[int, int]:
+        known = self._probed.get(slot)
+        if known is None:
+            known = self.entry(slot)
+            if len(self._probed) < PROBES_KEPT_MAX:
+                self._probed[slot] = known
+        return known
+
+
+def _value(kind: Struct, block: bytes, index: int, field: int) -> int:
+    value: int = kind.unpack_from(block, index * kind.size)[field]
+    return value
 
 
 def _append(folder: Folder, name: str, entries: bytearray, written: int) -> int:
@@ -232,42 +312,3 @@ def _entries(folder: Folder, name: str, entry: Struct) -> list[tuple[int, ...]]:
     if len(content) % entry.size:
         raise IndexBroken(f"{name} holds no whole number of entries")
     return list(entry.iter_unpack(content))
-
-
-def _whole_entries(file: File, entry: Struct) -> int:
-    size = file.size()
-    if size % entry.size:
-        raise IndexBroken(f"{file.path} holds no whole number of entries")
-    return size // entry.size
-
-
-def _entry(file: File, entry: Struct, slot: int) -> tuple[int, int]:
-    try:
-        first, second = entry.unpack(file.pread(entry.size, slot * entry.size))
-    except error:
-        raise IndexBroken(f"{file.path} became shorter") from None
-    return first, second
-
-
-def _floor(file: File, entry: Struct, count: int, field: int, wanted: int) -> tuple[int, int] | None:
-    """The last entry whose `field` is not larger than `wanted`; a few probes, then one block read at once."""
-    low, high = 0, count  # entries before `low` are not larger, entries from `high` on are
-    while high - low > BLOCK_ENTRIES:
-        middle = (low + high) // 2
-        if _entry(file, entry, middle)[field] <= wanted:
-            low = middle
-        else:
-            high = middle
-    start, block = low, file.pread((high - low) * entry.size, low * entry.size)
-    if len(block) != (high - low) * entry.size:
-        raise IndexBroken(f"{file.path} became shorter")
-    while low < high:
-        middle = (low + high) // 2
-        if entry.unpack_from(block, (middle - start) * entry.size)[field] <= wanted:
-            low = middle + 1
-        else:
-            high = middle
-    if low == start and start == 0:
-        return None
-    first, second = entry.unpack_from(block, (low - 1 - start) * entry.size)
-    return first, second

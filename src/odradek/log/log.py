@@ -221,10 +221,8 @@ class Log:
                         ErrorCode.OFFSET_OUT_OF_RANGE,
                         f"{self.name} ends at {self.log_end_offset}, the leader sent {header.base_offset}",
                     )
-                if header.base_offset > self.log_end_offset and self.cleaned_until is None:
-                    # The leader has compacted. Durably, or else a crash would take this for data lost.
-                    self.cleaned_until = 0
-                    self._persist_checkpoints()
+                if header.base_offset > self.log_end_offset:
+                    self._skip_to(header.base_offset, header.last_offset, wall_ms)
                 if header.leader_epoch >= 0:
                     self._note_epoch(header.leader_epoch, header.base_offset)
                 # Before the write: what is found out from the log must not hold this batch already.
@@ -242,6 +240,20 @@ class Log:
                     )
         except MalformedRecords as broken:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: {broken}") from broken
+
+    def _skip_to(self, offset: int, last_offset: int, wall_ms: int) -> None:
+        """The leader has compacted, and nothing is left before `offset`."""
+        if self.cleaned_until is None:
+            # Durably, or else a crash would take this for data lost.
+            self.cleaned_until = 0
+            self._persist_checkpoints()
+        if last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX:
+            # No segment that begins where this log ends would reach so far.
+            self.log_end_offset = offset
+            try:
+                self._roll(wall_ms)
+            except OSError as broken:
+                raise self._fail(broken) from broken
 
     def _append(
         self,

@@ -297,9 +297,13 @@ class _Loader:
         return end_offset
 
     def _continues(self, base_offset: int, end_offset: int) -> bool:
-        """A segment begins where the one before it ends, except where compaction was at work: on what is durable."""
+        """A segment begins where the one before it ends, except where compaction was at work: on what is durable.
+
+        And where it left a gap that no segment spans: more than one could have lost.
+        """
         durable = max(self.opening.recovery_point, self.cleaned_until or 0)
-        if self.opening.from_kafka or base_offset <= durable:
+        spannable = base_offset - end_offset <= RELATIVE_OFFSET_MAX
+        if self.opening.from_kafka or base_offset <= durable or not spannable:
             return base_offset >= end_offset
         return base_offset == end_offset
 
