@@ -1,8 +1,9 @@
 """Whether what is stored already makes new work dearer: the same appends and fetches beside 50 KB and beside 20 GB.
 
 Two brokers by turns, one with three batches in its log, one with 20 GB in a log and 5,000 partitions besides. Fetches
-there go to a thousand places all over the log. A raw loop of pwrite and pread of the same size runs beside each, as a
-measure of what the disk and the page cache do at that moment. Then the large one stops cleanly, and starts again.
+there read on through 32 MB of an old segment; seeks go to a thousand places all over the log. A raw loop of pwrite and
+pread of the same size runs beside each, as a measure of what the disk and the page cache do at that moment. Then the
+large one stops cleanly, and starts again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from wire import Client, one_record_batch
 
 BATCH = {"record_bytes": 1024, "batch_bytes": 16 * 1024}
 LITTLE = 3  # batches
-PLACES = 1000
+READ_ON, PLACES = 2000, 1000
 FILL_REQUESTS = 200_000
 REQUESTS, WARM_REQUESTS = 8000, 1000
 TURNS = 5
@@ -45,8 +46,14 @@ class Broker:
         return self._load("produce", requests=REQUESTS, warm_requests=WARM_REQUESTS, seconds=30)
 
     def fetch(self) -> dict[str, float]:
+        return self._fetch(min(READ_ON, self.batches), 1)
+
+    def seek(self) -> dict[str, float]:
         places = min(PLACES, self.batches)
-        stride = self.batches // places
+        return self._fetch(places, self.batches // places)
+
+    def _fetch(self, places: int, stride: int) -> dict[str, float]:
+        """The first round brings them into the page cache."""
         bounds = {"requests": REQUESTS, "warm_requests": max(WARM_REQUESTS, places), "seconds": 30}
         return self._load("fetch", batches=places * stride, stride=stride, window=3, **bounds)
 
@@ -93,7 +100,7 @@ def stored(place: Path, gigabytes: float, partitions: int) -> dict[str, float]:
         write_each(much, partitions)
         os.sync()
         found = {"gigabytes": gigabytes, "partitions": partitions}
-        for act in ("append", "fetch"):
+        for act in ("append", "fetch", "seek"):
             found |= by_turns(act, brokers)
         return found | restarts(much)
     finally:
@@ -106,8 +113,9 @@ def by_turns(act: str, brokers: dict[str, Broker]) -> dict[str, float]:
     wall: dict[str, list[float]] = {name: [] for name in brokers}
     for turn in range(TURNS):
         for name in list(brokers)[:: 1 if turn % 2 == 0 else -1]:
-            raw_us = getattr(brokers[name], f"raw_{act}_us")()
-            done = getattr(brokers[name], act)()
+            broker = brokers[name]
+            raw_us = broker.raw_append_us() if act == "append" else broker.raw_fetch_us()
+            done = getattr(broker, act)()
             cpu[name].append(1e6 * done["server_cpu_s"] / done["requests"])
             wall[name].append(1e6 * done["seconds"] / done["requests"] / raw_us)
     little, much = (statistics.median(cpu[name]) for name in ("little", "much"))

@@ -8,9 +8,11 @@ batch it points to, and an index that lies is built again from the log.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_right
-from struct import Struct, error
+from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import NamedTuple
 
 from odradek.base.ports import File
@@ -21,6 +23,8 @@ OFFSET_ENTRY = Struct(">II")  # offset - base offset, position
 TIME_ENTRY = Struct(">qI")  # timestamp, offset - base offset
 BLOCK_ENTRIES = 256
 PROBES_KEPT_MAX = 256
+
+Columns = tuple[Sequence[int], Sequence[int]]  # the first and the second of each entry
 
 
 class IndexBroken(Exception):
@@ -175,8 +179,12 @@ class SealedIndexes:
     def __init__(self, folder: Folder, base_offset: int, suffix: str = "") -> None:
         self.base_offset = base_offset
         try:
-            self._offsets = SortedFile(folder.open(offset_name(base_offset, OFFSET_INDEX) + suffix), OFFSET_ENTRY)
-            self._times = SortedFile(folder.open(offset_name(base_offset, TIME_INDEX) + suffix), TIME_ENTRY)
+            self._offsets = SortedFile(
+                folder.open(offset_name(base_offset, OFFSET_INDEX) + suffix), OFFSET_ENTRY, _offset_columns
+            )
+            self._times = SortedFile(
+                folder.open(offset_name(base_offset, TIME_INDEX) + suffix), TIME_ENTRY, _time_columns
+            )
         except FileNotFoundError as missing:
             raise IndexBroken(str(missing)) from missing
 
@@ -227,57 +235,43 @@ class SortedFile:
     Another thread may search, too.
     """
 
-    __slots__ = ("_block", "_kind", "_probed", "count", "file")
+    __slots__ = ("_block", "_columns_of", "_entry", "_probed", "count", "file")
 
-    def __init__(self, file: File, kind: Struct) -> None:
+    def __init__(self, file: File, entry: Struct, columns_of: Callable[[bytes], Columns]) -> None:
         self.file = file
-        self._kind = kind
+        self._entry = entry
+        self._columns_of = columns_of
         size = file.size()
-        if size % kind.size:
+        if size % entry.size:
             raise IndexBroken(f"{file.path} holds no whole number of entries")
-        self.count = size // kind.size
+        self.count = size // entry.size
         self._probed: dict[int, tuple[int, int]] = {}
-        self._block: tuple[int, int, bytes] = (0, 0, b"")
+        self._block: Columns = ((), ())
 
     def entry(self, slot: int) -> tuple[int, int]:
-        try:
-            first, second = self._kind.unpack(self.file.pread(self._kind.size, slot * self._kind.size))
-        except error:
-            raise IndexBroken(f"{self.file.path} became shorter") from None
+        first, second = self._entry.unpack(self._read(slot, slot + 1))
         return first, second
 
     def floor(self, field: int, wanted: int) -> tuple[int, int] | None:
         """The last entry whose `field` is not larger than `wanted`."""
-        kind = self._kind
-        start, end, block = self._block
-        if not block or not _value(kind, block, 0, field) <= wanted < _value(kind, block, end - start - 1, field):
-            start, end, block = self._block = self._read_around(field, wanted)
-        low, high = start, end
-        while low < high:
-            middle = (low + high) // 2
-            if _value(kind, block, middle - start, field) <= wanted:
-                low = middle + 1
-            else:
-                high = middle
-        if low == start and start == 0:
-            return None
-        first, second = kind.unpack_from(block, (low - 1 - start) * kind.size)
-        return first, second
+        block = self._block
+        column = block[field]
+        if not column or not column[0] <= wanted < column[-1]:
+            block = self._block = self._columns_of(self._read(*self._around(field, wanted)))
+            column = block[field]
+        slot = bisect_right(column, wanted) - 1
+        return None if slot < 0 else (block[0][slot], block[1][slot])
 
-    def _read_around(self, field: int, wanted: int) -> tuple[int, int, bytes]:
-        """The block in which the search ends, and which entries it holds."""
-        low, high = 0, self.count  # entries before `low` are not larger, entries from `high` on are
+    def _around(self, field: int, wanted: int) -> tuple[int, int]:
+        """A few entries, the one searched for among them unless it would come before the first of all."""
+        low, high = 0, self.count  # the entry at `low` is not larger, if not the first; those from `high` on are
         while high - low > BLOCK_ENTRIES:
             middle = (low + high) // 2
             if self._probe(middle)[field] <= wanted:
                 low = middle
             else:
                 high = middle
-        size = self._kind.size
-        block = self.file.pread((high - low) * size, low * size)
-        if len(block) != (high - low) * size:
-            raise IndexBroken(f"{self.file.path} became shorter")
-        return low, high, block
+        return low, high
 
     def _probe(self, slot: int) -> tuple[int, int]:
         known = self._probed.get(slot)
@@ -287,10 +281,24 @@ class SortedFile:
                 self._probed[slot] = known
         return known
 
+    def _read(self, low: int, high: int) -> bytes:
+        size = self._entry.size
+        entries = self.file.pread((high - low) * size, low * size)
+        if len(entries) != (high - low) * size:
+            raise IndexBroken(f"{self.file.path} became shorter")
+        return entries
 
-def _value(kind: Struct, block: bytes, index: int, field: int) -> int:
-    value: int = kind.unpack_from(block, index * kind.size)[field]
-    return value
+
+def _offset_columns(entries: bytes) -> Columns:
+    values = array("I", entries)
+    if sys.byteorder == "little":
+        values.byteswap()
+    return values[0::2], values[1::2]
+
+
+def _time_columns(entries: bytes) -> Columns:
+    both = list(TIME_ENTRY.iter_unpack(entries))
+    return [timestamp for timestamp, _ in both], [offset for _, offset in both]
 
 
 def _append(folder: Folder, name: str, entries: bytearray, written: int) -> int:
