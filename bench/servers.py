@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from native import compiled
-from wire import Client, PartitionState, Refused
+from wire import Client, PartitionState, Refused, one_record_batch
 
 STOP_WITHIN_S = 120.0
 # A deleted topic's files would otherwise lie in the page cache for a minute, under everything measured after it.
@@ -90,6 +90,8 @@ class Server:
         with Client(self.port) as client:
             client.create_topic(name, placed)
         self.await_in_sync(name, partitions)
+        if replicas > 1:
+            self._await_followers(name)
 
     def delete_topic(self, name: str) -> None:
         with Client(self.port) as client:
@@ -118,6 +120,12 @@ class Server:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{self.name}: {topic} is not in sync:\n{self._told()}")
             time.sleep(0.005)
+
+    def _await_followers(self, topic: str) -> None:
+        """A follower's fetch may still wait for other partitions, and ask for these only after it."""
+        for index, port in enumerate(self.leader_ports(topic)):
+            with Client(port) as leader:
+                leader.produce(topic, [(index, one_record_batch(b"first"))], acks=-1)
 
     def resident_mb(self, field: str = "VmRSS") -> float:
         """Of all nodes; field VmHWM: the most it ever was."""
