@@ -60,7 +60,10 @@ def test_kafka_finds_nothing_wrong_with_compacted_segments(compacted):
     assert re.search(r"count: 0 .*producerId: \d+", text), "the last batch of each producer, empty"
     indexes = sorted(path for path in partition.glob("*index") if path.stat().st_size)
     for option in ("--verify-index-only", "--index-sanity-check"):
-        assert not COMPLAINTS.search(dump(option, files=indexes))
+        text = dump(option, files=indexes)
+        # Empty batches have a time, here and in Kafka's own logs, and the tool looks for it in their records.
+        text = re.sub(r"Found timestamp mismatch in \S+\n(\s+Index timestamp: \d+, log timestamp: -1\n?)+", "", text)
+        assert not COMPLAINTS.search(text)
 
 
 def test_kafka_reads_what_we_compacted_and_goes_on(written, compacted, tmp_path):
