@@ -221,3 +221,24 @@ def test_threads_never_see_another_files_descriptor(tmp_path):
         thread.join()
     assert not wrong
     assert disk.open_descriptors() <= 2
+
+
+def test_two_who_replace_one_file_at_once(tmp_path):
+    """Either content is whole, and neither stumbles over the other."""
+    disk = OsDisk(str(tmp_path))
+    contents = [bytes([n]) * 50_000 for n in range(2)]
+    failures = []
+
+    def replace(content):
+        try:
+            for _ in range(30):
+                disk.replace("file", content)
+        except OSError as broken:
+            failures.append(broken)
+
+    threads = [threading.Thread(target=replace, args=(content,)) for content in contents]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert not disk.exists("file") or disk.read("file") in contents
+    assert failures == []

@@ -161,6 +161,7 @@ class OsDisk:
         self._root = os.path.abspath(root)
         self._capacity = descriptors or max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self._lock = threading.RLock()
+        self._replacing = threading.Lock()  # two at once would write aside into one file
         self._tree = _Folder(None, "")
         self._open: OrderedDict[OsFile, None] = OrderedDict()  # those with a descriptor, roughly by age
         os.makedirs(self._root, exist_ok=True)
@@ -255,12 +256,13 @@ class OsDisk:
 
     def replace(self, path: str, data: bytes) -> None:
         aside = self.absolute(path) + ".tmp"
-        with open(aside, "wb", opener=self._open_descriptor) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(aside, self.absolute(path))
-        self.sync_dir(path.rpartition("/")[0])
+        with self._replacing:
+            with open(aside, "wb", opener=self._open_descriptor) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(aside, self.absolute(path))
+            self.sync_dir(path.rpartition("/")[0])
 
     def volume(self) -> Volume:
         room = os.statvfs(self._root)
