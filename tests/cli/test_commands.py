@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,17 @@ def test_no_broker_is_told_in_one_sentence() -> None:
     assert result.exit_code == 4
     assert "no answer from 127.0.0.1:1" in result.output
     assert "odradek up" in result.output
+
+
+def test_who_listens_and_does_not_answer_is_not_told_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a broker does whose cluster has no controller."""
+    monkeypatch.setattr("odradek.cli.topic.REQUEST_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        result = CliRunner().invoke(main, ["topic", "ls", "-b", where])
+    assert result.exit_code == 4
+    assert f"no answer in time from {where}, though somebody listens there" in result.output
+    assert "odradek cluster health" in result.output
 
 
 def test_help_is_there_before_one_notices() -> None:

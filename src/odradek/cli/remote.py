@@ -90,7 +90,12 @@ def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
     error = refused.args[0]
     name = error.name()
     if name in _TIMEOUT_CODES:
-        fail_unreachable(bootstrap, error.str())
+        require_somebody_there(bootstrap)
+        fail(
+            f"no answer in time from {bootstrap}, though somebody listens there ({error.str()}).\n"
+            "Perhaps no controller leads: `odradek cluster health` tells what is wrong.",
+            TIMED_OUT,
+        )
     fail(f"{error.str()} ({name})", NOT_FOUND if name in _NOT_FOUND_CODES else FAILED)
 
 
