@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from odradek.streams import state
 from odradek.streams.durations import interval
 from odradek.streams.expressions import column_of
-from odradek.streams.graph import Aggregate
+from odradek.streams.nodes import Aggregate
 from odradek.streams.windows import Window
 
 if TYPE_CHECKING:

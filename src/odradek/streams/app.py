@@ -10,11 +10,13 @@ from odradek.streams.checks import check_choice, check_format
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import Origin, PipelineError
 from odradek.streams.expressions import ColumnLike, col
-from odradek.streams.graph import DeadLetters, Frame, Graph, MapRows, Node, OnError, SchemaOf, Sql, StaticFrame, Topic
+from odradek.streams.graph import Graph
 from odradek.streams.lifecycle.layout import Layout
+from odradek.streams.nodes import Frame, MapRows, Node, OnError, SchemaOf, Sql, StaticFrame, Topic
 from odradek.streams.planning import Query, lateness_of, plan
 from odradek.streams.rows import Names, keys_of, names, node_of
 from odradek.streams.settings import DEFAULT_BOOTSTRAP, DEFAULT_STATE_DIR, Settings
+from odradek.streams.sinks import DeadLetters
 from odradek.streams.stream import Stream
 from odradek.streams.table import Static, Table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.streams.errors import PipelineError
-from odradek.streams.graph import Aggregate, Deduplicate, Emit, Frame, MapPandas, Node, Process, Sql, StreamJoin
+from odradek.streams.nodes import Aggregate, Deduplicate, Emit, Frame, MapPandas, Node, Process, Sql, StreamJoin
 from odradek.streams.windows import Window
 
 

@@ -16,7 +16,7 @@ from odradek.streams.errors import PipelineError
 from odradek.streams.event_time import has_watermark
 from odradek.streams.explanations import explaining
 from odradek.streams.failures import good_rows
-from odradek.streams.graph import (
+from odradek.streams.nodes import (
     Frame,
     MapPandas,
     MapRows,

@@ -14,23 +14,13 @@ from odradek.streams.compiling import Compilation, steps_between
 from odradek.streams.errors import PipelineError
 from odradek.streams.explanations import explained_call, explaining
 from odradek.streams.failures import failed_rows, for_spark
-from odradek.streams.graph import (
-    Aggregate,
-    DeadLetters,
-    ForeachBatch,
-    ForeachRow,
-    MapPandas,
-    MapRows,
-    Materialize,
-    Node,
-    Sink,
-    TopicSink,
-)
 from odradek.streams.grouping import WINDOW_COLUMNS
+from odradek.streams.nodes import Aggregate, MapPandas, MapRows, Node
 from odradek.streams.planning import Query
 from odradek.streams.python_rows import call_with_each
 from odradek.streams.rows import CARRIED
 from odradek.streams.settings import Settings
+from odradek.streams.sinks import DeadLetters, ForeachBatch, ForeachRow, Materialize, Sink, TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

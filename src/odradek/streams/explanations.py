@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from odradek.streams.errors import Origin, PipelineError
-from odradek.streams.graph import Node
+from odradek.streams.nodes import Node
 
 LINES_MAX = 12
 _FRAME = re.compile(

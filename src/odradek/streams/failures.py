@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from odradek.streams.graph import MapRows, Process, Topic
+from odradek.streams.nodes import MapRows, Process, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

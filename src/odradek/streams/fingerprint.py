@@ -20,7 +20,7 @@ from odradek.streams.durations import spoken
 from odradek.streams.errors import Origin, PipelineError
 from odradek.streams.expressions import ColumnLike, shown
 from odradek.streams.formats.declared import Columns, columns_in, declared_columns
-from odradek.streams.graph import (
+from odradek.streams.nodes import (
     Aggregate,
     Drop,
     Fold,

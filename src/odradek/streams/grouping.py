@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.streams.checks import check_appends, check_grouped, check_running, check_window
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import ColumnLike, F, aliased
-from odradek.streams.graph import Aggregate, Fold, Node
+from odradek.streams.nodes import Aggregate, Fold, Node
 from odradek.streams.windows import Window
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from odradek.streams import state
 from odradek.streams.durations import interval
 from odradek.streams.event_time import as_marked
-from odradek.streams.graph import StaticJoin, StreamJoin, StreamTableJoin, TableTableJoin
+from odradek.streams.nodes import StaticJoin, StreamJoin, StreamTableJoin, TableTableJoin
 from odradek.streams.rows import CARRIED
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.streams.checks import check_appends, check_time
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
-from odradek.streams.graph import JoinKind, StaticJoin, StreamJoin, StreamTableJoin, TableTableJoin
+from odradek.streams.nodes import JoinKind, StaticJoin, StreamJoin, StreamTableJoin, TableTableJoin
 from odradek.streams.rows import Names, keys_of, names, node_of
 
 if TYPE_CHECKING:

@@ -12,23 +12,20 @@ from datetime import timedelta
 
 from odradek.streams.checks import trunk_of, waits_for_time
 from odradek.streams.errors import PipelineError
-from odradek.streams.graph import (
+from odradek.streams.graph import Graph
+from odradek.streams.nodes import (
     Aggregate,
-    DeadLetters,
     Deduplicate,
     Emit,
     Frame,
-    Graph,
     MapRows,
-    Materialize,
     Node,
     Process,
-    Sink,
     StaticFrame,
     StreamJoin,
     Topic,
-    TopicSink,
 )
+from odradek.streams.sinks import DeadLetters, Materialize, Sink, TopicSink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

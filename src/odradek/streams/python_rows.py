@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from odradek.streams.event_time import as_marked
 from odradek.streams.formats.schemas import struct_of
-from odradek.streams.graph import MapPandas, MapRows
+from odradek.streams.nodes import MapPandas, MapRows
 
 if TYPE_CHECKING:
     import pyarrow as pa

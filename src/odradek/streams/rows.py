@@ -9,17 +9,8 @@ from odradek.streams.checks import check_emit, check_key
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import ColumnLike, Expression, aliased, col
-from odradek.streams.graph import (
-    Drop,
-    Emit,
-    Filter,
-    ForeachBatch,
-    Materialize,
-    Node,
-    Select,
-    TopicSink,
-    WithColumns,
-)
+from odradek.streams.nodes import Drop, Emit, Filter, Node, Select, WithColumns
+from odradek.streams.sinks import ForeachBatch, Materialize, TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,13 +17,14 @@ from odradek.streams.delivering import Delivery, check_sinks
 from odradek.streams.durations import interval
 from odradek.streams.errors import PipelineError, StreamsError
 from odradek.streams.explanations import explained_failure, explaining
-from odradek.streams.graph import DeadLetters, Materialize, Sink, Topic, TopicSink
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.recording import Tenure
 from odradek.streams.lifecycle.steps import keep_to_the_steps
+from odradek.streams.nodes import Topic
 from odradek.streams.planning import Query
 from odradek.streams.settings import Settings
 from odradek.streams.signals import Signals
+from odradek.streams.sinks import DeadLetters, Materialize, Sink, TopicSink
 from odradek.streams.views import View
 
 if TYPE_CHECKING:
@@ -165,19 +166,7 @@ def start(
 ) -> RunningApp:
     """All queries, or those that were started when a signal came."""
     queries = app.queries()
-    if not queries:
-        raise PipelineError(
-            f"the application {app.name} has no sink, so there is nothing to run",
-            instead='.to("topic"), .materialize("view"), .foreach(function) on a stream or table',
-            origin=app.origin,
-        )
-    if available_now and (endless := next((query for query in queries if query.follows_the_clock), None)):
-        raise PipelineError(
-            f"{endless.name} never is done with what is available",
-            why='its timers="processing" go on with the clock of the wall',
-            instead='timers="event", or a start without trigger_available_now',
-            origin=endless.trunk.origin,
-        )
+    _require_an_end(app, queries, available_now=available_now)
     internal = [sink.topic for sink in app.graph.sinks if isinstance(sink, Materialize)]
     layout = Layout(settings.state_dir, app.name)
     tenure = Tenure(layout, settings.bootstrap, internal)
@@ -209,6 +198,23 @@ def start(
         running.stop()
         raise
     return running
+
+
+def _require_an_end(app: App, queries: tuple[Query, ...], *, available_now: bool) -> None:
+    """Rows have somewhere to go, and a run that is to be done can be."""
+    if not queries:
+        raise PipelineError(
+            f"the application {app.name} has no sink, so there is nothing to run",
+            instead='.to("topic"), .materialize("view"), .foreach(function) on a stream or table',
+            origin=app.origin,
+        )
+    if available_now and (endless := next((query for query in queries if query.follows_the_clock), None)):
+        raise PipelineError(
+            f"{endless.name} never is done with what is available",
+            why='its timers="processing" go on with the clock of the wall',
+            instead='timers="event", or a start without trigger_available_now',
+            origin=endless.trunk.origin,
+        )
 
 
 def run(app: App, settings: Settings, session: SparkSession | None) -> None:

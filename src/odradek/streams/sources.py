@@ -11,7 +11,7 @@ from odradek.streams import formats
 from odradek.streams.errors import PipelineError
 from odradek.streams.event_time import alone_marked, has_watermark
 from odradek.streams.expressions import column_of
-from odradek.streams.graph import Frame, Node, SchemaOf, Sql, StaticFrame, Topic
+from odradek.streams.nodes import Frame, Node, SchemaOf, Sql, StaticFrame, Topic
 from odradek.streams.rows import CARRIED
 
 KAFKA_COLUMNS = {

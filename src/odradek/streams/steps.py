@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from odradek.streams import graph, state
+from odradek.streams import nodes, state
 from odradek.streams.aggregating import aggregated
 from odradek.streams.expressions import column_of
 from odradek.streams.formats import key_bytes
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from odradek.streams.compiling import Compilation
 
 
-def step(node: graph.Node, inputs: list[DataFrame], compilation: Compilation) -> DataFrame:
+def step(node: nodes.Node, inputs: list[DataFrame], compilation: Compilation) -> DataFrame:
     return STEPS[type(node)](node, inputs, compilation)
 
 
-def filtered(node: graph.Filter, rows: DataFrame) -> DataFrame:
+def filtered(node: nodes.Filter, rows: DataFrame) -> DataFrame:
     condition = column_of(node.condition)
     if "_deleted" not in rows.columns:
         return rows.where(condition)
@@ -36,17 +36,17 @@ def filtered(node: graph.Filter, rows: DataFrame) -> DataFrame:
     return rows.withColumn("_deleted", F.col("_deleted") | ~F.coalesce(condition, F.lit(False)))
 
 
-def selected(node: graph.Select, rows: DataFrame) -> DataFrame:
+def selected(node: nodes.Select, rows: DataFrame) -> DataFrame:
     columns = [column_of(column) for column in node.columns]
     chosen = rows.select(*columns).columns
     return rows.select(*columns, *(name for name in CARRIED if name in rows.columns and name not in chosen))
 
 
-def with_columns(node: graph.WithColumns, rows: DataFrame) -> DataFrame:
+def with_columns(node: nodes.WithColumns, rows: DataFrame) -> DataFrame:
     return rows.withColumns({name: column_of(value) for name, value in node.columns.items()})
 
 
-def rekeyed(node: graph.Rekey, rows: DataFrame) -> DataFrame:
+def rekeyed(node: nodes.Rekey, rows: DataFrame) -> DataFrame:
     return rows.withColumn("_key", key_bytes(rows.schema, node.key))
 
 
@@ -60,13 +60,13 @@ def changes(rows: DataFrame) -> DataFrame:
     return rows.where(~F.col("_deleted")).drop("_deleted") if "_deleted" in rows.columns else rows
 
 
-def folded(node: graph.Fold, rows: DataFrame) -> DataFrame:
+def folded(node: nodes.Fold, rows: DataFrame) -> DataFrame:
     columns = struct_of(node.schema)
     function = Reducing(node.function, columns.names) if node.reduces else node.function
     return state.fold(rows.drop("_record"), node.keys, node.initial, function, columns)
 
 
-def processed(node: graph.Process, rows: DataFrame) -> DataFrame:
+def processed(node: nodes.Process, rows: DataFrame) -> DataFrame:
     dead_letters = node.dlq is not None or node.on_error == "skip"
     rows = with_record(rows) if dead_letters else rows
     return state.process(
@@ -81,26 +81,26 @@ def processed(node: graph.Process, rows: DataFrame) -> DataFrame:
     )
 
 
-STEPS: Mapping[type[graph.Node], Callable[[Any, list[DataFrame], Compilation], DataFrame]] = {
-    graph.Topic: lambda node, _, made: read_topic(node, made),
-    graph.Frame: lambda node, _, made: from_outside(node, made),
-    graph.StaticFrame: lambda node, _, made: static(node, made),
-    graph.Sql: queried,
-    graph.Filter: lambda node, inputs, _: filtered(node, *inputs),
-    graph.Select: lambda node, inputs, _: selected(node, *inputs),
-    graph.WithColumns: lambda node, inputs, _: with_columns(node, *inputs),
-    graph.Drop: lambda node, inputs, _: inputs[0].drop(*node.columns),
-    graph.Rekey: lambda node, inputs, _: rekeyed(node, *inputs),
-    graph.ToStream: lambda _, inputs, __: changes(*inputs),
-    graph.Merge: lambda _, inputs, __: merged(inputs),
-    graph.MapRows: lambda node, inputs, _: map_rows(node, *inputs),
-    graph.MapPandas: lambda node, inputs, _: map_pandas(node, *inputs),
-    graph.Deduplicate: lambda node, inputs, _: inputs[0].dropDuplicatesWithinWatermark(list(node.on)),
-    graph.Aggregate: lambda node, inputs, made: aggregated(node, inputs[0], made.grace),
-    graph.Fold: lambda node, inputs, _: folded(node, *inputs),
-    graph.Process: lambda node, inputs, _: processed(node, *inputs),
-    graph.StaticJoin: lambda node, inputs, _: join_static(node, *inputs),
-    graph.StreamJoin: lambda node, inputs, _: join_streams(node, *inputs),
-    graph.StreamTableJoin: lambda node, inputs, _: look_up(node, *inputs),
-    graph.TableTableJoin: lambda node, inputs, _: join_tables(node, *inputs),
+STEPS: Mapping[type[nodes.Node], Callable[[Any, list[DataFrame], Compilation], DataFrame]] = {
+    nodes.Topic: lambda node, _, made: read_topic(node, made),
+    nodes.Frame: lambda node, _, made: from_outside(node, made),
+    nodes.StaticFrame: lambda node, _, made: static(node, made),
+    nodes.Sql: queried,
+    nodes.Filter: lambda node, inputs, _: filtered(node, *inputs),
+    nodes.Select: lambda node, inputs, _: selected(node, *inputs),
+    nodes.WithColumns: lambda node, inputs, _: with_columns(node, *inputs),
+    nodes.Drop: lambda node, inputs, _: inputs[0].drop(*node.columns),
+    nodes.Rekey: lambda node, inputs, _: rekeyed(node, *inputs),
+    nodes.ToStream: lambda _, inputs, __: changes(*inputs),
+    nodes.Merge: lambda _, inputs, __: merged(inputs),
+    nodes.MapRows: lambda node, inputs, _: map_rows(node, *inputs),
+    nodes.MapPandas: lambda node, inputs, _: map_pandas(node, *inputs),
+    nodes.Deduplicate: lambda node, inputs, _: inputs[0].dropDuplicatesWithinWatermark(list(node.on)),
+    nodes.Aggregate: lambda node, inputs, made: aggregated(node, inputs[0], made.grace),
+    nodes.Fold: lambda node, inputs, _: folded(node, *inputs),
+    nodes.Process: lambda node, inputs, _: processed(node, *inputs),
+    nodes.StaticJoin: lambda node, inputs, _: join_static(node, *inputs),
+    nodes.StreamJoin: lambda node, inputs, _: join_streams(node, *inputs),
+    nodes.StreamTableJoin: lambda node, inputs, _: look_up(node, *inputs),
+    nodes.TableTableJoin: lambda node, inputs, _: join_tables(node, *inputs),
 }

@@ -9,20 +9,11 @@ from odradek.streams.checks import check_appends, check_choice, check_grouped, c
 from odradek.streams.durations import Duration, duration
 from odradek.streams.errors import PipelineError
 from odradek.streams.expressions import ColumnLike, Expression, F, lit, sql
-from odradek.streams.graph import (
-    Deduplicate,
-    ForeachRow,
-    JoinKind,
-    MapPandas,
-    MapRows,
-    Merge,
-    OnError,
-    Process,
-    Rekey,
-)
 from odradek.streams.grouping import Grouped, Windowed
 from odradek.streams.joins import Within, join_stream
+from odradek.streams.nodes import Deduplicate, JoinKind, MapPandas, MapRows, Merge, OnError, Process, Rekey
 from odradek.streams.rows import Names, Rows, keys_of, names, node_of
+from odradek.streams.sinks import ForeachRow
 from odradek.streams.windows import Window
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.streams.graph import JoinKind, Node, ToStream
 from odradek.streams.joins import join_tables
+from odradek.streams.nodes import JoinKind, Node, ToStream
 from odradek.streams.rows import Names, Rows
 
 if TYPE_CHECKING:

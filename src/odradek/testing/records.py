@@ -21,7 +21,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.client.admin import Admin
 from odradek.streams.formats import Avro, Debezium, Delimited, Format, Json, Raw, columns_of, format_of
 from odradek.streams.formats.avro_schemas import avro_schema_of
-from odradek.streams.graph import Node, Topic, TopicSink
+from odradek.streams.nodes import Node, Topic
+from odradek.streams.sinks import TopicSink
 
 READ_TIMEOUT_S = 10.0
 

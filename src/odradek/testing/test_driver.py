@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from odradek.client.admin import Admin
 from odradek.spark.session import local_session
-from odradek.streams.graph import DeadLetters, Materialize, Topic, TopicSink
+from odradek.streams.nodes import Topic
 from odradek.streams.running import RunningApp, group_of, start
+from odradek.streams.sinks import DeadLetters, Materialize, TopicSink
 from odradek.testing.embedded import Embedded
 from odradek.testing.records import InputTopic, OutputTopic, key_text, moment
 

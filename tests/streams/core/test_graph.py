@@ -9,8 +9,8 @@ import pytest
 from odradek.streams import App, F, PipelineError, hopping, session, sliding, tumbling
 from odradek.streams.compiling import merges_sources
 from odradek.streams.delivering import mapped_twice, takes_changes
-from odradek.streams.graph import TopicSink
 from odradek.streams.rows import node_of
+from odradek.streams.sinks import TopicSink
 
 
 def trucking() -> App:

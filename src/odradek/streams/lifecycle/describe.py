@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.streams.durations import spoken
-from odradek.streams.graph import Materialize, Node, Sink
 from odradek.streams.lifecycle.layout import Layout
+from odradek.streams.nodes import Node
 from odradek.streams.planning import Query
+from odradek.streams.sinks import Materialize, Sink
 
 if TYPE_CHECKING:
     from odradek.streams.app import App

@@ -13,11 +13,12 @@ from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from odradek.streams.expressions import shown
-from odradek.streams.graph import Aggregate, DeadLetters, Materialize, Node, Topic, TopicSink
 from odradek.streams.lifecycle.describe import promise, steps_of, unwrapped
 from odradek.streams.lifecycle.layered import Arrangement, Box, Place, Route, arrange
 from odradek.streams.lifecycle.layout import Layout
+from odradek.streams.nodes import Aggregate, Node, Topic
 from odradek.streams.planning import Query
+from odradek.streams.sinks import DeadLetters, Materialize, TopicSink
 
 if TYPE_CHECKING:
     from odradek.streams.app import App

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.client.admin import Admin
-from odradek.streams.graph import Graph, Materialize
+from odradek.streams.graph import Graph
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.lock import AppLock
 from odradek.streams.lifecycle.recording import AppRecord
 from odradek.streams.planning import plan
+from odradek.streams.sinks import Materialize
 from odradek.streams.views.store import locked
 
 

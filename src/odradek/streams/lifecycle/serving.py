@@ -15,11 +15,11 @@ from starlette.routing import Route
 from odradek.client.admin import Admin
 from odradek.client.java_names import librdkafka_config
 from odradek.streams.errors import PipelineError
-from odradek.streams.graph import Materialize
 from odradek.streams.lifecycle.drawing import draw
 from odradek.streams.lifecycle.layout import Layout
 from odradek.streams.lifecycle.status import status
 from odradek.streams.settings import Settings
+from odradek.streams.sinks import Materialize
 from odradek.streams.views import View
 from odradek.streams.views.http import view_routes
 from odradek.web import HttpError, HttpServer, application
