@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import threading
+import warnings
 from collections.abc import Awaitable
 from types import TracebackType
 from typing import Self
@@ -38,6 +40,10 @@ class _OnThread:
     ) -> None:
         self._ending.set()
         self._thread.join()
+        with warnings.catch_warnings():
+            # kafka-python leaves the sockets with which it reached nobody to the collector.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def _run(self) -> None:
         try:
