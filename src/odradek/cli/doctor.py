@@ -6,16 +6,19 @@ import resource
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import CONNECT_TIMEOUT_S, FAILED, REQUEST_TIMEOUT_S, bootstrap_option, silent_logger
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import BrokerMetadata, PartitionMetadata
 
 OPEN_FILES_WANTED = 10_000
 FREE_SHARE_WANTED = 0.1
@@ -116,7 +119,12 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
         )
         return
     yield Finding("cluster", "ok", f"{told.cluster_id}: {len(told.brokers)} brokers, {len(told.topics)} topics")
-    for broker in told.brokers.values():
+    yield from _advertised(told.brokers.values())
+    yield _copies([partition for topic in told.topics.values() for partition in topic.partitions.values()])
+
+
+def _advertised(brokers: Iterable[BrokerMetadata]) -> Iterator[Finding]:
+    for broker in brokers:
         why = _refusal(f"{broker.host}:{broker.port}")
         if why:
             yield Finding(
@@ -125,25 +133,26 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
                 f"broker {broker.id} says it is at {broker.host}:{broker.port}, not to be reached from here: {why}",
                 "set advertised.listeners to a name that clients can resolve and reach",
             )
-    partitions = [partition for topic in told.topics.values() for partition in topic.partitions.values()]
+
+
+def _copies(partitions: Sequence[PartitionMetadata]) -> Finding:
     leaderless = sum(partition.leader < 0 for partition in partitions)
     lacking = sum(len(partition.isrs) < len(partition.replicas) for partition in partitions)
     if leaderless:
-        yield Finding(
+        return Finding(
             "partitions",
             "failed",
             f"{leaderless} of {len(partitions)} have no leader",
             "`odradek cluster health` says which",
         )
-    elif lacking:
-        yield Finding(
+    if lacking:
+        return Finding(
             "partitions",
             "warning",
             f"{lacking} of {len(partitions)} lack a copy",
             "`odradek cluster health` says which",
         )
-    else:
-        yield Finding("partitions", "ok", f"all {len(partitions)} have a leader and all their copies")
+    return Finding("partitions", "ok", f"all {len(partitions)} have a leader and all their copies")
 
 
 def _refusal(address: str) -> str | None:
