@@ -11,6 +11,7 @@ from odradek.protocol.messages.p82_update_raft_voter import CurrentLeader, Updat
 from odradek.quorum.log_facts import EpochEnd, SnapshotId
 from odradek.quorum.messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, UpdateVoter, Vote, VoteAnswer
 from odradek.quorum.voters import Endpoint, Voter, VoterKey
+from odradek.server import quorum_answers as answers
 from odradek.server import quorum_wire as wire
 
 ANN = VoterKey(BrokerId(1), DirectoryId(b"a" * 16))
@@ -73,18 +74,18 @@ def test_requests(said, read):
 @pytest.mark.parametrize(
     ("said", "written"),
     [
-        (VoteAnswer(leader_id=BrokerId(2), leader_epoch=EPOCH, granted=True), wire.vote_answer_to_wire),
+        (VoteAnswer(leader_id=BrokerId(2), leader_epoch=EPOCH, granted=True), answers.vote_answer_to_wire),
         (
             Answer(leader_id=BrokerId(2), leader_epoch=EPOCH, error=ErrorCode.INVALID_VOTER_KEY),
-            wire.begin_answer_to_wire,
+            answers.begin_answer_to_wire,
         ),
-        (Answer(leader_id=BrokerId(2), leader_epoch=EPOCH), wire.end_answer_to_wire),
+        (Answer(leader_id=BrokerId(2), leader_epoch=EPOCH), answers.end_answer_to_wire),
     ],
 )
 def test_answers(said, written):
     response = over_the_wire(written(said, ENDPOINTS))
-    assert wire.answer_from_wire(response) == said
-    assert wire.endpoints_from_wire(response)[BrokerId(2)][1:] == ("host", 9093)
+    assert answers.answer_from_wire(response) == said
+    assert answers.endpoints_from_wire(response)[BrokerId(2)][1:] == ("host", 9093)
 
 
 @pytest.mark.parametrize(
@@ -107,14 +108,14 @@ def test_answers(said, written):
     ],
 )
 def test_answers_to_fetches(said):
-    assert wire.answer_from_wire(over_the_wire(wire.fetch_answer_to_wire(said, 0, ENDPOINTS))) == said
+    assert answers.answer_from_wire(over_the_wire(answers.fetch_answer_to_wire(said, 0, ENDPOINTS))) == said
 
 
 def test_the_leader_is_told_with_an_update_of_a_voter():
     leader = CurrentLeader(leader_id=2, leader_epoch=7, host="host", port=9093)
     response = over_the_wire(UpdateRaftVoterResponse(error_code=0, current_leader=leader))
-    assert wire.answer_from_wire(response) == Answer(leader_id=BrokerId(2), leader_epoch=EPOCH)
-    assert wire.endpoints_from_wire(response) == {BrokerId(2): Endpoint("", "host", 9093)}
+    assert answers.answer_from_wire(response) == Answer(leader_id=BrokerId(2), leader_epoch=EPOCH)
+    assert answers.endpoints_from_wire(response) == {BrokerId(2): Endpoint("", "host", 9093)}
 
 
 def test_nothing_but_the_metadata_log_is_agreed_on():

@@ -12,6 +12,7 @@ from odradek.controller.elections import DEFAULTS, after_restart
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.metadata.image import BrokerRegistration, ClusterImage, FeatureRange, Listener
+from odradek.metadata.registrations import read_features, read_listeners, written_features, written_listeners
 from odradek.protocol.messages.p62_broker_registration import BrokerRegistrationRequest
 from odradek.protocol.messages.p70_controller_registration import ControllerRegistrationRequest
 from odradek.protocol.metadata_records import (
@@ -46,9 +47,9 @@ def registration_of(request: BrokerRegistrationRequest) -> Registration:
         broker_id=BrokerId(request.broker_id),
         cluster_id=request.cluster_id,
         incarnation_id=request.incarnation_id,
-        listeners=tuple(Listener(e.name, e.host, e.port, e.security_protocol) for e in request.listeners),
+        listeners=read_listeners(request.listeners),
         directories=tuple(map(DirectoryId, request.log_dirs)),
-        features={f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features},
+        features=read_features(request.features),
         rack=request.rack,
         previous_broker_epoch=request.previous_broker_epoch,
     )
@@ -92,14 +93,8 @@ def register_controller(
     record = RegisterControllerRecord(
         controller_id=wanted.broker_id,
         incarnation_id=wanted.incarnation_id,
-        end_points=[
-            ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
-            for e in listeners
-        ],
-        features=[
-            ControllerFeature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)
-            for name, levels in wanted.features.items()
-        ],
+        end_points=written_listeners(ControllerEndpoint, listeners),
+        features=written_features(ControllerFeature, wanted.features),
     )
     return Decision(records=(record,), response=None, sentence=f"registered controller {wanted.broker_id}")
 
@@ -112,10 +107,9 @@ def register_other_controller(image: ClusterImage, request: ControllerRegistrati
         incarnation_id=request.incarnation_id,
         listeners=(),
         directories=(),
-        features={f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in request.features},
+        features=read_features(request.features),
     )
-    listeners = tuple(Listener(e.name, e.host, e.port, e.security_protocol) for e in request.listeners)
-    return register_controller(image, itself, listeners)
+    return register_controller(image, itself, read_listeners(request.listeners))
 
 
 def check_broker_epoch(image: ClusterImage, broker_id: BrokerId, broker_epoch: int) -> BrokerRegistration:
@@ -177,14 +171,8 @@ def _broker_record(wanted: Registration, broker_epoch: int) -> RegisterBrokerRec
         broker_id=wanted.broker_id,
         incarnation_id=wanted.incarnation_id,
         broker_epoch=broker_epoch,
-        end_points=[
-            BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
-            for e in wanted.listeners
-        ],
-        features=[
-            BrokerFeature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)
-            for name, levels in wanted.features.items()
-        ],
+        end_points=written_listeners(BrokerEndpoint, wanted.listeners),
+        features=written_features(BrokerFeature, wanted.features),
         rack=wanted.rack,
         fenced=True,
         log_dirs=list(wanted.directories),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from odradek.metadata.features import METADATA_VERSION
 from odradek.metadata.image import BrokerRegistration, ClusterImage, ControllerRegistration, PartitionImage, TopicImage
+from odradek.metadata.registrations import written_features, written_listeners
 from odradek.protocol.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -64,14 +65,8 @@ def _broker(broker: BrokerRegistration) -> RegisterBrokerRecord:
         broker_id=broker.broker_id,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.broker_epoch,
-        end_points=[
-            BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
-            for each in broker.listeners
-        ],
-        features=[
-            BrokerFeature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)
-            for name, levels in broker.features.items()
-        ],
+        end_points=written_listeners(BrokerEndpoint, broker.listeners),
+        features=written_features(BrokerFeature, broker.features),
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
@@ -83,12 +78,6 @@ def _controller(controller: ControllerRegistration) -> RegisterControllerRecord:
     return RegisterControllerRecord(
         controller_id=controller.controller_id,
         incarnation_id=controller.incarnation_id,
-        end_points=[
-            ControllerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
-            for each in controller.listeners
-        ],
-        features=[
-            ControllerFeature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)
-            for name, levels in controller.features.items()
-        ],
+        end_points=written_listeners(ControllerEndpoint, controller.listeners),
+        features=written_features(ControllerFeature, controller.features),
     )

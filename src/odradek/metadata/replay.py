@@ -18,14 +18,13 @@ from odradek.metadata.image import (
     ClusterImage,
     ConfigResource,
     ControllerRegistration,
-    FeatureRange,
     ImageDelta,
-    Listener,
     PartitionImage,
     TopicChange,
     TopicImage,
     collision_key,
 )
+from odradek.metadata.registrations import read_features, read_listeners
 from odradek.protocol import metadata_records as kinds
 from odradek.protocol.schema import Message
 
@@ -233,8 +232,8 @@ class _Commit:
                 broker_id=broker_id,
                 broker_epoch=record.broker_epoch,
                 incarnation_id=record.incarnation_id,
-                listeners=_listeners(record.end_points),
-                features=_features(record.features),
+                listeners=read_listeners(record.end_points),
+                features=read_features(record.features),
                 rack=record.rack,
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
@@ -277,8 +276,8 @@ class _Commit:
         self._controllers[record.controller_id] = ControllerRegistration(
             controller_id=BrokerId(record.controller_id),
             incarnation_id=record.incarnation_id,
-            listeners=_listeners(record.end_points),
-            features=_features(record.features),
+            listeners=read_listeners(record.end_points),
+            features=read_features(record.features),
         )
 
     def no_op(self, _: Message) -> None: ...
@@ -321,18 +320,6 @@ def _brokers(ids: Sequence[int]) -> tuple[BrokerId, ...]:
 
 def _directories(ids: Sequence[bytes]) -> tuple[DirectoryId, ...]:
     return tuple(map(DirectoryId, ids))
-
-
-def _listeners(
-    endpoints: Sequence[kinds.BrokerEndpoint] | Sequence[kinds.ControllerEndpoint],
-) -> tuple[Listener, ...]:
-    return tuple(Listener(e.name, e.host, e.port, e.security_protocol) for e in endpoints)
-
-
-def _features(
-    features: Sequence[kinds.BrokerFeature] | Sequence[kinds.ControllerFeature],
-) -> dict[str, FeatureRange]:
-    return {f.name: FeatureRange(f.min_supported_version, f.max_supported_version) for f in features}
 
 
 _APPLY: dict[type[Message], Callable[[_Commit, Any], None]] = {

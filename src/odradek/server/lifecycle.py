@@ -16,6 +16,7 @@ from odradek.controller.brokers import Registration
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.feed import MetadataFeed
 from odradek.metadata.image import Listener as ImageListener
+from odradek.metadata.registrations import written_features, written_listeners
 from odradek.protocol.messages import p70_controller_registration
 from odradek.protocol.messages.p62_broker_registration import (
     BrokerRegistrationRequest,
@@ -55,18 +56,8 @@ async def register_controller(
     request = ControllerRegistrationRequest(
         controller_id=itself.broker_id,
         incarnation_id=itself.incarnation_id,
-        listeners=[
-            p70_controller_registration.Listener(
-                name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
-            )
-            for each in listeners
-        ],
-        features=[
-            p70_controller_registration.Feature(
-                name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level
-            )
-            for name, levels in itself.features.items()
-        ],
+        listeners=written_listeners(p70_controller_registration.Listener, listeners),
+        features=written_features(p70_controller_registration.Feature, itself.features),
     )
     pause_s = RETRY_PAUSE_S
     while True:
@@ -164,14 +155,8 @@ class BrokerLifecycle:
             broker_id=wanted.broker_id,
             cluster_id=wanted.cluster_id,
             incarnation_id=wanted.incarnation_id,
-            listeners=[
-                Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
-                for each in wanted.listeners
-            ],
-            features=[
-                Feature(name=name, min_supported_version=levels.min_level, max_supported_version=levels.max_level)
-                for name, levels in wanted.features.items()
-            ],
+            listeners=written_listeners(Listener, wanted.listeners),
+            features=written_features(Feature, wanted.features),
             rack=wanted.rack,
             log_dirs=list(wanted.directories),
             previous_broker_epoch=wanted.previous_broker_epoch,

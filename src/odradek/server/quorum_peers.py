@@ -14,8 +14,9 @@ from odradek.quorum.events import Answered, RequestFailed
 from odradek.quorum.messages import AddVoter, Fetch, FetchAnswer, RemoveVoter, Request, UpdateVoter
 from odradek.quorum.voters import Endpoint, VoterSet
 from odradek.server.peers import Peers, PeerUnavailable
+from odradek.server.quorum_answers import answer_from_wire, endpoints_from_wire
 from odradek.server.quorum_member import Member
-from odradek.server.quorum_wire import answer_from_wire, endpoints_from_wire, request_to_wire
+from odradek.server.quorum_wire import request_to_wire
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p54_end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.quorum_wire import end_answer_to_wire, end_from_wire
+from odradek.server.quorum_answers import end_answer_to_wire
+from odradek.server.quorum_wire import end_from_wire
 from odradek.server.request import Api, ControllerContext
 
 
