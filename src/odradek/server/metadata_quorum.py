@@ -1,7 +1,7 @@
 """This node's part in agreeing on the metadata log: carries out what the quorum's core asks, and tells it what happens.
 
-The core takes one event at a time, and all it asked for is done before the next: votes are on disk before they are
-answered. Only fsyncs of the log and requests to peers run beside it and come back as events. What is committed reaches
+`quorum_steps` has the order of events and effects: votes are on disk before they are answered. Only fsyncs of the log
+(`quorum_log`) and requests to peers (`quorum_peers`) run beside it and come back as events. What is committed reaches
 `feed`, on leaders, followers and observers alike.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from odradek.base.errors import ErrorCode, KafkaError, UnusableDirectory
 from odradek.base.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset
-from odradek.base.invariants import InvariantBroken, invariant
+from odradek.base.invariants import InvariantBroken
 from odradek.base.limits import metadata_batch_bytes_max
 from odradek.base.ports import Ports
 from odradek.log.log import Log
@@ -23,7 +22,7 @@ from odradek.metadata.batches import MetadataBatch, control_batch, metadata_batc
 from odradek.metadata.feed import MetadataFeed
 from odradek.metadata.image import ClusterImage, ImageDelta
 from odradek.metadata.log_facts import MetadataLogFacts
-from odradek.metadata.metadata_log import LoadedMetadata, load_metadata, write_election
+from odradek.metadata.metadata_log import LoadedMetadata, load_metadata
 from odradek.metadata.voter_history import VoterHistory
 from odradek.protocol.schema import Message
 from odradek.quorum.effects import (
@@ -40,7 +39,6 @@ from odradek.quorum.effects import (
     TruncateTo,
 )
 from odradek.quorum.events import (
-    Event,
     LogSynced,
     Requested,
     ShuttingDown,
@@ -48,24 +46,23 @@ from odradek.quorum.events import (
     SnapshotLoaded,
     SnapshotProgress,
     Started,
-    Tick,
     VotersChanged,
 )
 from odradek.quorum.log_facts import SnapshotId
 from odradek.quorum.messages import Answer, Request
 from odradek.quorum.quorum import Quorum
-from odradek.quorum.timing import Now
 from odradek.quorum.voters import Endpoint, VoterSet
 from odradek.server.metadata_fetches import MetadataFetches
 from odradek.server.metadata_snapshots import MetadataSnapshots, NoSnapshot
 from odradek.server.peers import Peers
+from odradek.server.quorum_log import QuorumLog
 from odradek.server.quorum_member import Member
 from odradek.server.quorum_peers import QuorumPeers
+from odradek.server.quorum_steps import QuorumSteps
 
 _log = logging.getLogger(__name__)
 
 HAND_OVER_MS = 1_000
-_CHANCES = 1 << 30
 
 
 class MetadataQuorum:
@@ -74,8 +71,9 @@ class MetadataQuorum:
         self._ports = ports
         self.peers = peers
         self.others = QuorumPeers(member, peers, lambda: self.voters)
-        self._core: Quorum
+        self._steps = QuorumSteps(ports, carry_out=self._carry_out, on_broken=self._fail)
         self._loaded: LoadedMetadata
+        self._log: QuorumLog
         self.feed = MetadataFeed(ClusterImage(cluster_id=member.cluster_id))
         self.fetches = MetadataFetches(self)
         self.snapshots = MetadataSnapshots(
@@ -92,16 +90,9 @@ class MetadataQuorum:
         self.on_new_leader: Callable[[BrokerId], None] = _nobody_minds
         self._last_leader = NO_BROKER
         self._leading = False
-        self._inbox: deque[Event] = deque()
-        self._effects: deque[Effect] = deque()
-        self._stepping = False
-        self._syncing: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms: int | None = None
-        self._settled = asyncio.Event()
         self._failed = False
-        # The log is closed: what still happens is too late.
-        self._over = False
+        # The log is there, and what it says of elections.
+        self.has_loaded = False
 
     # What others may know
 
@@ -111,7 +102,7 @@ class MetadataQuorum:
 
     @property
     def core(self) -> Quorum:
-        return self._core
+        return self._steps.core
 
     @property
     def bootstrap(self) -> tuple[Message, ...]:
@@ -123,11 +114,11 @@ class MetadataQuorum:
 
     @property
     def leader_id(self) -> BrokerId:
-        return self._core.leader_id
+        return self.core.leader_id
 
     @property
     def leader_epoch(self) -> LeaderEpoch:
-        return self._core.leader_epoch
+        return self.core.leader_epoch
 
     @property
     def is_leading(self) -> bool:
@@ -161,10 +152,13 @@ class MetadataQuorum:
             ports.clock.wall_ms(),
             self._member.segment_bytes,
         )
+        self._log = QuorumLog(
+            self._loaded.log, ports, on_synced=lambda: self._steps.tell(LogSynced()), on_failed=self._fail
+        )
         self._require_company()
         self.snapshots.known = self._loaded.snapshots
         facts = MetadataLogFacts(self._loaded.log, self.snapshots.known)
-        self._core = Quorum(
+        self._steps.core = Quorum(
             self._member.voter,
             facts,
             cluster_id=self._member.cluster_id,
@@ -172,16 +166,17 @@ class MetadataQuorum:
             bootstrap=tuple(self._member.bootstrap_by_id),
             joins=self._member.joins,
         )
-        self._tell(
+        self.has_loaded = True
+        self._steps.tell(
             Started(
                 election=self._loaded.election,
                 voters=self._loaded.voters.newest,
                 voters_in_log=self._loaded.voters_in_log,
             )
         )
-        self._tell(LogSynced())
-        self._sync_soon()
-        await self._quiet()
+        self._steps.tell(LogSynced())
+        self._log.sync_soon()
+        await self._steps.quiet()
 
     def _require_company(self) -> None:
         """A node whose configuration names nobody must be the only voter: it could not reach any other."""
@@ -199,29 +194,23 @@ class MetadataQuorum:
         """What was proposed is committed if it can be, others take over if they can; then the log is closed."""
         if self._leading:
             await self._all_committed()
-        self._tell(ShuttingDown())
-        await self._quiet()
+        self._steps.tell(ShuttingDown())
+        await self._steps.quiet()
         with suppress(TimeoutError):
             async with asyncio.timeout(HAND_OVER_MS / 1000):
-                while not self._core.handed_over:
-                    self._settled.clear()
-                    await self._settled.wait()
-        await self._quiet()
-        self._over = True
+                while not self.core.handed_over:
+                    await self._steps.after_the_next()
+        await self._steps.quiet()
+        self._steps.end()
         self.fetches.answer_all()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._syncing is not None:
-            await asyncio.wait([self._syncing])
+        await self._log.idle()
         await self.snapshots.idle()
-        if not self._failed:
-            await self._ports.spawner.blocking(self.log.close)
+        await self._log.close()
 
     async def caught_up(self) -> None:
         """Until this node knows what is committed, and all of it is in the image."""
-        while self._core.high_watermark < 0 or self.feed.image.offset + 1 < self._core.high_watermark:
-            self._settled.clear()
-            await self._settled.wait()
+        while self.core.high_watermark < 0 or self.feed.image.offset + 1 < self.core.high_watermark:
+            await self._steps.after_the_next()
 
     async def _all_committed(self) -> None:
         settled = asyncio.Event()
@@ -230,12 +219,6 @@ class MetadataQuorum:
             async with asyncio.timeout(HAND_OVER_MS / 1000):
                 await settled.wait()
 
-    async def _quiet(self) -> None:
-        """Until nothing waits to be carried out."""
-        while self._stepping:
-            self._settled.clear()
-            await self._settled.wait()
-
     # What the active controller writes
 
     def propose(self, records: Sequence[Message], image: ClusterImage, delta: ImageDelta) -> None:
@@ -243,80 +226,19 @@ class MetadataQuorum:
         batch = metadata_batch(records, self._ports.clock.wall_ms())
         if len(batch) > metadata_batch_bytes_max:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "The request changes too much at once.")
-        self._append(batch, image.offset)
+        self._log.append(batch, self.leader_epoch, image.offset)
         self.feed.proposed(records, image, delta)
         self.fetches.look()
 
-    def _append(self, batch: bytearray, last_offset: Offset) -> None:
-        try:
-            appended = self.log.append_trusted(batch, self.leader_epoch, self._ports.clock.wall_ms())
-        except (OSError, KafkaError) as failed:
-            self._fail(failed)
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata log failed.") from failed
-        invariant(appended.last_offset == last_offset, "the metadata log and the image count differently")
-        self._sync_soon()
-
-    # Events, one at a time
+    # What peers and people ask
 
     async def ask(self, request: Request) -> Answer:
         """A peer's request, answered once what the answer rests on is durable."""
-        if self._over:
+        if self._steps.is_over:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "This node is stopping.")
         reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._tell(Requested(reply, request))
+        self._steps.tell(Requested(reply, request))
         return await reply
-
-    def _tell(self, event: Event) -> None:
-        if self._over:
-            return
-        self._inbox.append(event)
-        if not self._stepping:
-            self._stepping = True
-            self._go_on()
-
-    def _go_on(self) -> None:
-        """Whoever told the event: a step that is half done, or a commit that cannot be applied, ends the node."""
-        try:
-            self._work_off()
-        except Exception as broken:  # noqa: BLE001 whatever it is, the node ends by it
-            self._fail(broken)
-
-    def _work_off(self) -> None:
-        while True:
-            while self._effects:
-                effect = self._effects.popleft()
-                if isinstance(effect, PersistElection):
-                    self._ports.spawner.spawn("quorum state", self._persist(effect))
-                    return
-                self._carry_out(effect)
-            if not self._inbox:
-                break
-            self._effects.extend(self._core.step(self._inbox.popleft(), self._now()))
-        self._stepping = False
-        self._settled.set()
-        self._set_timer()
-
-    async def _persist(self, effect: PersistElection) -> None:
-        await self._ports.spawner.blocking(write_election, self._ports.disk, effect.election)
-        self._go_on()
-
-    def _now(self) -> Now:
-        return Now(self._ports.clock.monotonic_ms(), self._ports.rng.below(_CHANCES) / _CHANCES)
-
-    def _set_timer(self) -> None:
-        deadline_ms = self._core.deadline_ms
-        if deadline_ms == self._timer_ms and self._timer is not None and not self._timer.cancelled():
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._timer_ms = None, deadline_ms
-        if deadline_ms is not None and not self._failed:
-            wait_ms = max(0, deadline_ms - self._ports.clock.monotonic_ms())
-            self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = self._timer_ms = None
-        self._tell(Tick())
 
     # Effects
 
@@ -335,7 +257,7 @@ class MetadataQuorum:
             case AppendVoters():
                 self._append_control((effect.record,))
             case AppendFetched():
-                self._append_fetched(effect)
+                self._append_fetched(bytes(effect.records))
             case TruncateTo():
                 self._truncate(effect.offset)
             case Send():
@@ -365,40 +287,32 @@ class MetadataQuorum:
     def _append_control(self, records: Sequence[Message]) -> None:
         last_offset = Offset(self.feed.end_offset + len(records) - 1)
         batch = MetadataBatch(last_offset, self.leader_epoch, list(records), [])
-        self._append(control_batch(records, self._ports.clock.wall_ms()), last_offset)
+        self._log.append(control_batch(records, self._ports.clock.wall_ms()), self.leader_epoch, last_offset)
         self._appended([batch])
 
-    def _append_fetched(self, effect: AppendFetched) -> None:
-        records = bytes(effect.records)
-        try:
-            self.log.append_as_follower(memoryview(records), self._ports.clock.wall_ms())
-        except (OSError, KafkaError) as failed:
-            self._fail(failed)
-            return
-        self._appended(list(read_batches(records)))
-        self._sync_soon()
+    def _append_fetched(self, records: bytes) -> None:
+        if self._log.append_fetched(records):
+            self._appended(list(read_batches(records)))
+            self._log.sync_soon()
 
     def _appended(self, batches: list[MetadataBatch]) -> None:
         self.feed.appended(batches)
         if self._loaded.voters.appended(batches):
-            self._inbox.appendleft(VotersChanged(self.voters, batches[-1].last_offset))
+            self._steps.tell_next(VotersChanged(self.voters, batches[-1].last_offset))
         self.fetches.look()
 
     def _truncate(self, offset: Offset) -> None:
         _log.info(
             "the metadata log goes back from offset %d to %d: its leader knows better", self.log.log_end_offset, offset
         )
-        try:
-            self.log.truncate_to(offset)
-        except (OSError, KafkaError) as failed:
-            self._fail(failed)
+        if not self._log.truncate_to(offset):
             return
         self.feed.truncated(offset)
         if self._loaded.voters.truncated(offset):
-            self._inbox.appendleft(VotersChanged(self.voters, self._loaded.voters.newest_offset))
+            self._steps.tell_next(VotersChanged(self.voters, self._loaded.voters.newest_offset))
 
     async def _ask(self, effect: Send) -> None:
-        self._tell(await self.others.ask(effect))
+        self._steps.tell(await self.others.ask(effect))
 
     def _reply(self, effect: Reply) -> None:
         reply = effect.token
@@ -408,66 +322,45 @@ class MetadataQuorum:
     # Snapshots
 
     def snapshot_progress(self, snapshot: SnapshotId) -> None:
-        self._tell(SnapshotProgress(snapshot))
+        self._steps.tell(SnapshotProgress(snapshot))
 
     async def _load_snapshot(self, effect: FetchSnapshot) -> None:
         try:
             image, voters = await self.snapshots.load(effect)
         except NoSnapshot as failed:
             _log.warning("the metadata snapshot of node %d could not be loaded: %s", effect.leader_id, failed)
-            self._tell(SnapshotFailed(effect.snapshot))
+            self._steps.tell(SnapshotFailed(effect.snapshot))
             return
         except OSError as failed:
-            self._fail(failed)
+            self._log.fail(failed)
             return
-        await self._quiet()
-        if self._over or not self._core.is_loading(effect.snapshot):
+        await self._steps.quiet()
+        if self._steps.is_over or not self.core.is_loading(effect.snapshot):
             # Meanwhile we had doubts about the leader, or another one has the records after all.
-            self._tell(SnapshotFailed(effect.snapshot))
+            self._steps.tell(SnapshotFailed(effect.snapshot))
             return
         self._begin_anew(effect.snapshot, image, voters)
 
     def _begin_anew(self, snapshot: SnapshotId, image: ClusterImage, voters: VoterHistory) -> None:
-        try:
-            self.log.truncate_fully_and_start_at(snapshot.end_offset)
-        except (OSError, KafkaError) as failed:
-            self._fail(failed)
+        if not self._log.begin_anew_at(snapshot.end_offset):
             return
         self.snapshots.known.append(snapshot)
         _log.info("loaded the metadata snapshot up to offset %d", image.offset)
         self.feed.reset(image)
         self._loaded.voters.replace_by(voters)
-        self._tell(VotersChanged(self.voters, self._loaded.voters.newest_offset))
-        self._tell(SnapshotLoaded(snapshot))
-        self._tell(LogSynced())
+        self._steps.tell(VotersChanged(self.voters, self._loaded.voters.newest_offset))
+        self._steps.tell(SnapshotLoaded(snapshot))
+        self._steps.tell(LogSynced())
         # What the log begins with is a new file: nothing is fetched before that is durable, too.
-        self._sync_soon()
-
-    # The disk
-
-    def _sync_soon(self) -> None:
-        if self._syncing is None and not self._failed and self.log.recovery_point < self.log.log_end_offset:
-            self._syncing = self._ports.spawner.spawn("metadata sync", self._sync())
-
-    async def _sync(self) -> None:
-        """One fsync at a time: whatever is appended meanwhile is the next group."""
-        try:
-            while self.log.recovery_point < self.log.log_end_offset:
-                work = self.log.begin_sync()
-                await self._ports.spawner.blocking(work.run)
-                self.log.finish_sync(work)
-                self._tell(LogSynced())
-        except (OSError, KafkaError) as failed:
-            self._fail(failed)
-        finally:
-            self._syncing = None
+        self._log.sync_soon()
 
     def _fail(self, failed: Exception) -> None:
-        """What is in the log may or may not survive: nobody gets an answer, and the node stops."""
+        """Nobody gets an answer any more, and the node stops."""
         if self._failed:
             return
-        _log.critical("the metadata log failed, the node stops: %s", failed)
         self._failed = True
+        _log.critical("the metadata log failed, the node stops: %s", failed)
+        self._steps.end()
         self._leading = False
         self.feed.give_up(KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata log failed."))
         self.on_deposed()

@@ -42,7 +42,8 @@ class Running:
 
     def is_member(self) -> bool:
         """Of the quorum: it may be long before it serves anybody."""
-        return hasattr(getattr(self.node, "_quorum", None), "_core")
+        quorum = getattr(self.node, "_quorum", None)
+        return quorum is not None and quorum.has_loaded
 
     def replicas(self) -> list[Partition]:
         broker = getattr(self.node, "_broker", None)

@@ -1,0 +1,110 @@
+"""The quorum's core, told one event at a time; what it asks for is done before the next, and it has one timer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from odradek.base.ports import Ports
+from odradek.metadata.metadata_log import write_election
+from odradek.quorum.effects import Effect, PersistElection
+from odradek.quorum.events import Event, Tick
+from odradek.quorum.quorum import Quorum
+from odradek.quorum.timing import Now
+
+_CHANCES = 1 << 30
+
+
+class QuorumSteps:
+    """`carry_out` does at once what an effect says, but for elections, persisted here. `on_broken` hears failures."""
+
+    def __init__(
+        self, ports: Ports, *, carry_out: Callable[[Effect], None], on_broken: Callable[[Exception], None]
+    ) -> None:
+        self._ports = ports
+        self._carry_out = carry_out
+        self._on_broken = on_broken
+        # Set before the first event is told.
+        self.core: Quorum
+        self._inbox: deque[Event] = deque()
+        self._effects: deque[Effect] = deque()
+        self._stepping = False
+        self._settled = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+        # What still happens is too late.
+        self.is_over = False
+
+    def tell(self, event: Event) -> None:
+        if self.is_over:
+            return
+        self._inbox.append(event)
+        if not self._stepping:
+            self._stepping = True
+            self._go_on()
+
+    def tell_next(self, event: Event) -> None:
+        """Before all others. To be called by `carry_out` alone."""
+        self._inbox.appendleft(event)
+
+    async def quiet(self) -> None:
+        """Until nothing waits to be carried out."""
+        while self._stepping:
+            await self.after_the_next()
+
+    async def after_the_next(self) -> None:
+        self._settled.clear()
+        await self._settled.wait()
+
+    def end(self) -> None:
+        self.is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+    def _go_on(self) -> None:
+        """Whoever told the event: when a step is half done, or a commit cannot be applied, nothing may follow."""
+        try:
+            self._work_off()
+        except Exception as broken:  # noqa: BLE001 whatever it is, the node ends by it
+            self._on_broken(broken)
+            self._stepping = False
+            self._settled.set()
+
+    def _work_off(self) -> None:
+        while True:
+            while self._effects:
+                effect = self._effects.popleft()
+                if isinstance(effect, PersistElection):
+                    self._ports.spawner.spawn("quorum state", self._persist(effect))
+                    return
+                self._carry_out(effect)
+            if not self._inbox:
+                break
+            self._effects.extend(self.core.step(self._inbox.popleft(), self._now()))
+        self._stepping = False
+        self._settled.set()
+        self._set_timer()
+
+    async def _persist(self, effect: PersistElection) -> None:
+        await self._ports.spawner.blocking(write_election, self._ports.disk, effect.election)
+        self._go_on()
+
+    def _now(self) -> Now:
+        return Now(self._ports.clock.monotonic_ms(), self._ports.rng.below(_CHANCES) / _CHANCES)
+
+    def _set_timer(self) -> None:
+        deadline_ms = self.core.deadline_ms
+        if deadline_ms == self._timer_ms and self._timer is not None and not self._timer.cancelled():
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_ms = None, deadline_ms
+        if deadline_ms is not None and not self.is_over:
+            wait_ms = max(0, deadline_ms - self._ports.clock.monotonic_ms())
+            self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = self._timer_ms = None
+        self.tell(Tick())
