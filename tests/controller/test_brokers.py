@@ -11,7 +11,6 @@ from odradek.controller.brokers import (
     Registration,
     register_broker,
     register_controller,
-    register_other_controller,
     registration_of,
 )
 from odradek.controller.decision import Decision
@@ -148,11 +147,11 @@ def test_registrations_arrive_as_messages(empty):
             for name, levels in ME.features.items()
         ],
     )
-    empty.take(register_other_controller(empty.image, other))
+    empty.take(register_controller(empty.image, other))
     assert empty.image.controllers[7].listeners == (Listener("CONTROLLER", "seven", 9093, 0),)
     other.features = []
     with pytest.raises(KafkaError) as refused:
-        register_other_controller(empty.image, other)
+        register_controller(empty.image, other)
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -163,11 +162,6 @@ def test_an_older_incarnation_can_no_longer_act(cluster):
         with pytest.raises(KafkaError) as error:
             act(cluster.image, BrokerId(1), old)
         assert error.value.code is ErrorCode.STALE_BROKER_EPOCH
-
-
-def test_controllers_are_registered(cluster):
-    cluster.take(register_controller(cluster.image, ME))
-    assert cluster.image.controllers[1].incarnation_id == ME.incarnation_id
 
 
 def test_blocks_of_producer_ids_follow_each_other(cluster):

@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.base.errors import ErrorCode
+from odradek.cli.asking import ask
 from odradek.cli.main import main
+from odradek.node.config import NodeConfig
+from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.testing import Embedded
 
 WITHIN_S = 30.0
@@ -58,3 +62,26 @@ def test_the_last_to_stop_waits_for_nobody(cluster: Embedded) -> None:
     began = time.monotonic()
     cluster.nodes[last].stop()
     assert time.monotonic() - began < 3
+
+
+def test_controllers_know_each_other(cluster: Embedded, tmp_path: Path) -> None:
+    """For tools that are given controllers instead of brokers: any of them tells where all are, and which one leads."""
+    places = {
+        node_id: NodeConfig.from_properties((tmp_path / f"{node_id}.properties").read_text()).controller_listener
+        for node_id in (1, 2, 3)
+    }
+    expected = {node_id: place.bind.port for node_id, place in places.items() if place is not None}
+    asked = DescribeClusterRequest(endpoint_type=2)
+
+    def described(node_id: int) -> DescribeClusterResponse:
+        return ask(f"127.0.0.1:{expected[node_id]}", asked, 2, DescribeClusterResponse)
+
+    for node_id in (1, 2, 3):
+        within(
+            WITHIN_S,
+            lambda node_id=node_id: {each.broker_id: each.port for each in described(node_id).brokers} == expected,
+            "a controller is missing",
+        )
+        assert described(node_id).controller_id == leader(cluster)
+    brokers = ask(f"127.0.0.1:{expected[1]}", DescribeClusterRequest(endpoint_type=1), 2, DescribeClusterResponse)
+    assert brokers.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE

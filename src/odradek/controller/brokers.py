@@ -85,31 +85,17 @@ def register_broker(
     )
 
 
-def register_controller(
-    image: ClusterImage, wanted: Registration, listeners: tuple[Listener, ...] = ()
-) -> Decision[None]:
-    """The node as a controller; `listeners` are where it hears other controllers and brokers."""
-    _check_features(image, wanted)
+def register_controller(image: ClusterImage, request: ControllerRegistrationRequest) -> Decision[None]:
+    """What a controller says about itself: where others reach it, and what it supports."""
+    node_id, features = BrokerId(request.controller_id), read_features(request.features)
+    _check_features(image, node_id, features)
     record = RegisterControllerRecord(
-        controller_id=wanted.broker_id,
-        incarnation_id=wanted.incarnation_id,
-        end_points=written_listeners(ControllerEndpoint, listeners),
-        features=written_features(ControllerFeature, wanted.features),
-    )
-    return Decision(records=(record,), response=None, sentence=f"registered controller {wanted.broker_id}")
-
-
-def register_other_controller(image: ClusterImage, request: ControllerRegistrationRequest) -> Decision[None]:
-    """ControllerRegistration: what a controller that is not active says about itself."""
-    itself = Registration(
-        broker_id=BrokerId(request.controller_id),
-        cluster_id=image.cluster_id,
+        controller_id=node_id,
         incarnation_id=request.incarnation_id,
-        listeners=(),
-        directories=(),
-        features=read_features(request.features),
+        end_points=written_listeners(ControllerEndpoint, read_listeners(request.listeners)),
+        features=written_features(ControllerFeature, features),
     )
-    return register_controller(image, itself, read_listeners(request.listeners))
+    return Decision(records=(record,), response=None, sentence=f"registered controller {node_id}")
 
 
 def check_broker_epoch(image: ClusterImage, broker_id: BrokerId, broker_epoch: int) -> BrokerRegistration:
@@ -140,7 +126,7 @@ def _check_registration(image: ClusterImage, wanted: Registration) -> None:
                 )
     if any(int.from_bytes(directory, "big") < _RESERVED_DIRECTORIES for directory in wanted.directories):
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request")
-    _check_features(image, wanted)
+    _check_features(image, wanted.broker_id, wanted.features)
 
 
 def _check_successor(known: BrokerRegistration | None, wanted: Registration) -> None:
@@ -155,13 +141,13 @@ def _check_successor(known: BrokerRegistration | None, wanted: Registration) -> 
     )
 
 
-def _check_features(image: ClusterImage, wanted: Registration) -> None:
+def _check_features(image: ClusterImage, node_id: BrokerId, features: Mapping[str, FeatureRange]) -> None:
     for name, level in image.features.items():
-        supported = wanted.features.get(name, FeatureRange(0, 0))
+        supported = features.get(name, FeatureRange(0, 0))
         if not supported.min_level <= level <= supported.max_level:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"Unable to register because node {wanted.broker_id} does not support finalized version {level} of "
+                f"Unable to register because node {node_id} does not support finalized version {level} of "
                 f"{name}. It supports {supported.min_level} to {supported.max_level}.",
             )
 

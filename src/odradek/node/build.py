@@ -7,6 +7,7 @@ every leader epoch of its life before; only then are clients served, and the con
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
@@ -15,7 +16,8 @@ from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
 from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.in_force import not_honoured
-from odradek.metadata.image import Listener
+from odradek.metadata.features import SUPPORTED_FEATURES
+from odradek.metadata.image import ControllerRegistration, Listener
 from odradek.node.config import Endpoint, NodeConfig, NodeListener
 from odradek.node.format import DirectoryIdentity, open_directory, open_formatted
 from odradek.quorum.timing import QuorumTiming
@@ -38,7 +40,7 @@ from odradek.server.forwarding import Forwarding, quorum_apis, with_forwarding
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.isr_proposals import IsrProposals
-from odradek.server.lifecycle import BrokerLifecycle
+from odradek.server.lifecycle import BrokerLifecycle, register_controller
 from odradek.server.listener import ClientListener, ConnectionLimits, FrameSink
 from odradek.server.metadata_quorum import MetadataQuorum
 from odradek.server.peers import Peers
@@ -83,6 +85,8 @@ class Node:
         self._proposals: IsrProposals
         self._broker: Broker
         self._broker_epoch = -1
+        # Until the cluster knows this controller.
+        self._registering: asyncio.Task[None] | None = None
 
     @property
     def port(self) -> int:
@@ -114,22 +118,39 @@ class Node:
             quorum=self._quorum,
             controller=self._controller,
         )
-        if self._config.controller_listener is not None:
-            bind = self._config.controller_listener.bind
-            await self._controllers.bind(bind.host, bind.port)
-            self._controllers.on_lost = apart.lost
-            self._controllers.serve(Dispatcher(apart, ControllerContext).handle)
-        if self._config.client_listener is not None:
-            await self._start_broker(self._config.client_listener, identity, apart)
-
-    async def _start_broker(self, listener: NodeListener, identity: DirectoryIdentity, controller: Controller) -> None:
         channel = ControllerChannel(
             node_id=identity.node_id,
             quorum=self._quorum,
             peers=self._peers,
-            apis=controller.apis,
-            context=lambda connection, version: ControllerContext.of(controller, connection, version),
+            apis=apart.apis,
+            context=lambda connection, version: ControllerContext.of(apart, connection, version),
         )
+        if self._config.controller_listener is not None:
+            await self._start_controller(self._config.controller_listener, apart, channel)
+        if self._config.client_listener is not None:
+            await self._start_broker(self._config.client_listener, identity, apart, channel)
+
+    async def _start_controller(
+        self, listener: NodeListener, controller: Controller, channel: ControllerChannel
+    ) -> None:
+        await self._controllers.bind(listener.bind.host, listener.bind.port)
+        self._controllers.on_lost = controller.lost
+        self._controllers.serve(Dispatcher(controller, ControllerContext).handle)
+        itself = ControllerRegistration(
+            controller_id=controller.node_id,
+            incarnation_id=self._incarnation_id,
+            listeners=(_told(listener, listener.reached_at),),
+            features=SUPPORTED_FEATURES,
+        )
+        self._registering = self._ports.spawner.spawn("controller registration", register_controller(channel, itself))
+
+    async def _start_broker(
+        self,
+        listener: NodeListener,
+        identity: DirectoryIdentity,
+        controller: Controller,
+        channel: ControllerChannel,
+    ) -> None:
         forwarding = self._new_forwarding(identity, FORWARDING_TIMEOUT_MS)
 
         def new_leader(former: BrokerId) -> None:
@@ -182,6 +203,8 @@ class Node:
         """Everything accepted is answered and on disk; others lead what this node led; the next start scans nothing."""
         if self._lifecycle is not None:
             await self._stop_broker(self._lifecycle)
+        if self._registering is not None:
+            self._registering.cancel()
         self._controller.stop_deciding()
         await self._quorum.stop()
         await self._controllers.stop()

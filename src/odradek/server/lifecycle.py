@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from odradek.base.errors import ErrorCode, KafkaError, error_code
@@ -15,7 +15,7 @@ from odradek.base.ports import Clock, Spawner
 from odradek.controller.brokers import Registration
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.feed import MetadataFeed
-from odradek.metadata.image import Listener as ImageListener
+from odradek.metadata.image import ControllerRegistration
 from odradek.metadata.registrations import written_features, written_listeners
 from odradek.protocol.messages import p70_controller_registration
 from odradek.protocol.messages.p62_broker_registration import (
@@ -49,14 +49,12 @@ LEAVE_TIMEOUT_MS = 30_000
 NOBODY_THERE_MS = 3_000
 
 
-async def register_controller(
-    channel: ControllerChannel, itself: Registration, listeners: Sequence[ImageListener]
-) -> None:
+async def register_controller(channel: ControllerChannel, itself: ControllerRegistration) -> None:
     """Other nodes learn where this controller is reached and what it supports. Tried until it is done."""
     request = ControllerRegistrationRequest(
-        controller_id=itself.broker_id,
+        controller_id=itself.controller_id,
         incarnation_id=itself.incarnation_id,
-        listeners=written_listeners(p70_controller_registration.Listener, listeners),
+        listeners=written_listeners(p70_controller_registration.Listener, itself.listeners),
         features=written_features(p70_controller_registration.Feature, itself.features),
     )
     pause_s = RETRY_PAUSE_S

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.controller.brokers import register_other_controller
+from odradek.controller.brokers import register_controller
 from odradek.protocol.messages.p70_controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -16,7 +16,7 @@ async def handle(ctx: ControllerContext, request: ControllerRegistrationRequest)
     if not ctx.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return ControllerRegistrationResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
-        await ctx.controller.controller.submit(lambda image: register_other_controller(image, request))
+        await ctx.controller.controller.submit(lambda image: register_controller(image, request))
     except KafkaError as refused:
         return ControllerRegistrationResponse(error_code=refused.code, error_message=refused.message)
     return ControllerRegistrationResponse()

@@ -1,0 +1,52 @@
+"""DescribeCluster 0-2 at a controller: who the controllers are, where they are reached, and which of them leads.
+
+For tools that are given controllers instead of brokers (KIP-919); whoever asks for brokers here is told so.
+"""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.p60_describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from odradek.security.authorizer import (
+    CLUSTER_NAME,
+    OPERATIONS_NOT_REQUESTED,
+    Operation,
+    ResourceType,
+    authorized_operations,
+)
+from odradek.server.request import Api, ControllerContext
+
+CONTROLLERS = 2
+
+
+def handle(ctx: ControllerContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    if request.endpoint_type != CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message=f"Only controllers ({CONTROLLERS}) are told of here, not endpoints {request.endpoint_type}.",
+            endpoint_type=CONTROLLERS,
+        )
+    operations = OPERATIONS_NOT_REQUESTED
+    if request.include_cluster_authorized_operations:
+        may_see = ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        operations = authorized_operations(ctx.authorize, ResourceType.CLUSTER, CLUSTER_NAME) if may_see else 0
+    return DescribeClusterResponse(
+        endpoint_type=CONTROLLERS,
+        cluster_id=ctx.controller.cluster_id,
+        controller_id=ctx.controller.quorum.leader_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node_id, host=each.listeners[0].host, port=each.listeners[0].port, rack=None
+            )
+            for node_id, each in sorted(ctx.controller.image.controllers.items())
+            if each.listeners
+        ],
+        cluster_authorized_operations=operations,
+    )
+
+
+API = Api(key=60, versions=(0, 2), request=DescribeClusterRequest, handle=handle)
