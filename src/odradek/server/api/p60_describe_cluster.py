@@ -32,10 +32,6 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
             error_message=f"Endpoint type {request.endpoint_type} is not served here, only brokers ({BROKERS}) are.",
             endpoint_type=BROKERS,
         )
-    operations = OPERATIONS_NOT_REQUESTED
-    if request.include_cluster_authorized_operations:
-        may_see = ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-        operations = authorized_operations(ctx.authorize, ResourceType.CLUSTER, CLUSTER_NAME) if may_see else 0
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=ctx.broker.cluster_id,
@@ -50,8 +46,15 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
             )
             for broker in visible_brokers(ctx.broker.image, fenced_too=request.include_fenced_brokers)
         ],
-        cluster_authorized_operations=operations,
+        cluster_authorized_operations=operations(ctx, request),
     )
+
+
+def operations(ctx: RequestContext, request: DescribeClusterRequest) -> int:
+    if not request.include_cluster_authorized_operations:
+        return OPERATIONS_NOT_REQUESTED
+    may_see = ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    return authorized_operations(ctx.authorize, ResourceType.CLUSTER, CLUSTER_NAME) if may_see else 0
 
 
 API = Api(key=60, versions=(0, 2), request=DescribeClusterRequest, handle=handle)

@@ -11,16 +11,8 @@ from odradek.protocol.messages.p60_describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from odradek.security.authorizer import (
-    CLUSTER_NAME,
-    OPERATIONS_NOT_REQUESTED,
-    Operation,
-    ResourceType,
-    authorized_operations,
-)
+from odradek.server.api.p60_describe_cluster import CONTROLLERS, operations
 from odradek.server.request import Api, ControllerContext
-
-CONTROLLERS = 2
 
 
 def handle(ctx: ControllerContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -30,10 +22,6 @@ def handle(ctx: ControllerContext, request: DescribeClusterRequest) -> DescribeC
             error_message=f"Only controllers ({CONTROLLERS}) are told of here, not endpoints {request.endpoint_type}.",
             endpoint_type=CONTROLLERS,
         )
-    operations = OPERATIONS_NOT_REQUESTED
-    if request.include_cluster_authorized_operations:
-        may_see = ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-        operations = authorized_operations(ctx.authorize, ResourceType.CLUSTER, CLUSTER_NAME) if may_see else 0
     return DescribeClusterResponse(
         endpoint_type=CONTROLLERS,
         cluster_id=ctx.controller.cluster_id,
@@ -45,7 +33,7 @@ def handle(ctx: ControllerContext, request: DescribeClusterRequest) -> DescribeC
             for node_id, each in sorted(ctx.controller.image.controllers.items())
             if each.listeners
         ],
-        cluster_authorized_operations=operations,
+        cluster_authorized_operations=operations(ctx, request),
     )
 
 
