@@ -55,12 +55,13 @@ def table(head: list[str], lines: list[list[str]]) -> str:
 
 def limit_table(rows: dict[str, Any]) -> str:
     head = ["row", "limit (C)", "Odradek", "of the limit", "prototype", "of the prototype"]
-    head += ["CPU per request", "prototype's", "of the prototype", "CPU per GB", "others, cores"]
-    lines = [limit_line(row, rows[row.key]["median"]) for row in ROWS if row.prototype and row.key in rows]
+    head += ["CPU per request", "prototype's", "of the prototype", "CPU per GB", "others, cores", "measured"]
+    lines = [limit_line(row, rows[row.key]) for row in ROWS if row.prototype and row.key in rows]
     return table(head, [line for line in lines if line])
 
 
-def limit_line(row: Row, medians: Medians) -> list[str]:
+def limit_line(row: Row, found: dict[str, Any]) -> list[str]:
+    medians: Medians = found["median"]
     ours, limit, past = medians.get("odradek"), medians.get("limit"), row.prototype
     if ours is None or past is None:
         return []
@@ -81,6 +82,7 @@ def limit_line(row: Row, medians: Medians) -> list[str]:
         f"{100 * past_us / ours['cpu_us_per_request']:.0f} %",
         f"{ours['cpu_s_per_gb']:.2f} s" if row.batch_bytes else "",
         f"{ours['foreign_cores']:.2f}",
+        found["taken"],
     ]
 
 
@@ -138,7 +140,8 @@ def comparisons(row: Row, rows: dict[str, Any]) -> Iterator[Comparison]:
         yield from lower_is_better(row.title, found, "gap_s", "s")
         return
     ours, theirs = found["median"]["odradek"], found["median"]["kafka"]
-    cost, unit = ("cpu_s_per_gb", "s per GB") if row.batch_bytes else ("cpu_us_per_request", "ms per 1,000 requests")
+    by_bytes = row.unit in ("MB/s", "records/s")
+    cost, unit = ("cpu_s_per_gb", "s per GB") if by_bytes else ("cpu_us_per_request", "ms per 1,000 requests")
     measured: dict[str, Any] = {
         "cpu": f"{ours[cost]:.2f} {unit}",
         "their_cpu": f"{theirs[cost]:.2f}",
