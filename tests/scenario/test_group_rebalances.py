@@ -129,7 +129,7 @@ def shared(*people: Person) -> bool:
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 def test_partitions_are_shared_and_nothing_is_read_twice_or_lost(broker, topic, strategy):
-    # A busy machine must not be taken for a dead member: its commit would be refused, and what it read would be read again.
+    # A busy machine must not be taken for a dead member: its commit would be refused, and what it read come again.
     config = {"partition.assignment.strategy": strategy, "session.timeout.ms": 60_000}
     produce(broker, topic, 60)
     ann = Person(broker, topic, topic, **config)
