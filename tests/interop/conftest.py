@@ -15,6 +15,7 @@ ALSO_NEEDED = {
     "test_client_scripts.py": ("javac", "node", "npm", "go"),
     "test_command_line.py": ("javac",),
     "test_cluster_tools.py": ("javac",),
+    "test_hello.py": ("node", "npm", "go"),
     "test_rolling_restart.py": ("javac", "node", "npm"),
     "test_storm.py": ("javac",),
 }
