@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from random import Random
 
@@ -10,6 +11,7 @@ import pytest
 from odradek.adapters.disk import OsDisk
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import TopicId, TopicPartition
+from odradek.log.checkpoints import RECOVERY_POINTS, decode_offsets
 from odradek.sim.disk import SimDisk
 from odradek.sim.inode import DiskKnobs
 
@@ -217,6 +219,33 @@ def test_a_topic_comes_back_while_checkpoints_are_written(make_partition, checkp
     assert not disk.meanwhile
     partition.crash()
     assert (partition.log.log_start_offset, partition.values()) == (0, [b"new"])
+
+
+class SlowDisk(MemoryDisk):
+    """Something happens in another thread right before a file is replaced; not for long is it waited for."""
+
+    meanwhile: dict[str, threading.Thread]
+
+    def replace(self, path, data):
+        other = self.meanwhile.pop(path, None)
+        if other is not None:
+            other.start()
+            other.join(0.2)
+        super().replace(path, data)
+
+
+def test_a_truncation_while_checkpoints_are_written_has_the_last_word(make_partition):
+    disk = SlowDisk()
+    disk.meanwhile = {}
+    partition = make_partition(disk)
+    partition.append(b"a")
+    partition.append(b"b")
+    partition.log.sync()
+    cut = threading.Thread(target=lambda: partition.log.truncate_to(1))
+    disk.meanwhile = {RECOVERY_POINTS: cut}
+    partition.logs.write_checkpoints()
+    cut.join()
+    assert decode_offsets(disk.read(RECOVERY_POINTS)) == {partition.log.topic_partition: 1}
 
 
 def test_what_retention_left_of_a_log_that_was_never_synced_stays(partition):

@@ -1,7 +1,7 @@
 """One data directory: the logs in it, their checkpoints, and the marker of a clean stop.
 
-What is marked *slow* belongs off the event loop, one such call at a time: each writes checkpoints from what the logs
-say at that moment.
+What is marked *slow* belongs off the event loop, one such call at a time. A truncation writes checkpoints, too, and
+whoever does so meanwhile waits: the last to be written say what the logs say, never what they said before.
 
 Checkpoints know a log by its name, and a topic deleted and created again has the name of the one before it. So one more
 checkpoint says of which topics the others speak. It is written after them: what is said under a name may be about a
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from odradek.base.errors import KafkaError
@@ -65,6 +66,7 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}  # as they were when last written
         self._cleaned: dict[TopicPartition, int] = {}  # how far logs were compacted, as on disk
         self._topic_ids: dict[TopicPartition, TopicId] = {}  # of which topics the checkpoints on disk speak
+        self._writing = threading.RLock()  # from looking at the logs until what they said is on disk
         self.stopped_cleanly = False
         self.previous_broker_epoch = -1  # of the process that stopped cleanly
 
@@ -210,20 +212,22 @@ class LogDirectory:
 
     def write_checkpoints(self) -> None:
         """Slow. From time to time, so that a crash costs little."""
-        # First of all: topics may go and come while this writes.
-        topic_ids = {name: log.topic_id for name, log in list(self.logs.items()) if log.topic_id is not None}
-        self._write_recovery_points()
-        self._write_log_starts()
-        self._write_cleaned()
-        if topic_ids != self._topic_ids:
-            self._forget_high_watermarks(topic_ids)
-            self.disk.replace(TOPIC_IDS, encode_topic_ids(topic_ids))
-            self._topic_ids = topic_ids
+        with self._writing:
+            # First of all: topics may go and come while this writes.
+            topic_ids = {name: log.topic_id for name, log in list(self.logs.items()) if log.topic_id is not None}
+            self._write_recovery_points()
+            self._write_log_starts()
+            self._write_cleaned()
+            if topic_ids != self._topic_ids:
+                self._forget_high_watermarks(topic_ids)
+                self.disk.replace(TOPIC_IDS, encode_topic_ids(topic_ids))
+                self._topic_ids = topic_ids
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Slow. As they were after the last such call began: not of topics older than those it spoke of."""
-        self.disk.replace(HIGH_WATERMARKS, encode_offsets(high_watermarks))
-        self.high_watermarks = dict(high_watermarks)
+        with self._writing:
+            self.disk.replace(HIGH_WATERMARKS, encode_offsets(high_watermarks))
+            self.high_watermarks = dict(high_watermarks)
 
     def close(self, broker_epoch: int) -> None:
         """Slow. After this the next start scans nothing, unless a log could not be closed."""
