@@ -6,6 +6,8 @@ import asyncio
 import logging
 import threading
 
+import pytest
+
 from odradek.adapters.disk import OsDisk
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base import limits
@@ -114,15 +116,24 @@ def test_other_policies_are_left_alone(run):
     run(scenario())
 
 
-def test_a_log_that_cannot_be_read_is_left_as_it_is(run, caplog):
+@pytest.mark.parametrize(
+    ("position", "lag_ms"),
+    [
+        pytest.param(100, 0, id="a record, when it is compacted"),
+        pytest.param(16, 0, id="a header, when it is compacted"),
+        pytest.param(16, 1, id="a header, when it is asked how old it is"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_left_as_it_is(run, caplog, position, lag_ms):
     async def scenario():
         disk = MemoryDisk()
         async with DataBroker(disk=disk) as broker:
             for topic in ("broken", "whole"):
-                broker.create_topic(topic, **COMPACTED)
+                lag = {"min_compaction_lag_ms": str(lag_ms)} if topic == "broken" else {}
+                broker.create_topic(topic, **COMPACTED, **lag)
                 client = await broker.connect()
                 await fill(broker, client, topic, 10)
-            disk.open(f"broken-0/{0:020d}.log").pwrite(b"!", 100)
+            disk.open(f"broken-0/{0:020d}.log").pwrite(b"!", position)
             await broker.housekeeping.compact()
             await broker.housekeeping.compact()
             assert len(rows(broker, "whole")) < 10

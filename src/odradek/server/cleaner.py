@@ -51,33 +51,42 @@ class Cleaner:
 
     async def clean_dirtiest(self) -> bool:
         """False when there was nothing to do, or it could not be done."""
-        found = await self._dirtiest()
-        if found is None:
+        partition = await self._dirtiest()
+        if partition is None:
             return False
-        partition, dirt = found
+        # Once more: while others were looked at, this one may have been cut or deleted.
+        dirt = self._due(partition)
+        if dirt is None:
+            return True
         wall_ms = self._clock.wall_ms()
         keys = self._config.log_cleaner_dedupe_buffer_size
-        plan = partition.log.plan_cleaning(dirt, partition.high_watermark, wall_ms, keys)
         try:
+            plan = partition.log.plan_cleaning(dirt, partition.high_watermark, wall_ms, keys)
             cleaned = await self._run(plan)
             return await self._put_in_place(partition, plan, cleaned)
-        except MalformedRecords as broken:
-            logger.warning("%s is not compacted until a restart: %s", partition, broken)
-            partition.log.unreadable = str(broken)
-            return True
-        except KafkaError as failure:
-            logger.warning("%s is offline: %s", partition, failure)
+        except (MalformedRecords, KafkaError) as broken:
+            _leave_alone(partition, broken)
             return True
 
-    async def _dirtiest(self) -> tuple[Partition, Dirt] | None:
-        found: tuple[Partition, Dirt] | None = None
+    async def _dirtiest(self) -> Partition | None:
+        found: Partition | None = None
+        ratio = -1.0
         async for partition in self._each():
-            log = partition.log
-            if log.config.compacts and log.offline is None and log.unreadable is None:
-                dirt = log.dirt(partition.last_stable_offset, self._clock.wall_ms())
-                if dirt.is_due(log.config) and (found is None or dirt.ratio > found[1].ratio):
-                    found = partition, dirt
+            dirt = self._due(partition)
+            if dirt is not None and dirt.ratio > ratio:
+                found, ratio = partition, dirt.ratio
         return found
+
+    def _due(self, partition: Partition) -> Dirt | None:
+        log = partition.log
+        if not log.config.compacts or log.offline is not None or log.unreadable is not None:
+            return None
+        try:
+            dirt = log.dirt(partition.last_stable_offset, self._clock.wall_ms())
+        except KafkaError as broken:
+            _leave_alone(partition, broken)
+            return None
+        return dirt if dirt.is_due(log.config) else None
 
     async def _run(self, plan: CleaningPlan) -> Cleaned:
         """A thread would share the interpreter with the loop, but to start a process takes longer than a small log."""
@@ -118,3 +127,11 @@ class Cleaner:
                 log.config.file_delete_delay_ms, f"remove segments of {log.name}", partial(remove, swap.deleted)
             )
         return log.offline is None
+
+
+def _leave_alone(partition: Partition, broken: Exception) -> None:
+    if partition.log.offline is not None:
+        logger.warning("%s is offline: %s", partition, broken)
+        return
+    logger.warning("%s is not compacted until a restart: %s", partition, broken)
+    partition.log.unreadable = str(broken)
