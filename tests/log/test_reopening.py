@@ -114,3 +114,13 @@ def test_a_full_disk_stays_one_until_it_has_room() -> None:
     one.append()
     assert one.log.log_end_offset == 3
     assert reopening.PROBE not in one.disk.files()
+
+
+def test_a_configuration_that_came_while_it_was_opened_holds():
+    one = OneLog()
+    one.append()
+    one.fail_fsync()
+    reopened = one.directory.reopen(one.log, NOW)
+    one.log.config = LogConfig(flush_messages=1)
+    one.directory.succeed(one.log, reopened)
+    assert reopened.config.flush_messages == 1

@@ -8,8 +8,8 @@ from dataclasses import replace
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import TopicPartition
 from odradek.metadata.image import BROKER_RESOURCE
-from odradek.protocol.metadata_records import ConfigRecord
-from support.data_broker import DataBroker, batch
+from odradek.protocol.metadata_records import ConfigRecord, PartitionChangeRecord
+from support.data_broker import BROKER_ID, DataBroker, batch
 from support.loops import run_within_limit as run
 
 
@@ -111,5 +111,33 @@ def test_a_restart_finds_the_logs_and_puts_strangers_aside():
             assert restarted.partition("kept").high_watermark == 2
             assert restarted.partitions.get("dropped", 0) is None
             assert [name for name in directories(disk) if name.endswith("-stray")]
+
+    run(scenario())
+
+
+class FullDisk(MemoryDisk):
+    full = True
+
+    def make_dir(self, path):
+        if self.full:
+            raise OSError("no space left")
+        super().make_dir(path)
+
+
+def test_a_log_that_could_not_be_created_comes_with_any_change_to_its_topic():
+    async def scenario():
+        disk = FullDisk()
+        async with DataBroker(disk=disk) as broker:
+            topic = broker.create_topic("t")
+            changed = PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, isr=[BROKER_ID])
+            assert list(broker.partitions.unopened) == [(topic.topic_id, 0)]
+            broker.commit(changed)
+            assert list(broker.partitions.unopened) == [(topic.topic_id, 0)]
+            assert not broker.partitions.opened_late()
+            disk.full = False
+            broker.commit(changed)
+            assert not broker.partitions.unopened
+            assert list(broker.partitions.opened_late()) == [broker.partition("t")]
+            assert not broker.partitions.opened_late()
 
     run(scenario())

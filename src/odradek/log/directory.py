@@ -179,6 +179,7 @@ class LogDirectory:
 
     def succeed(self, failed: Log, reopened: Log) -> None:
         self.logs[failed.topic_partition] = reopened
+        reopened.config = failed.config  # another one perhaps, since it was opened
         failed.release()
 
     def probe(self) -> None:

@@ -96,6 +96,7 @@ class PartitionTable:
         self.topics_by_id: dict[bytes, HostedTopic] = {}
         # Those that should be here, and whose log could not be created.
         self.unopened: dict[tuple[TopicId, int], PartitionImage] = {}
+        self._opened_late: dict[Partition, None] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
         hosted = self.topics.get(topic)
@@ -134,7 +135,7 @@ class PartitionTable:
 
     def _host(self, topic: TopicImage, settings: TopicSettings) -> None:
         here = [partition for partition in topic.partitions if self._broker_id in partition.replicas]
-        self._forget_unopened(topic.topic_id)
+        late = self._forget_unopened(topic.topic_id)
         hosted = self.topics.get(topic.name)
         if hosted is not None:
             self._leave(hosted, here)
@@ -154,18 +155,22 @@ class PartitionTable:
                     self.unopened[topic.topic_id, image.index] = image
                     continue
                 hosted.partitions[image.index] = partition
+                if image.index in late:
+                    self._opened_late[partition] = None
             if partition.image is not image:
                 self._apply(partition, image)
 
-    def open_again(self, image: ClusterImage) -> list[Partition]:
+    def open_again(self, image: ClusterImage) -> None:
         """Those whose log could not be created, as far as it can be now."""
         settings = TopicSettings(image, self._config)
-        wanted = [key for key in self.unopened if key[0] in image.topics_by_id]
-        for topic_id in dict.fromkeys(topic_id for topic_id, _ in wanted):
-            self._host(image.topics_by_id[topic_id], settings)
-        return [
-            self.topics_by_id[topic_id].partitions[index] for topic_id, index in wanted if self._has(topic_id, index)
-        ]
+        for topic_id in dict.fromkeys(topic_id for topic_id, _ in self.unopened):
+            if topic_id in image.topics_by_id:
+                self._host(image.topics_by_id[topic_id], settings)
+
+    def opened_late(self) -> dict[Partition, None]:
+        """Those whose log could not be created at first, and was since this was last asked."""
+        late, self._opened_late = self._opened_late, {}
+        return late
 
     def succeed(self, failed: Partition, reopened: Log) -> Partition:
         """A log that failed was opened again. What waited for the old one hears that it failed."""
@@ -183,13 +188,12 @@ class PartitionTable:
             self._apply(partition, image)
         return partition
 
-    def _has(self, topic_id: TopicId, index: int) -> bool:
-        hosted = self.topics_by_id.get(topic_id)
-        return hosted is not None and index in hosted.partitions
-
-    def _forget_unopened(self, topic_id: TopicId) -> None:
-        for key in [key for key in self.unopened if key[0] == topic_id]:
+    def _forget_unopened(self, topic_id: TopicId) -> list[int]:
+        """The partitions that were among them."""
+        keys = [key for key in self.unopened if key[0] == topic_id]
+        for key in keys:
             del self.unopened[key]
+        return [index for _, index in keys]
 
     def _apply(self, partition: Partition, image: PartitionImage) -> None:
         before = partition.leader_id, partition.leader_epoch

@@ -87,6 +87,8 @@ class FailedLogs:
             )
             if works:
                 await self._bring_back(failed)
+        # Not only what was brought back here: any change to its topic may have created a log.
+        self._returning |= self._partitions.opened_late()
         if self._returning:
             await self._tell_of_returned()
 
@@ -101,21 +103,21 @@ class FailedLogs:
             return False
         return True
 
-    def _rest(self, broken: OSError) -> None:
+    def _rest(self, broken: Exception) -> None:
         self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS_MIN), PAUSE_MS_MAX)
         self._try_again_ms = self._clock.monotonic_ms() + self._pause_ms
         logger.warning("logs that failed stay offline, the disk is no better: %s", broken)
 
     async def _bring_back(self, failed: list[Partition]) -> None:
-        trouble: OSError | None = None
+        trouble: Exception | None = None
         for partition in failed:
             # A sync that was under way when it failed may not have ended yet.
             if self._is_lost(partition.image) and not partition.log.sync_in_flight:
                 try:
                     await self._reopen(partition)
-                except OSError as broken:
+                except (OSError, KafkaError) as broken:  # or what can be read of it makes no sense
                     trouble = broken
-        self._returning |= dict.fromkeys(self._partitions.open_again(self._image()))
+        self._partitions.open_again(self._image())
         if trouble is None:
             self._pause_ms = 0
         else:
