@@ -68,9 +68,13 @@ class QuorumSteps:
         try:
             self._work_off()
         except Exception as broken:  # noqa: BLE001 whatever it is, the node ends by it
-            self._on_broken(broken)
-            self._stepping = False
-            self._settled.set()
+            self._break_off(broken)
+
+    def _break_off(self, broken: Exception) -> None:
+        """Whoever waits for quiet, to stop the node, shall not wait for ever."""
+        self._on_broken(broken)
+        self._stepping = False
+        self._settled.set()
 
     def _work_off(self) -> None:
         while True:
@@ -88,7 +92,11 @@ class QuorumSteps:
         self._set_timer()
 
     async def _persist(self, effect: PersistElection) -> None:
-        await self._ports.spawner.blocking(write_election, self._ports.disk, effect.election)
+        try:
+            await self._ports.spawner.blocking(write_election, self._ports.disk, effect.election)
+        except OSError as broken:
+            self._break_off(broken)
+            return
         self._go_on()
 
     def _now(self) -> Now:
