@@ -120,7 +120,7 @@ def test_on_a_real_disk_with_few_descriptors(make_partition, tmp_path):
 
 def test_high_watermarks_are_remembered(partition):
     partition.logs.write_checkpoints()
-    partition.logs.write_high_watermarks({TopicPartition("orders", 0): 12})
+    partition.logs.write_high_watermarks({partition.log: 12})
     partition.crash()
     assert partition.logs.high_watermarks == {TopicPartition("orders", 0): 12}
 
@@ -138,7 +138,7 @@ def _succeed_a_longer_log(partition):
     partition.log.advance_log_start(2)
     partition.log.sync()
     partition.logs.write_checkpoints()
-    partition.logs.write_high_watermarks({partition.log.topic_partition: 3})
+    partition.logs.write_high_watermarks({partition.log: 3})
     _delete_and_create_again(partition)
 
 
@@ -152,6 +152,25 @@ def test_checkpoints_of_a_log_that_was_here_before_do_not_count(partition, stops
     partition.append(b"newer")
     partition.crash()
     assert partition.values() == [b"new", b"newer"]
+
+
+@pytest.mark.parametrize("written_meanwhile", [False, True])
+def test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left(partition, written_meanwhile):
+    """The topic is the same, the log is not: what was synced of the one says nothing about the other."""
+    for value in (b"a", b"b", b"c"):
+        partition.append(value)
+    partition.log.sync()
+    partition.logs.write_checkpoints()
+    name, topic_id = partition.log.topic_partition, partition.log.topic_id
+    partition.logs.mark_deleted(name)
+    if written_meanwhile:
+        partition.logs.write_checkpoints()
+    partition.log = partition.logs.create_log(name, topic_id, partition.config, 0)
+    for epoch in range(3):
+        partition.append(b"new", leader_epoch=epoch)
+    partition.crash()
+    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2)]
+    assert partition.values() == [b"new"] * 3
 
 
 def test_once_written_anew_the_checkpoints_count_again(partition):
@@ -184,11 +203,21 @@ def test_log_starts_written_by_retention_are_about_the_logs_of_that_moment(parti
 
 def test_high_watermarks_are_about_the_logs_of_that_moment(partition):
     partition.append(b"a", b"b", b"c")
-    partition.logs.write_high_watermarks({partition.log.topic_partition: 3})
+    partition.logs.write_high_watermarks({partition.log: 3})
     _delete_and_create_again(partition)
     partition.crash()
     assert partition.logs.high_watermarks == {}
     partition.logs.write_checkpoints()
+    partition.crash()
+    assert partition.logs.high_watermarks == {}
+
+
+def test_a_high_watermark_that_comes_late_is_not_about_another_topic(partition):
+    partition.append(b"a", b"b", b"c")
+    late = {partition.log: 3}
+    _delete_and_create_again(partition)
+    partition.logs.write_checkpoints()
+    partition.logs.write_high_watermarks(late)
     partition.crash()
     assert partition.logs.high_watermarks == {}
 

@@ -95,7 +95,7 @@ def test_a_closed_segment_ends_with_its_largest_timestamp(make_partition, now):
 def test_the_data_directory(partition):
     partition.append(b"v")
     partition.logs.write_checkpoints()
-    partition.logs.write_high_watermarks({TopicPartition("orders", 0): 1})
+    partition.logs.write_high_watermarks({partition.log: 1})
     partition.logs.close(broker_epoch=9)
     assert partition.disk.listdir("") == [
         ".kafka_cleanshutdown",

@@ -66,6 +66,8 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}  # as they were when last written
         self._cleaned: dict[TopicPartition, int] = {}  # how far logs were compacted, as on disk
         self._topic_ids: dict[TopicPartition, TopicId] = {}  # of which topics the checkpoints on disk speak
+        # Logs put aside since the checkpoints were last written: these may speak of them still.
+        self._gone: dict[tuple[TopicPartition, TopicId | None], None] = {}
         self._writing = threading.RLock()  # from looking at the logs until what they said is on disk
         self.stopped_cleanly = False
         self.previous_broker_epoch = -1  # of the process that stopped cleanly
@@ -141,6 +143,8 @@ class LogDirectory:
             return log
         if log is not None:
             self.mark_stray(topic_partition)
+        if safeguards.returns_as_another((topic_partition, topic_id) in self._gone):
+            self._stop_speaking_of(topic_partition)
         folder = Folder(self.disk, str(topic_partition))
         self.disk.make_dir(folder.path)
         durability = Durability(folder, 0, is_new=True)
@@ -215,6 +219,7 @@ class LogDirectory:
         """Slow. From time to time, so that a crash costs little."""
         with self._writing:
             # First of all: topics may go and come while this writes.
+            gone = list(self._gone)
             topic_ids = {name: log.topic_id for name, log in list(self.logs.items()) if log.topic_id is not None}
             self._write_recovery_points()
             self._write_log_starts()
@@ -223,12 +228,26 @@ class LogDirectory:
                 self._forget_high_watermarks(topic_ids)
                 self.disk.replace(TOPIC_IDS, encode_topic_ids(topic_ids))
                 self._topic_ids = topic_ids
+            for name in gone:
+                self._gone.pop(name, None)
 
-    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Slow. As they were after the last such call began: not of topics older than those it spoke of."""
+    def _stop_speaking_of(self, topic_partition: TopicPartition) -> None:
+        """Slow, and rare: a replica comes back that left a moment ago. What the checkpoints say of this topic was about
+        the log that it had then."""
         with self._writing:
-            self.disk.replace(HIGH_WATERMARKS, encode_offsets(high_watermarks))
-            self.high_watermarks = dict(high_watermarks)
+            self._topic_ids = {name: known for name, known in self._topic_ids.items() if name != topic_partition}
+            self.disk.replace(TOPIC_IDS, encode_topic_ids(self._topic_ids))
+
+    def write_high_watermarks(self, high_watermarks: Mapping[Log, int]) -> None:
+        """Slow. Those of logs that are still here: another topic may have taken the name of one meanwhile."""
+        with self._writing:
+            self._replace_high_watermarks(
+                {
+                    log.topic_partition: offset
+                    for log, offset in high_watermarks.items()
+                    if self.logs.get(log.topic_partition) is log
+                }
+            )
 
     def close(self, broker_epoch: int) -> None:
         """Slow. After this the next start scans nothing, unless a log could not be closed."""
@@ -252,11 +271,16 @@ class LogDirectory:
     def _forget_high_watermarks(self, topic_ids: Mapping[TopicPartition, TopicId]) -> None:
         """Those under a name that changes hands: they may be of the one before. Too low is always right."""
         known = {name for name, topic_id in topic_ids.items() if topic_id == self._topic_ids.get(name)}
-        self.write_high_watermarks({name: offset for name, offset in self.high_watermarks.items() if name in known})
+        self._replace_high_watermarks({name: offset for name, offset in self.high_watermarks.items() if name in known})
+
+    def _replace_high_watermarks(self, high_watermarks: dict[TopicPartition, int]) -> None:
+        self.disk.replace(HIGH_WATERMARKS, encode_offsets(high_watermarks))
+        self.high_watermarks = high_watermarks
 
     def _put_aside(self, topic_partition: TopicPartition, suffix: str) -> str:
         log = self.logs.pop(topic_partition)
         log.release()
+        self._gone[topic_partition, log.topic_id] = None
         suffix = f".{self._rng.bytes(16).hex()}{suffix}"
         directory = str(topic_partition)[: NAME_CHARS_MAX - len(suffix)] + suffix
         self.disk.rename(log.directory, directory)

@@ -120,10 +120,8 @@ class Housekeeping:
     async def write_high_watermarks(self) -> None:
         async with self._directory_turn:
             # Not before its turn: topics may go and come while it waits.
-            marks = {
-                partition.log.topic_partition: int(partition.high_watermark) for partition in self._partitions.all()
-            }
-            if marks != self._logs.high_watermarks:
+            marks = {partition.log: int(partition.high_watermark) for partition in self._partitions.all()}
+            if {log.topic_partition: mark for log, mark in marks.items()} != self._logs.high_watermarks:
                 await self._spawner.blocking(self._logs.write_high_watermarks, marks)
 
     async def forget_producers(self) -> None:
