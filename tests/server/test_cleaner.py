@@ -144,6 +144,32 @@ def test_a_log_that_cannot_be_read_is_left_as_it_is(run, caplog, position, lag_m
     assert caplog.text.count("broken-0 is not compacted until a restart") == 1
 
 
+def test_a_log_whose_compaction_fails_does_not_keep_others_from_theirs(run, monkeypatch, caplog):
+    in_thread = cleaning.clean
+
+    def failing(disk, plan):
+        if plan.directory == "failing-0":
+            raise ChildProcessError("killed")
+        return in_thread(disk, plan)
+
+    monkeypatch.setattr(cleaner, "clean", failing)
+
+    async def scenario():
+        async with DataBroker() as broker:
+            for topic in ("failing", "other"):
+                broker.create_topic(topic, **COMPACTED)
+                client = await broker.connect()
+                await fill(broker, client, topic, 10)
+            await broker.housekeeping.compact()
+            assert len(rows(broker, "other")) < 10
+            monkeypatch.setattr(cleaner, "clean", in_thread)
+            await broker.housekeeping.compact()
+            assert len(rows(broker, "failing")) < 10
+
+    run(scenario())
+    assert caplog.text.count("failing-0 is not compacted this time: killed") == 1
+
+
 def test_a_log_that_was_cut_meanwhile_is_not_touched(run, monkeypatch):
     disk = MemoryDisk()
 

@@ -6,6 +6,7 @@ log, and then the result is of no use.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -49,9 +50,9 @@ class Cleaner:
         # A run is under way that nobody needs to wait for.
         self.interruptible = False
 
-    async def clean_dirtiest(self) -> bool:
-        """False when there was nothing to do, or it could not be done."""
-        partition = await self._dirtiest()
+    async def clean_dirtiest(self, passed_over: dict[Partition, None]) -> bool:
+        """False when there was nothing to do, or it could not be done. What fails by itself is `passed_over` next."""
+        partition = await self._dirtiest(passed_over)
         if partition is None:
             return False
         # Once more: while others were looked at, this one may have been cut or deleted.
@@ -63,16 +64,26 @@ class Cleaner:
         try:
             plan = partition.log.plan_cleaning(dirt, partition.high_watermark, wall_ms, keys)
             cleaned = await self._run(plan)
-            return await self._put_in_place(partition, plan, cleaned)
         except (MalformedRecords, KafkaError) as broken:
             _leave_alone(partition, broken)
             return True
+        except OSError as broken:
+            if broken.errno == errno.ENOSPC:
+                raise  # no other would fare better
+            logger.warning("%s is not compacted this time: %s", partition, broken)
+            passed_over[partition] = None
+            return True
+        try:
+            return await self._put_in_place(partition, plan, cleaned)
+        except KafkaError as broken:
+            _leave_alone(partition, broken)
+            return True
 
-    async def _dirtiest(self) -> Partition | None:
+    async def _dirtiest(self, passed_over: dict[Partition, None]) -> Partition | None:
         found: Partition | None = None
         ratio = -1.0
         async for partition in self._each():
-            dirt = self._due(partition)
+            dirt = self._due(partition) if partition not in passed_over else None
             if dirt is not None and dirt.ratio > ratio:
                 found, ratio = partition, dirt.ratio
         return found

@@ -111,7 +111,8 @@ class Housekeeping:
 
     async def compact(self) -> None:
         """Log by log, until none is dirty enough."""
-        while await self._cleaner.clean_dirtiest() and not self._stopping.is_set():
+        passed_over: dict[Partition, None] = {}
+        while await self._cleaner.clean_dirtiest(passed_over) and not self._stopping.is_set():
             pass
 
     async def write_checkpoints(self) -> None:
