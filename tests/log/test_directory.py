@@ -166,7 +166,9 @@ def test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left(partition,
     if written_meanwhile:
         partition.logs.write_checkpoints()
     partition.log = partition.logs.create_log(name, topic_id, partition.config, 0)
-    for epoch in range(3):
+    partition.append(b"new", leader_epoch=0)
+    partition.log.sync()
+    for epoch in (1, 2):
         partition.append(b"new", leader_epoch=epoch)
     partition.crash()
     assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2)]

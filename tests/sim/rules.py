@@ -184,6 +184,10 @@ LOG = (
         seed=Seed(number=1, focus=STORM),
     ),
     log("is_spoken_of", always, "asking of which topic a checkpoint speaks", seed=Seed(number=15, focus=STORM)),
+    log(
+        *("returns_as_another", never, "asking whether a replica comes back as another"),
+        stories=("tests/log/test_directory.py::test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left",),
+    ),
     log("sync_file", nothing, "syncing files", seed=Seed(number=1, focus=STORM)),
     log("sync_names", nothing, "syncing names", seed=Seed(number=2, focus=STORM)),
     log("sync_leader_epochs", nothing, "syncing the leader epochs", seed=Seed(number=3, focus=STORM)),

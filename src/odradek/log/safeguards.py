@@ -65,6 +65,11 @@ def is_spoken_of(checkpointed: TopicId | None, topic_id: TopicId | None) -> bool
     return checkpointed == topic_id
 
 
+def returns_as_another(left_a_moment_ago: bool) -> bool:
+    """Nor is a replica that comes back to a broker judged by the checkpoints of the one that left it."""
+    return left_a_moment_ago
+
+
 def sync_file(file: File) -> None:
     """Data, indexes and snapshots are durable before the recovery point passes them."""
     file.sync()
