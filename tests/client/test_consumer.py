@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from odradek.client import (
     JSON,
     Admin,
     AsyncConsumer,
+    AsyncProducer,
     BadRecord,
     Consumer,
     Producer,
@@ -121,6 +123,10 @@ def test_patterns_and_topics_that_do_not_exist(bootstrap: str, orders: str) -> N
     for group in (None, f"{orders}-pattern"):
         with Consumer(pattern, bootstrap=bootstrap, group=group, stop_at_end=True) as consumer:
             assert len(list(consumer)) == 12
+    elsewhere = re.compile(f"nosuch|{re.escape(orders[4:])}")
+    for group in (None, f"{orders}-elsewhere"):
+        with Consumer(elsewhere, bootstrap=bootstrap, group=group) as consumer:
+            assert consumer.poll(1.5) is None, "a pattern matches from the beginning of the name"
     with pytest.raises(UnknownTopic, match="there is no topic 'nosuch'"):
         Consumer("nosuch", bootstrap=bootstrap)
     with Consumer("nosuch", bootstrap=bootstrap, group="nobody") as consumer, pytest.raises(UnknownTopic):
@@ -152,6 +158,32 @@ def test_async_what_was_fetched_ahead_is_not_committed(bootstrap: str, orders: s
         assert sorted(places) == [(partition, offset) for partition in range(3) for offset in range(4)]
 
     asyncio.run(story())
+
+
+def test_async_a_poll_that_is_cancelled_loses_nothing(bootstrap: str, topic: str) -> None:
+    async def story() -> None:
+        async with AsyncProducer(bootstrap) as producer, AsyncConsumer(topic, bootstrap=bootstrap) as consumer:
+            for number in range(5):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(consumer.poll(), 0.02)
+                await producer.send_and_wait(topic, str(number), partition=0)
+            assert [(await consumer.poll(10)).value for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+    asyncio.run(story())
+
+
+def test_async_a_record_does_not_wait_for_others(bootstrap: str, topic: str) -> None:
+    async def story() -> float:
+        async with AsyncProducer(bootstrap) as producer, AsyncConsumer(topic, bootstrap=bootstrap) as consumer:
+            took = []
+            for number in range(5):
+                began = time.monotonic()
+                await producer.send(topic, str(number))
+                assert await consumer.poll(10) is not None
+                took.append(time.monotonic() - began)
+            return min(took)
+
+    assert asyncio.run(story()) < 0.2
 
 
 def test_two_members_share_the_partitions(bootstrap: str, orders: str) -> None:

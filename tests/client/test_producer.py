@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
+import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+import odradek.client.async_producer as async_producer
 from odradek.client import (
     JSON,
     AsyncProducer,
@@ -89,6 +93,60 @@ def test_what_was_sent_is_stored_although_nobody_closed(bootstrap: str, topic: s
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     assert [record.value for record in everything(bootstrap, topic)] == [b"last"]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.client.producer.AT_EXIT_S", 0.2)
+
+
+def test_what_is_not_stored_by_the_end_has_failed(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
+    with Producer("127.0.0.1:1") as producer:
+        future = producer.send("t", b"x")
+    with pytest.raises(SendFailed, match="PURGE"):
+        future.result(5)
+    assert "1 records were not acknowledged" in caplog.text
+
+
+def test_what_is_not_stored_by_the_end_has_failed_async(impatient: None) -> None:
+    async def story() -> None:
+        async with AsyncProducer("127.0.0.1:1") as producer:
+            future = await producer.send("t", b"x")
+        with pytest.raises(SendFailed, match="PURGE"):
+            await asyncio.wait_for(future, 5)
+
+    asyncio.run(story())
+
+
+def test_the_last_acknowledgement_may_close(bootstrap: str, topic: str) -> None:
+    producer = Producer(bootstrap)
+    producer.send(topic, b"x").add_done_callback(lambda _: producer.close())
+    patience = time.monotonic() + 5
+    while any(thread.name.startswith("odradek-producer") for thread in threading.enumerate()):
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.send(topic, b"x")
+
+
+def test_no_acknowledgement_is_forgotten(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = async_producer.stored_or_failed
+
+    def slowly(*args: Any) -> Any:
+        time.sleep(0.001)
+        return told(*args)
+
+    async def story() -> None:
+        async with AsyncProducer(bootstrap) as producer:
+            futures = [await producer.send(topic, b"x") for _ in range(300)]
+            patience = time.monotonic() + 10
+            while not all(future.done() for future in futures):
+                assert time.monotonic() < patience, "some are acknowledged, and nobody tells"
+                time.sleep(0.0015)  # noqa: ASYNC251, a loop that has other things to do
+                await asyncio.sleep(0)
+
+    monkeypatch.setattr(async_producer, "stored_or_failed", slowly)
+    asyncio.run(story())
 
 
 def test_async(bootstrap: str, topic: str) -> None:

@@ -32,9 +32,12 @@ class Order:
     at: datetime
     note: str | None = None
     weights: dict[str, float] = field(default_factory=dict)
+    size: tuple[int, str] | None = None
+    tags: tuple[str, ...] = ()
 
 
 ORDER = Order(7, [Item("cup", Decimal("2.50"))], datetime(2026, 1, 2, 3, 4, tzinfo=UTC), weights={"cup": 1.0})
+ORDER.size, ORDER.tags = (3, "cm"), ("new", "blue", "hot")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ ORDER = Order(7, [Item("cup", Decimal("2.50"))], datetime(2026, 1, 2, 3, 4, tzin
             json_of(Order),
             ORDER,
             b'{"id":7,"items":[{"name":"cup","price":"2.50","colour":"red"}],"at":"2026-01-02T03:04:00+00:00",'
-            b'"note":null,"weights":{"cup":1.0}}',
+            b'"note":null,"weights":{"cup":1.0},"size":[3,"cm"],"tags":["new","blue","hot"]}',
         ),
     ],
 )
@@ -82,6 +85,7 @@ def test_types_stand_for_their_serdes() -> None:
         (b'{"id":7,"items":[{"name":1,"price":"1"}],"at":"2026-01-01"}', r"Order.items\[0\].name is 1, not str"),
         (b'{"id":7,"items":[],"at":"soon"}', "Order.at is 'soon', which is no datetime"),
         (b'{"id":7,"items":[],"at":"2026-01-01","note":3}', "Order.note is 3, not str"),
+        (b'{"id":7,"items":[],"at":"2026-01-01","size":[3]}', "Order.size has 1 items, not 2"),
         (b"[]", r"Order is \[\], not dict"),
     ],
 )

@@ -61,7 +61,7 @@ class AsyncConsumer(Generic[K, V]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-consumer")
         self._asked_at = 0.0
         self._reading: _BufferedReading[K, V] | None = None
-        self._opened = lambda: _BufferedReading[K, V](
+        self._opened: Callable[[], _BufferedReading[K, V]] = lambda: _BufferedReading[K, V](
             topics,
             bootstrap,
             group=group,
@@ -74,8 +74,12 @@ class AsyncConsumer(Generic[K, V]):
         )
 
     async def _open(self) -> _BufferedReading[K, V]:
+        return await self._aside(self._opened_once) if self._reading is None else self._reading
+
+    def _opened_once(self) -> _BufferedReading[K, V]:
+        """In the thread: also when whoever waited for it is cancelled, what was opened is kept."""
         if self._reading is None:
-            self._reading = await self._aside(self._opened)
+            self._reading = self._opened()
         return self._reading
 
     async def poll(self, timeout: float | None = None) -> Record[K, V] | None:  # noqa: ASYNC109, as Consumer's
@@ -99,10 +103,20 @@ class AsyncConsumer(Generic[K, V]):
         patience = 0.0 if reading.messages else POLL_S
         if ends_at is not None:
             patience = max(min(patience, ends_at - time.monotonic()), 0)
-        # Appended after the callbacks of a rebalance, which run inside this call, have dropped what is lost.
-        messages = await self._aside(lambda: reading.client.consume(RECORDS_AT_ONCE, patience))
-        reading.messages.extend(messages)
+        await self._aside(lambda: self._fetch(reading, patience))
         self._asked_at = time.monotonic()
+
+    @staticmethod
+    def _fetch(reading: _BufferedReading[K, V], patience: float) -> None:
+        """In the thread: whoever waits for it may be cancelled, and what came is kept for the next."""
+        first = reading.client.poll(patience)
+        if first is None:
+            return
+        reading.messages.append(first)
+        # What is there already: waiting for so many would hold up the first. The callbacks of a rebalance run inside
+        # this call; what it returns is appended after they have dropped what is lost.
+        messages = reading.client.consume(RECORDS_AT_ONCE, 0)
+        reading.messages.extend(messages)
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         while (record := await self.poll()) is not None:
@@ -117,7 +131,6 @@ class AsyncConsumer(Generic[K, V]):
 
     async def seek(self, topic: str, partition: int, offset: int) -> None:
         reading = await self._open()
-        reading.forget({(topic, partition)})
         await self._aside(lambda: reading.seek(topic, partition, offset))
 
     async def close(self) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, Self
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
 from odradek.client.partitioning import Partitioner
-from odradek.client.producer import AT_EXIT_S, Outbox, Unsent, serve_deliveries, stored_or_failed
+from odradek.client.producer import Outbox, Unsent, flush_or_give_up, serve_deliveries, stored_or_failed
 from odradek.client.records import Headers, SendFailed, Stored
 from odradek.client.serdes import BYTES, Serde
 
@@ -45,8 +45,9 @@ class AsyncProducer(Generic[K, V]):
         self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
         self._client = self._outbox.client
         self._loop = asyncio.get_running_loop()
-        # Told by the thread that polls, taken by the loop: one wake-up for many.
+        # Told by whichever thread polls, taken by the loop: one wake-up for many.
         self._told: deque[tuple[asyncio.Future[Stored], Stored | SendFailed]] = deque()
+        self._is_woken = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(
             target=serve_deliveries, args=(self._client, self._stopped), name="odradek-producer", daemon=True
@@ -98,7 +99,7 @@ class AsyncProducer(Generic[K, V]):
 
     async def close(self) -> None:
         if not self._stopped.is_set():
-            await asyncio.to_thread(self._client.flush, AT_EXIT_S)
+            await asyncio.to_thread(flush_or_give_up, self._client)
             self._stopped.set()
             await asyncio.to_thread(self._thread.join)
             self._take()
@@ -113,12 +114,14 @@ class AsyncProducer(Generic[K, V]):
 
     def _delivered(self, future: asyncio.Future[Stored], error: KafkaError | None, message: Message) -> None:
         """In whichever thread polls."""
-        was_empty = not self._told
         self._told.append((future, stored_or_failed(error, message)))
-        if was_empty and not self._loop.is_closed():
+        # Looked at after appending, taken back before taking: what is appended is taken or wakes.
+        if not self._is_woken and not self._loop.is_closed():
+            self._is_woken = True
             self._loop.call_soon_threadsafe(self._take)
 
     def _take(self) -> None:
+        self._is_woken = False
         while self._told:
             future, outcome = self._told.popleft()
             if future.done():

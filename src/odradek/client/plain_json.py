@@ -46,9 +46,7 @@ def _made(wanted: Any, plain: Any, where: str) -> Any:  # noqa: ANN401
     if origin in (Union, types.UnionType):
         return _one_of(arguments, plain, where)
     if origin in (list, tuple):
-        items = _expect(list, plain, where)
-        made = [_made(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(items)]
-        return made if origin is list else tuple(made)
+        return origin(_items(origin, arguments, _expect(list, plain, where), where))
     if origin is dict:
         return {
             key: _made(arguments[1], item, f"{where}[{key!r}]") for key, item in _expect(dict, plain, where).items()
@@ -67,6 +65,15 @@ _FROM_TEXT: dict[type, Callable[[Any], Any]] = {
     date: date.fromisoformat,
     Decimal: Decimal,
 }
+
+
+def _items(origin: type, kinds: tuple[Any, ...], items: list[Any], where: str) -> list[Any]:
+    """Those of a tuple have a type each, unless it says `tuple[int, ...]`."""
+    if origin is list or kinds[-1:] == (...,):
+        kinds = kinds[:1] * len(items)
+    if len(kinds) != len(items):
+        raise ValueError(f"{where} has {len(items)} items, not {len(kinds)}")
+    return [_made(kinds[index], item, f"{where}[{index}]") for index, item in enumerate(items)]
 
 
 def _object(class_: Any, plain: dict[str, Any], where: str) -> Any:  # noqa: ANN401

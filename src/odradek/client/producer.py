@@ -10,6 +10,7 @@ Idempotent unless configured otherwise: a retry neither doubles nor reorders. Th
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import weakref
 from collections.abc import Callable
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
 
+logger = logging.getLogger("odradek.client")
+
 DEFAULTS: dict[str, Setting] = {"partitioner": "murmur2_random"}
 POLL_S = 0.1
 FULL_QUEUE_POLL_S = 0.05
 AT_EXIT_S = 30.0
+PURGE_S = 5.0
 ANY_PARTITION = -1
 
 Delivered = Callable[["KafkaError | None", "Message"], None]
@@ -192,6 +196,7 @@ class Producer(Generic[K, V]):
         return len(self._client)
 
     def close(self) -> None:
+        """Waits for what was sent; what is not acknowledged within half a minute has failed."""
         self._end()
 
     def __enter__(self) -> Self:
@@ -207,6 +212,19 @@ def serve_deliveries(client: confluent_kafka.Producer, stopped: threading.Event)
 
 
 def _stop(client: confluent_kafka.Producer, stopped: threading.Event, thread: threading.Thread) -> None:
-    client.flush(AT_EXIT_S)
+    if thread is threading.current_thread():
+        # The callback of a future: what it is called for is not over before it returns.
+        threading.Thread(target=_stop, args=(client, stopped, thread), name="odradek-producer-end").start()
+        return
+    flush_or_give_up(client)
     stopped.set()
     thread.join()
+
+
+def flush_or_give_up(client: confluent_kafka.Producer) -> None:
+    """Afterwards every future tells: those of records that nobody acknowledged in time raise SendFailed."""
+    left = client.flush(AT_EXIT_S)
+    if left:
+        logger.warning("%d records were not acknowledged within %g s and are given up", left, AT_EXIT_S)
+        client.purge()
+        client.flush(PURGE_S)

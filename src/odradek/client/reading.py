@@ -82,7 +82,7 @@ class Reading(Generic[K, V]):
 
     def _begin(self, topics: Sequence[Topic]) -> None:
         if self._in_group:
-            names = [f"^{topic.pattern.lstrip('^')}" if isinstance(topic, re.Pattern) else topic for topic in topics]
+            names = [f"^({topic.pattern})" if isinstance(topic, re.Pattern) else topic for topic in topics]
             self.client.subscribe(names, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
         else:
             self.client.assign(self._placed(self._partitions(topics)))
@@ -92,7 +92,7 @@ class Reading(Generic[K, V]):
         names: dict[str, None] = {}
         for topic in topics:
             if isinstance(topic, re.Pattern):
-                names |= dict.fromkeys(name for name in sorted(known) if topic.search(name))
+                names |= dict.fromkeys(name for name in sorted(known) if topic.match(name))
             elif topic in known:
                 names[topic] = None
             else:
@@ -131,7 +131,7 @@ class Reading(Generic[K, V]):
         self.forget(gone)
 
     def forget(self, gone: set[tuple[str, int]]) -> None:
-        """Partitions that another member has now."""
+        """Partitions that another member has now, or that are read from elsewhere."""
         if self._last is not None and (self._last.topic(), self._last.partition()) in gone:
             self._last = None
 
@@ -150,6 +150,8 @@ class Reading(Generic[K, V]):
             self._ended.add((message.topic() or "", message.partition() or 0))
             return None
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            if (message.topic() or "").startswith("^"):
+                return None  # a pattern waits for what matches
             raise UnknownTopic(message.topic() or "", self._bootstrap)
         raise ClientError("reading", error)
 
@@ -188,9 +190,9 @@ class Reading(Generic[K, V]):
         return {(place.topic, place.partition): place.offset for place in self._positions()}
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        self._last = None
         self._ended.discard((topic, partition))
         self._answered("moving to an offset", lambda: self.client.seek(TopicPartition(topic, partition, offset)))
+        self.forget({(topic, partition)})
 
     def lag(self) -> dict[tuple[str, int], int]:
         """How many records each partition has after this consumer's position."""

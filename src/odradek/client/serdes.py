@@ -41,7 +41,9 @@ def _bytes_or_text(value: bytes | str) -> bytes:
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise TypeError(f"{value!r} is neither bytes nor text; say how it becomes bytes, for example value=odradek.JSON")
+    raise TypeError(
+        f"{value!r} is neither bytes nor text; say how it becomes bytes, for example value=odradek.client.JSON"
+    )
 
 
 def _dumps(value: object) -> bytes:
