@@ -168,11 +168,12 @@ def test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left(partition,
     partition.log = partition.logs.create_log(name, topic_id, partition.config, 0)
     partition.append(b"new", leader_epoch=0)
     partition.log.sync()
-    for epoch in (1, 2):
+    for epoch in (1, 2, 3):
         partition.append(b"new", leader_epoch=epoch)
+        partition.roll()
     partition.crash()
-    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2)]
-    assert partition.values() == [b"new"] * 3
+    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert partition.values() == [b"new"] * 4
 
 
 def test_once_written_anew_the_checkpoints_count_again(partition):
