@@ -96,8 +96,16 @@ def test_a_group_that_cannot_be_moved(orders: Embedded) -> None:
     assert (nobody.exit_code, "committed nothing" in nobody.stderr) == (3, True)
     nowhere = odradek_command(orders, "group", "reset", "billing", "--to", "end", "-t", "nosuch")
     assert (nowhere.exit_code, "there is no topic 'nosuch'" in nowhere.stderr) == (3, True)
+    no_number = odradek_command(orders, "group", "reset", "billing", "--to", "end", "-t", "orders:x")
+    assert (no_number.exit_code, "use TOPIC or TOPIC:0,1" in no_number.stderr) == (2, True)
     unknown = odradek_command(orders, "group", "members", "nobody")
     assert (unknown.exit_code, "there is no group 'nobody'" in unknown.stderr) == (3, True)
+
+
+def test_a_range_is_no_place(orders: Embedded) -> None:
+    for command in (["topic", "trim", "orders", "--yes", "--before"], ["group", "reset", "billing", "--to"]):
+        refused = odradek_command(orders, *command, "3:6")
+        assert (refused.exit_code, "'3:6' is a range" in refused.stderr) == (2, True)
 
 
 def test_a_topic_is_trimmed(orders: Embedded) -> None:
@@ -153,6 +161,24 @@ def test_damage_is_found_and_named(stored: Path, odradek: Embedded) -> None:
     assert any("ends after" in row["problem"] for row in json.loads(found.stdout))
     nothing = odradek_command(odradek, "log", "dump", str(stored.parent))
     assert (nothing.exit_code, "is no segment file" in nothing.stderr) == (3, True)
+
+
+def test_there_is_nothing_to_verify_where_there_are_no_segments(tmp_path: Path, odradek: Embedded) -> None:
+    (tmp_path / "broker.log").touch()
+    for path in (tmp_path, tmp_path / "broker.log", tmp_path / "nosuch"):
+        nothing = odradek_command(odradek, "log", "verify", str(path))
+        assert (nothing.exit_code, "is no segment file" in nothing.stderr) == (3, True)
+
+
+def test_bytes_that_are_no_text_are_dumped(tmp_path: Path) -> None:
+    with Embedded(data=tmp_path / "data") as broker:
+        succeed(broker, "topic", "create", "t", "-p", "1")
+        succeed(broker, "produce", "t", stdin=b"\xff\xfe\n")
+        [partition] = (tmp_path / "data").rglob("t-0")
+        command = [sys.executable, "-m", "odradek.cli", "log", "dump", "--records", str(partition)]
+        dumped = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        succeed(broker, "produce", "t", "--input", "jsonl", stdin=dumped)
+        assert succeed(broker, "consume", "t", "-o", ":", "-f", "%v{hex}\\n") == "fffe\nfffe\n"
 
 
 def test_an_index_that_lies_is_found(stored: Path, odradek: Embedded) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, TopicPartition
 
+from odradek.cli.consume import _Printer
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
 
@@ -85,11 +89,63 @@ def test_a_line_that_is_no_record_is_named(odradek_session: Embedded, lines: str
     assert "line 2 is no record as `odradek consume -f jsonl` prints it" in refused.stderr
 
 
+def test_what_came_before_a_line_that_is_no_record_is_written(odradek_session: Embedded, lines: str) -> None:
+    wrong = ('{"timestamp": "now"}', '{"headers": {"ab": "c"}}', "")
+    for line in wrong:
+        text = f'{{"value": "good"}}\n{line}\n'
+        refused = odradek_command(
+            odradek_session, "produce", lines, "--input", "jsonl", "-X", "linger.ms=200", stdin=text
+        )
+        assert (refused.exit_code, "what came before it was written" in refused.stderr) == (1, True)
+    assert succeed(odradek_session, "consume", lines, "-o", "10:end").split() == ["good"] * len(wrong)
+
+
 def test_configs_of_the_client(odradek_session: Embedded, lines: str) -> None:
     assert succeed(odradek_session, "consume", lines, "-o", "0:1", "-X", "fetch.max.wait.ms=10") == "v0\n"
     refused = odradek_command(odradek_session, "consume", lines, "-X", "fetch.max.weight.ms=10")
     assert refused.exit_code == 2
     assert "fetch.max.wait.ms" in refused.stderr
+
+
+def test_what_a_rebalance_takes_away_has_not_ended(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    class Told:
+        def __init__(self, partition: int, offset: int, ended: bool = False) -> None:
+            self.topic, self.partition, self.offset = lambda: "t", lambda: partition, lambda: offset
+            self.error = lambda: KafkaError(KafkaError._PARTITION_EOF) if ended else None
+
+    class Member:
+        polled = iter([Told(1, 7, ended=True), Told(0, 0), Told(0, 1), Told(0, 2, ended=True)])
+
+        def poll(self, _: float) -> Told:
+            return next(self.polled)
+
+    member = Member()
+    _Printer(lambda message: b"%d\n" % message.offset(), None, ("t",)).follow(
+        member, ends_of=lambda: [TopicPartition("t", 0)]
+    )
+    assert capfdbinary.readouterr().out == b"0\n1\n"
+
+
+def test_a_pattern_waits_for_what_matches(odradek_session: Embedded) -> None:
+    asked = [
+        "consume",
+        "^later-.*",
+        "-g",
+        "later",
+        "-o",
+        "beginning",
+        "-n",
+        "1",
+        "-b",
+        odradek_session.bootstrap_servers,
+    ]
+    asked += ["-X", "topic.metadata.refresh.interval.ms=200"]
+    with subprocess.Popen([sys.executable, "-m", "odradek.cli", *asked], stdout=subprocess.PIPE, text=True) as waiting:
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(2)
+        succeed(odradek_session, "topic", "create", "later-1", "-p", "1")
+        succeed(odradek_session, "produce", "later-1", stdin="here\n")
+        assert waiting.communicate(timeout=30) == ("here\n", None)
 
 
 def test_partitions(odradek_session: Embedded) -> None:

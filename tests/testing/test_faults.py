@@ -104,6 +104,16 @@ def test_what_does_not_exist_is_named(odradek: Embedded) -> None:
         odradek.fail("Produce", "NO_SUCH_ERROR")
 
 
+def test_a_delay_of_nothing_costs_nothing(odradek: Embedded) -> None:
+    with Wire(odradek.port) as wire:
+        wire.create_topic("t")
+        odradek.delay("Produce", 0)
+        wire.produce("t", batch(b"x"))
+    assert send(odradek) == [1]
+    with pytest.raises(ValueError, match="times=0: at least once"):
+        odradek.drop("Produce", times=0)
+
+
 def test_calm_ends_it_all(odradek: Embedded) -> None:
     odradek.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", times=None)
     odradek.calm()

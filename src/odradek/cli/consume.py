@@ -158,7 +158,7 @@ class _Printer:
     def __init__(self, formatted: Formatter, count: int | None, topics: tuple[str, ...]) -> None:
         self._formatted = formatted
         self._left = count
-        self._topics = [topic for topic in topics if not topic.startswith("^")]  # a pattern waits for what matches
+        self._topics = [topic for topic in topics if not topic.startswith("^")]
 
     def follow(
         self,
@@ -189,9 +189,12 @@ class _Printer:
                     ended.add(place)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 librdkafka names its own codes so
                 ended.add(place)
+            elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and place[0].startswith("^"):
+                continue  # a pattern waits for what matches
             else:
                 raise KafkaException(error)
-            if ends_of is not None and len(ended) >= len(ends_of()):
+            # By name: a rebalance takes some away, among them such that had ended.
+            if ends_of is not None and ended.issuperset((tp.topic, tp.partition) for tp in ends_of()):
                 break
 
     def _require_topics(self, consumer: Consumer) -> None:

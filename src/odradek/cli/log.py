@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from odradek.cli.output import output_option, print_rows
+from odradek.cli.record_text import text_of
 from odradek.cli.remote import FAILED, NOT_FOUND, fail
 from odradek.cli.segments import Finding, batches_of, segments_of, verify_partition
 from odradek.protocol.batch import BatchHeader, iter_records
@@ -51,7 +52,7 @@ def verify(output: str, path: Path) -> None:
     Ends with status 1 when something is wrong. Stop the broker of these files first: what it is writing looks torn.
     """
     partitions = sorted({segment.parent for segment in path.rglob("*.log")}) if path.is_dir() else [path]
-    if not partitions:
+    if not any(segments_of(partition) for partition in partitions):
         _segments(path)
     findings: list[Finding] = []
     batches = 0
@@ -103,14 +104,8 @@ def _record_lines(segment: Path) -> Iterator[str]:
                 {
                     "offset": record.offset,
                     "timestamp": record.timestamp,
-                    "key": _text(record.key),
-                    "value": _text(record.value),
-                    "headers": [[name, _text(value)] for name, value in record.headers],
-                },
-                ensure_ascii=False,
+                    "key": text_of(record.key),
+                    "value": text_of(record.value),
+                    "headers": [[name, text_of(value)] for name, value in record.headers],
+                }
             )
-
-
-def _text(data: bytes | None) -> str | None:
-    """What is not UTF-8 comes back as the same bytes by the same rule (surrogateescape)."""
-    return None if data is None else data.decode(errors="surrogateescape")

@@ -81,6 +81,14 @@ def parse_span(text: str, now: datetime) -> Span:
     return Span(_place(begin or "beginning", now), _place(until, now) if until else None)
 
 
+def parse_place(text: str, now: datetime, option: str) -> Place:
+    """One of them, where there is no use for a range."""
+    span = parse_span(text, now)
+    if span.until is not None:
+        raise click.BadParameter(f"{text!r} is a range", param_hint=option)
+    return span.begin
+
+
 def _place(text: str, now: datetime) -> Place:
     if text in BEGINNING:
         return Place("beginning")

@@ -75,10 +75,13 @@ def command(
     with refusals_told(bootstrap):
         sending = _Sending(_producer(bootstrap, compression, acks, settings), topic)
         sending.require_topic()
-        with _lines(files) as lines:
-            for number, line in enumerate(_paced(lines, rate), 1):
-                sending.send(to_record(line, number))
-        sending.finish()
+        try:
+            with _lines(files) as lines:
+                for number, line in enumerate(_paced(lines, rate), 1):
+                    sending.send(to_record(line, number))
+        finally:
+            # Also what came before a line that is none, or before Ctrl-C.
+            sending.finish()
 
 
 def _producer(bootstrap: str, compression: str, acks: str, settings: dict[str, str]) -> Producer:
@@ -169,18 +172,25 @@ def _record_maker(
     def from_json(line: bytes, number: int) -> Outgoing:
         try:
             document = json.loads(line)
-            own: Headers = [(str(name), bytes_of(value)) for name, value in document.get("headers") or []]
+            own: Headers = [(str(name), bytes_of(value)) for name, value in _field(document, "headers", list) or []]
             own_key, value = bytes_of(document.get("key")), bytes_of(document.get("value"))
-            timestamp = document.get("timestamp")
+            timestamp = _field(document, "timestamp", int)
+            place = _field(document, "partition", int) if keep_partition else partition
         except (ValueError, AttributeError, TypeError) as broken:
             fail(
                 f"line {number} is no record as `odradek consume -f jsonl` prints it ({broken}); "
                 "what came before it was written"
             )
-        place = document.get("partition") if keep_partition else partition
         return Outgoing(default_key if own_key is None else own_key, value, own + pairs, place, timestamp)
 
     return from_json if form == "jsonl" else from_line
+
+
+def _field(document: dict[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401, as various as JSON
+    value = document.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} is {value!r}, not {kind.__name__}")
+    return value
 
 
 def _lines(files: tuple[Path, ...]) -> AbstractContextManager[Iterable[bytes]]:

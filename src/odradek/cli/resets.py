@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.names import complete_topics, group_argument
-from odradek.cli.offsets import Place, Span, parse_span
+from odradek.cli.offsets import Place, parse_place
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
     NOT_FOUND,
@@ -47,9 +47,7 @@ Position = tuple[str, int]
 def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, ...], dry_run: bool) -> None:
     """Move a group that has no members: the next one to join goes on from there."""
     shift = int(to) if re.fullmatch(r"[+-]\d+", to) else None
-    span = Span(Place("beginning")) if shift is not None else parse_span(to, datetime.now(UTC))
-    if span.until is not None:
-        raise click.BadParameter(f"{to!r} is a range", param_hint="--to")
+    begin = Place("beginning") if shift is not None else parse_place(to, datetime.now(UTC), "--to")
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         committed = committed_offsets(admin, group)
@@ -58,7 +56,7 @@ def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, .
             wanted = _wanted(consumer, topics, committed)
             if not wanted:
                 fail(f"group {group!r} committed nothing; name topics with --topic", NOT_FOUND)
-            targets = {place: _target(consumer, place, committed.get(place), span.begin, shift) for place in wanted}
+            targets = {place: _target(consumer, place, committed.get(place), begin, shift) for place in wanted}
         finally:
             consumer.close()
         if not dry_run:
@@ -94,9 +92,16 @@ def _wanted(consumer: Consumer, topics: tuple[str, ...], committed: dict[Positio
     for text in topics:
         topic, _, numbers = text.partition(":")
         require_topics([topic], known)
-        chosen = [int(number) for number in numbers.split(",")] if numbers else sorted(known[topic].partitions)
+        chosen = _numbers(numbers, text) if numbers else sorted(known[topic].partitions)
         wanted += [(topic, index) for index in chosen]
     return wanted
+
+
+def _numbers(text: str, said: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{said!r}: use TOPIC or TOPIC:0,1", param_hint="--topic") from None
 
 
 def _target(consumer: Consumer, place: Position, was: int | None, begin: Place, shift: int | None) -> int:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from odradek.cli.names import topic_argument
-from odradek.cli.offsets import parse_span
+from odradek.cli.offsets import parse_place
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
     REQUEST_TIMEOUT_S,
@@ -163,7 +163,7 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
     """Delete the records of a topic that lie before an offset or a time, for good."""
     from confluent_kafka import Consumer, TopicPartition
 
-    place = parse_span(before, datetime.now(UTC)).begin
+    place = parse_place(before, datetime.now(UTC), "--before")
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics

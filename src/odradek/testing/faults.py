@@ -36,16 +36,19 @@ class SeenRequest:
 
 @dataclass(slots=True)
 class Fault:
-    """What becomes of the next requests of an API; `times` None: of all that come."""
+    """What becomes of the next requests of an API: an error, a delay, or neither, which costs their connection.
+
+    `times` None: of all that come.
+    """
 
     api: str
     times: int | None
     error: ErrorCode | None = None
-    delay_ms: int = 0
+    delay_ms: int | None = None
 
-    @property
-    def drops(self) -> bool:
-        return self.error is None and not self.delay_ms
+    def __post_init__(self) -> None:
+        if self.times is not None and self.times < 1:
+            raise ValueError(f"times={self.times}: at least once, or None for always")
 
 
 def api_name(key: int) -> str:
@@ -88,7 +91,7 @@ class Faults:
             if fault.error is not None:
                 body = bytes(frame[header.body_position : end])
                 return [_refused(header.api_key, header.api_version, header.correlation_id, body, fault.error)]
-            if fault.drops:
+            if fault.delay_ms is None:
                 connection.abort()
                 return None
             _handle_later(handle, connection, bytearray(frame[position:end]), fault.delay_ms)
