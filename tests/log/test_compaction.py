@@ -6,7 +6,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log import safeguards
-from odradek.log.checkpoints import CLEANED_OFFSETS, decode_offsets
+from odradek.log.checkpoints import CLEANED_OFFSETS, RECOVERY_POINTS, decode_offsets
 from odradek.log.key_offsets import ENTRY_BYTES, KeyOffsets
 from odradek.protocol.batch import DELETE_HORIZON
 from odradek.protocol.compression import Codec
@@ -384,6 +384,31 @@ def test_what_was_compacted_is_not_taken_for_loss_under_another_policy(compacted
     compacted.log.truncate_to(10)
     compacted.crash()
     assert compacted.rows() == left[:2]
+
+
+def _compacted_without_a_recovery_point(compacted):
+    for n in range(4):
+        compacted.put((b"key %d" % n, b"v"))
+        compacted.put((b"the same", b"%d" % n))
+        compacted.roll()
+    compacted.put((b"last", b"v"))
+    compacted.configure(segment_bytes=100)  # each stays a segment of its own
+    compacted.clean()
+    compacted.disk.remove(RECOVERY_POINTS)
+    compacted.crash()
+
+
+def test_what_was_compacted_is_not_taken_for_loss_without_a_recovery_point(compacted):
+    _compacted_without_a_recovery_point(compacted)
+    for _ in range(2):
+        assert [offset for offset, _, _ in compacted.records()] == [0, 2, 4, 6, 7, 8]
+        compacted.crash()
+
+
+def test_without_a_recovery_point_a_truncation_makes_dirty_what_comes_after_it(compacted):
+    _compacted_without_a_recovery_point(compacted)
+    compacted.log.truncate_to(4)
+    assert decode_offsets(compacted.disk.read(CLEANED_OFFSETS)) == {compacted.log.topic_partition: 4}
 
 
 def test_a_segment_that_lost_its_end_is_loss_in_a_compacted_topic_too(compacted):

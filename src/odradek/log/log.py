@@ -114,8 +114,9 @@ class Log:
         self._jitter_ms = self._draw_jitter()
         self._persist_checkpoints = persist_checkpoints
         self._failure: str | None = None  # why nothing more can be appended
-        # What lies before it was compacted; never beyond the recovery point. None: no offset was ever missing here.
-        self.cleaned_until = cleaned_until if cleaned_until is None else min(cleaned_until, durability.recovery_point)
+        # What lies before it was compacted. None: no offset was ever missing here. Beyond the recovery point only when
+        # that was lost: then this alone says that what is missing was not.
+        self.cleaned_until = cleaned_until if cleaned_until is None else min(cleaned_until, log_end_offset)
         self.unreadable: str | None = None  # why compaction leaves this log as it is
         self._swap: Swap | None = None
         self.rolled_since_sync = False  # a whole segment waits for a sync in the background
@@ -676,7 +677,9 @@ class Log:
         """Durably, before anything goes: a crash must not find a recovery point above data that was written anew."""
         lowered = self._durability.lower(end_offset)
         if self.cleaned_until is not None:
-            self.cleaned_until = safeguards.cleaned_after_truncation(self.cleaned_until, end_offset)
+            cleaned_until = safeguards.cleaned_after_truncation(self.cleaned_until, end_offset)
+            lowered = lowered or cleaned_until < self.cleaned_until
+            self.cleaned_until = cleaned_until
         if lowered or end_offset < self.log_start_offset:
             self.log_start_offset = min(self.log_start_offset, end_offset)
             self._persist_checkpoints()
