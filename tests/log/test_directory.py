@@ -310,3 +310,16 @@ def test_a_power_cut_takes_no_name_that_its_checkpoints_hang_on(make_partition):
         if partition.log is not None and partition.log.topic_id == OTHER_ID:
             assert partition.log.log_start_offset == 0
             assert [offset for offset, _, _ in partition.records()] == list(range(partition.log.log_end_offset))
+
+
+def test_a_power_cut_after_beginning_anew_does_not_begin_from_zero(make_partition):
+    """A follower that begins where its leader's log does, and is in sync at once: there is nothing to fetch."""
+    for seed in range(40):
+        disk = SimDisk(Random(seed), DiskKnobs(survival=0.5))
+        partition = make_partition(disk.mount())
+        partition.log.truncate_fully_and_start_at(10)
+        disk.power_cut()
+        partition.disk = disk.mount()
+        partition.crash()
+        assert partition.log is not None
+        assert (partition.log.topic_id is not None, partition.log.log_start_offset) == (True, 10)

@@ -91,6 +91,17 @@ class Durability:
         """A small file, written but not durable."""
         self._unsynced_names.append(name)
 
+    def sync_identity(self) -> None:
+        """Slow. The small files of a log, and its name."""
+        for name in self._unsynced_names:
+            if self._folder.exists(name):
+                file = self._folder.open(name)
+                safeguards.sync_file(file)
+                file.close()
+        safeguards.sync_names(self._folder.disk, self._folder.path)
+        if self.is_new:
+            safeguards.sync_names(self._folder.disk, "")
+
     def forget(self, name: str) -> None:
         """It was removed."""
         if name in self._unsynced_names:
