@@ -23,7 +23,10 @@ class TopicHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         line = {"level": record.levelname, "logger": record.name, "text": self.format(record), "pid": os.getpid()}
-        self._producer.send(self._topic, line, key=record.name, timestamp=int(record.created * 1000))
+        try:
+            self._producer.send(self._topic, line, key=record.name, timestamp=int(record.created * 1000))
+        except Exception:  # noqa: BLE001, too large, or the producer is closed
+            self.handleError(record)
 
     def close(self) -> None:
         self._producer.close()

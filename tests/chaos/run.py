@@ -121,8 +121,9 @@ class Run:
                 client.ask_to_finish()
             for client in self._clients:
                 code = client.finish()
-                if code:
-                    diary.note("died", client=client.task.who, expected=False, why=f"ended with {code}")
+                if code != 0:
+                    why = "did not finish" if code is None else f"ended with {code}"
+                    diary.note("died", client=client.task.who, expected=False, why=why)
             nemesis.now = "the last look"
             replicas = {f"{topic}-{index}": each.replicas for (topic, index), each in self.cluster.partitions().items()}
             self._read_everything(diary)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.client import Consumer
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
 
@@ -100,6 +101,13 @@ def test_a_group_that_cannot_be_moved(orders: Embedded) -> None:
     assert (no_number.exit_code, "use TOPIC or TOPIC:0,1" in no_number.stderr) == (2, True)
     unknown = odradek_command(orders, "group", "members", "nobody")
     assert (unknown.exit_code, "there is no group 'nobody'" in unknown.stderr) == (3, True)
+
+
+def test_a_group_with_members_is_not_moved(orders: Embedded) -> None:
+    with Consumer("orders", bootstrap=orders.bootstrap_servers, group="billing") as member:
+        assert member.poll(10) is not None
+        refused = odradek_command(orders, "group", "reset", "billing", "--to", "end")
+    assert (refused.exit_code, "group 'billing' has members" in refused.stderr) == (1, True)
 
 
 def test_a_range_is_no_place(orders: Embedded) -> None:

@@ -44,6 +44,7 @@ def test_ranges(odradek_session: Embedded, lines: str, offset: str, values: str)
 
 def test_a_range_ends_by_itself(odradek_session: Embedded, lines: str) -> None:
     assert succeed(odradek_session, "consume", lines, "-o", "3:5") == "v3\nv4\n"
+    assert succeed(odradek_session, "consume", lines, lines, "-o", "3:5") == "v3\nv4\n", "named twice, read once"
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,8 @@ def test_a_format_that_is_none(odradek_session: Embedded, lines: str) -> None:
     refused = odradek_command(odradek_session, "consume", lines, "-f", "%v{rot13}")
     assert refused.exit_code == 2
     assert "there are hex, base64 and json" in refused.stderr
+    refused = odradek_command(odradek_session, "consume", lines, "-f", "\\x")
+    assert (refused.exit_code, "truncated" in refused.stderr) == (2, True)
 
 
 def test_what_comes_out_as_jsonl_goes_in_again(odradek_session: Embedded, lines: str, tmp_path: Path) -> None:

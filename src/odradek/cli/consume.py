@@ -140,7 +140,7 @@ def _asked(consumer: Consumer, topics: tuple[str, ...], only: list[int]) -> list
         fail(f"partition {absent[0]} does not exist in {topics[0]!r}", NOT_FOUND)
     return [
         TopicPartition(topic, index)
-        for topic in topics
+        for topic in dict.fromkeys(topics)
         for index in sorted(known[topic].partitions)
         if not only or index in only
     ]

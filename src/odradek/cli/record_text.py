@@ -44,7 +44,10 @@ def formatter(form: str) -> Formatter:
     """For `json` and `jsonl` a JSON document per line, otherwise by the format string."""
     if form in ("json", "jsonl"):
         return json_line
-    text = form.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    try:
+        text = form.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    except UnicodeDecodeError as broken:
+        raise click.BadParameter(f"{form!r}: {broken.reason}", param_hint="--format") from None
     pieces = _pieces(text)
     return lambda message: b"".join(piece(message) for piece in pieces)
 

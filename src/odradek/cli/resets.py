@@ -116,11 +116,13 @@ def _target(consumer: Consumer, place: Position, was: int | None, begin: Place, 
 
 
 def _store(admin: AdminClient, group: str, targets: dict[Position, int]) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
     places: list[TopicPartition] = [TopicPartition(*place, offset) for place, offset in targets.items()]
     asked = [ConsumerGroupTopicPartitions(group, places)]
     told = admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
     for tp in told.topic_partitions:
+        if tp.error is not None and tp.error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+            fail(f"group {group!r} has members; stop them first: `odradek group members {group}` shows them")
         if tp.error is not None:
             raise KafkaException(tp.error)
