@@ -136,7 +136,8 @@ class GroupMember(GroupClient):
         self._member_id = ""
         self._generation = -1
         # The last one in which it was given anything.
-        self._assigned_in = -1
+        # By which incarnation of a coordinator, in which generation.
+        self._assigned_in: tuple[object, int] = (None, -1)
 
     async def work(self, session: Session) -> None:
         coordinator = await session.coordinator(self.plan.group)
@@ -187,9 +188,11 @@ class GroupMember(GroupClient):
         places = [
             (topic.topic, partition) for topic in assignment.assigned_partitions for partition in topic.partitions
         ]
-        if self.plan.safe and self._generation < self._assigned_in:
-            raise Violation(f"G2 {self.plan.group} went back from {self._assigned_in} to {self._generation}")
-        self._assigned_in = self._generation
+        # A coordinator that was deposed and has not heard of it may repeat what it knows; it can store nothing.
+        coordinator, generation = self._assigned_in
+        if self.plan.safe and coordinator == connection.incarnation and self._generation < generation:
+            raise Violation(f"G2 {self.plan.group} went back from {generation} to {self._generation}")
+        self._assigned_in = (connection.incarnation, self._generation)
         for place in places:
             self.plan.owns(connection.incarnation, self._generation, place, self._member_id)
         return places
