@@ -15,7 +15,7 @@ from odradek.base.ids import TopicPartition
 from odradek.log import cleaning
 from odradek.log.checkpoints import CLEANED_OFFSETS, decode_offsets
 from odradek.protocol.batch import iter_batches, iter_records
-from odradek.server import cleaner
+from odradek.server import cleaner, housekeeping
 from support.data_broker import DataBroker, batch
 
 COMPACTED = {"cleanup_policy": "compact", "internal_segment_bytes": "1000", "file_delete_delay_ms": "0"}
@@ -227,6 +227,35 @@ def test_a_stop_does_not_wait_for_a_long_run(run, tmp_path, monkeypatch):
                 await asyncio.sleep(0.01)
 
     run(scenario())
+
+
+def test_a_stop_while_logs_are_looked_through_begins_no_run(run, monkeypatch):
+    monkeypatch.setattr(housekeeping, "PARTITIONS_PER_TURN", 1)
+    runs = []
+
+    async def scenario():
+        async with DataBroker(settings={"log.cleaner.backoff.ms": "0"}) as broker:
+            due = broker.housekeeping._cleaner._due
+            stopped = []
+
+            def stop_now(partition):
+                if not stopped:
+                    stopped.append(asyncio.ensure_future(broker.housekeeping.stop()))
+                return due(partition)
+
+            broker.create_topic("t", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 10)
+            for n in range(3):
+                broker.create_topic(f"other-{n}")
+            monkeypatch.setattr(cleaner, "clean", lambda _disk, plan: runs.append(plan))
+            monkeypatch.setattr(broker.housekeeping._cleaner, "_due", stop_now)
+            while not stopped:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            await stopped[0]
+
+    run(scenario())
+    assert runs == []
 
 
 def for_ever(_disk, _plan):

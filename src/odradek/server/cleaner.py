@@ -47,7 +47,7 @@ class Cleaner:
         self._each = each
         self._slow = slow
         self._later = later
-        # A run is under way that nobody needs to wait for.
+        # A search or a run is under way that nobody needs to wait for.
         self.interruptible = False
 
     async def clean_dirtiest(self, passed_over: dict[Partition, None]) -> bool:
@@ -82,10 +82,14 @@ class Cleaner:
     async def _dirtiest(self, passed_over: dict[Partition, None]) -> Partition | None:
         found: Partition | None = None
         ratio = -1.0
-        async for partition in self._each():
-            dirt = self._due(partition) if partition not in passed_over else None
-            if dirt is not None and dirt.ratio > ratio:
-                found, ratio = partition, dirt.ratio
+        self.interruptible = True
+        try:
+            async for partition in self._each():
+                dirt = self._due(partition) if partition not in passed_over else None
+                if dirt is not None and dirt.ratio > ratio:
+                    found, ratio = partition, dirt.ratio
+        finally:
+            self.interruptible = False
         return found
 
     def _due(self, partition: Partition) -> Dirt | None:

@@ -112,7 +112,7 @@ class Housekeeping:
     async def compact(self) -> None:
         """Log by log, until none is dirty enough."""
         passed_over: dict[Partition, None] = {}
-        while await self._cleaner.clean_dirtiest(passed_over) and not self._stopping.is_set():
+        while not self._stopping.is_set() and await self._cleaner.clean_dirtiest(passed_over):
             pass
 
     async def write_checkpoints(self) -> None:
