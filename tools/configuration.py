@@ -14,7 +14,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 
 INTRODUCTION = """# Configuration
 
-Kafka's names, defaults and units. A key that is not in these tables is refused by name, with the nearest one that is.
+Kafka's names and units, and its defaults where the meaning says nothing else. A key that is not in these
+tables is refused by name, with the nearest one that is.
 
 | where | how |
 |---|---|

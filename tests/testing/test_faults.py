@@ -36,6 +36,15 @@ def test_a_refusal_that_is_not_retried_is_told(odradek: Embedded) -> None:
     assert send(odradek) == [1], "once was asked for"
 
 
+def test_a_refusal_that_nobody_waits_for_costs_the_connection(odradek: Embedded) -> None:
+    send(odradek)
+    odradek.fail("Produce", "NOT_LEADER_OR_FOLLOWER")
+    with Wire(odradek.port) as wire:
+        wire.post(wire.produce_request("t", batch(b"x"), acks=0), 9)
+        with pytest.raises((ConnectionError, EOFError)):
+            wire.receive_frame()
+
+
 def test_a_delay_holds_up_the_answer_and_what_follows(odradek: Embedded) -> None:
     with Wire(odradek.port) as wire:
         wire.create_topic("t")

@@ -23,6 +23,7 @@ from odradek.server.request import Parts
 from odradek.testing.refusals import refusal, request_classes
 
 REQUESTS_KEPT = 10_000
+ACKS_NONE = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,12 @@ class Faults:
                 return handle(connection, frame, position, end)
             if fault.error is not None:
                 body = bytes(frame[header.body_position : end])
-                return [_refused(header.api_key, header.api_version, header.correlation_id, body, fault.error)]
-            if fault.delay_ms is None:
+                request, _ = _REQUESTS[header.api_key].decode_first(body, header.api_version, 0, len(body))
+                if getattr(request, "acks", None) != ACKS_NONE:
+                    answer = refusal(request, fault.error).encode(header.api_version)
+                    return [response_frame(header.api_key, header.api_version, header.correlation_id, answer)]
+                # Nobody waits for an answer: as in a broker, an error costs the connection.
+            if fault.error is not None or fault.delay_ms is None:
                 connection.abort()
                 return None
             _handle_later(handle, connection, bytearray(frame[position:end]), fault.delay_ms)
@@ -130,11 +135,6 @@ class Faults:
 
     def _seen(self) -> list[SeenRequest]:
         return list(self._requests)
-
-
-def _refused(key: int, version: int, correlation_id: int, body: bytes, error: ErrorCode) -> bytes:
-    request, _ = _REQUESTS[key].decode_first(body, version, 0, len(body))
-    return response_frame(key, version, correlation_id, refusal(request, error).encode(version))
 
 
 def _handle_later(handle: FrameSink, connection: ClientConnection, frame: bytearray, delay_ms: int) -> None:
