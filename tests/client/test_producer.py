@@ -172,3 +172,13 @@ def test_an_async_partitioner_does_not_wait_on_the_loop(bootstrap: str, topic: s
             return (await producer.send_and_wait(topic, b"x")).partition
 
     assert asyncio.run(story()) == 2
+
+
+def test_a_fork_does_not_wait_for_what_only_its_parent_can_send() -> None:
+    program = (
+        "import os, sys\nfrom odradek.client import Producer\np = Producer('127.0.0.1:1')\np.send('t', b'x')\n"
+        "if os.fork() == 0:\n    sys.exit(7)\n"
+        "_, status = os.wait()\nos._exit(os.waitstatus_to_exitcode(status))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, timeout=20, capture_output=True)
+    assert done.returncode == 7

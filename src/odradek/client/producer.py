@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -159,7 +160,7 @@ class Producer(Generic[K, V]):
         )
         thread.start()
         # Also at the end of the interpreter: what was sent is not forgotten because nobody closed.
-        self._end = weakref.finalize(self, _stop, self._client, stopped, thread)
+        self._end = weakref.finalize(self, _stop, self._client, stopped, thread, os.getpid())
 
     def send(
         self,
@@ -211,10 +212,12 @@ def serve_deliveries(client: confluent_kafka.Producer, stopped: threading.Event)
         client.poll(POLL_S)
 
 
-def _stop(client: confluent_kafka.Producer, stopped: threading.Event, thread: threading.Thread) -> None:
+def _stop(client: confluent_kafka.Producer, stopped: threading.Event, thread: threading.Thread, pid: int) -> None:
+    if pid != os.getpid():
+        return  # a fork has the queue, and none of the threads that would empty it
     if thread is threading.current_thread():
         # The callback of a future: what it is called for is not over before it returns.
-        threading.Thread(target=_stop, args=(client, stopped, thread), name="odradek-producer-end").start()
+        threading.Thread(target=_stop, args=(client, stopped, thread, pid), name="odradek-producer-end").start()
         return
     flush_or_give_up(client)
     stopped.set()
