@@ -51,7 +51,7 @@ def test_configs_of_a_topic(odradek: Embedded) -> None:
         (("set", "topic", "t", "no.such=1"), 1, "no.such"),
         (("set", "topic", "t", "retention.ms=soon"), 1, "retention.ms"),
         (("set", "topic", "t", "retention.ms"), 2, "is not KEY=VALUE"),
-        (("get", "topic", "nosuch"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (("get", "topic", "nosuch"), 3, "there is no topic 'nosuch'"),
         (("get", "topic", "t", "no.such"), 2, "a topic has no config 'no.such'"),
     ],
 )
@@ -108,6 +108,18 @@ def test_a_group_with_members_is_not_moved(orders: Embedded) -> None:
         assert member.poll(10) is not None
         refused = odradek_command(orders, "group", "reset", "billing", "--to", "end")
     assert (refused.exit_code, "group 'billing' has members" in refused.stderr) == (1, True)
+
+
+def test_groups_that_cannot_be_listed_are_not_taken_for_none(orders: Embedded) -> None:
+    orders.fail("ListGroups", "COORDINATOR_NOT_AVAILABLE", times=None)
+    for command in ("ls", "lag"):
+        refused = odradek_command(orders, "group", command)
+        assert (refused.exit_code, "COORDINATOR_NOT_AVAILABLE" in refused.stderr) == (1, True)
+
+
+def test_what_is_no_place_is_told_with_its_option(orders: Embedded) -> None:
+    refused = odradek_command(orders, "group", "reset", "billing", "--to", "rubbish")
+    assert (refused.exit_code, "Invalid value for --to: 'rubbish'" in refused.stderr) == (2, True)
 
 
 def test_a_range_is_no_place(orders: Embedded) -> None:

@@ -68,6 +68,7 @@ def _whom(bootstrap: str, kind: str, name: str) -> str:
 def _require_success(code: int, message: str | None, kind: str, name: str) -> None:
     if code == ErrorCode.NONE:
         return
-    absent = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
     why = f"{message} ({name_of(code)})" if message else name_of(code)
-    fail(f"{kind} {name}: {why}", NOT_FOUND if absent else FAILED)
+    fail(f"{kind} {name}: {why}", FAILED)

@@ -34,7 +34,8 @@ Position = tuple[str, int]
 
 EPILOG = """\b
 -o/--offset: beginning, end, 42, -100 (the last hundred), +10 (after the first ten), @TIME,
-  or BEGIN:UNTIL of these. TIME: milliseconds, 2026-11-01T10:00 (UTC), or -15m.
+  or BEGIN:UNTIL of these; without UNTIL it waits for more, `:` is all there is now.
+  TIME: milliseconds, 2026-11-01T10:00 (UTC), or -15m.
 -f/--format: %t topic, %p partition, %o offset, %k key, %v value, %T timestamp in ms, %d{strftime},
   %h headers or %h{%k=%v }, %K and %S lengths; %k{hex}, %v{base64}, %v{json}.
   `-f jsonl` prints what `odradek produce --input jsonl` takes."""

@@ -131,7 +131,7 @@ def _advertised(brokers: Iterable[BrokerMetadata]) -> Iterator[Finding]:
                 "advertised listener",
                 "failed",
                 f"broker {broker.id} says it is at {broker.host}:{broker.port}, not to be reached from here: {why}",
-                "set advertised.listeners to a name that clients can resolve and reach",
+                "is it running? if it is, set advertised.listeners to a name that clients can resolve and reach",
             )
 
 

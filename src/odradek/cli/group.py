@@ -21,7 +21,7 @@ from odradek.cli.resets import committed_offsets, reset
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, ConsumerGroupListing
 
 
 @click.group("group")
@@ -38,11 +38,19 @@ command.add_command(reset)
 def list_groups(bootstrap: str, output: str) -> None:
     """List the groups with their state."""
     with refusals_told(bootstrap):
-        admin = admin_client(bootstrap)
-        listed = admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
-    groups = sorted(listed.valid, key=lambda group: group.group_id)
+        groups = _groups(admin_client(bootstrap))
     rows = [{"group": group.group_id, "state": group.state.name.lower()} for group in groups]
     print_rows(rows, output, nothing="no groups have read anything yet")
+
+
+def _groups(admin: AdminClient) -> list[ConsumerGroupListing]:
+    """All of them: what a broker that did not answer coordinates is not taken for nothing."""
+    from confluent_kafka import KafkaException
+
+    listed = admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+    if listed.errors:
+        raise KafkaException(listed.errors[0])
+    return sorted(listed.valid, key=lambda group: group.group_id)
 
 
 @command.command()
@@ -104,8 +112,7 @@ def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         if not groups:
-            listed = admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
-            groups = tuple(sorted(group.group_id for group in listed.valid))
+            groups = tuple(group.group_id for group in _groups(admin))
         rows = []
         for group in groups:
             positions = committed_offsets(admin, group)

@@ -63,45 +63,45 @@ class Span:
     until: Place | None = None
 
 
-def parse_span(text: str, now: datetime) -> Span:
+def parse_span(text: str, now: datetime, option: str = "--offset") -> Span:
     kcats = re.fullmatch(rf"([se])({_TIME})", text)
     if kcats:
-        place = _place(kcats[2], now)
+        place = _place(kcats[2], now, option)
         return Span(place) if kcats[1] == "s" else Span(Place("beginning"), place)
     said = re.fullmatch(rf"({_PLACE})?(:)?({_PLACE})?", text)
     if said is None or not text or (said[1] and said[3] and not said[2]):
         raise click.BadParameter(
             f"{text!r}: use beginning, end, N, +N, -N, @TIME, or BEGIN:UNTIL of these; a TIME is milliseconds, "
             "2026-11-01T10:00 (UTC) or -15m",
-            param_hint="--offset",
+            param_hint=option,
         )
     begin, colon, until = said.groups()
     if colon and not begin and not until:
         until = "end"
-    return Span(_place(begin or "beginning", now), _place(until, now) if until else None)
+    return Span(_place(begin or "beginning", now, option), _place(until, now, option) if until else None)
 
 
 def parse_place(text: str, now: datetime, option: str) -> Place:
     """One of them, where there is no use for a range."""
-    span = parse_span(text, now)
+    span = parse_span(text, now, option)
     if span.until is not None:
         raise click.BadParameter(f"{text!r} is a range", param_hint=option)
     return span.begin
 
 
-def _place(text: str, now: datetime) -> Place:
+def _place(text: str, now: datetime, option: str) -> Place:
     if text in BEGINNING:
         return Place("beginning")
     if text in END:
         return Place("end")
     if text.startswith("@"):
-        return Place("time", _milliseconds(text[1:], now))
+        return Place("time", _milliseconds(text[1:], now, option))
     if text[0] in "+-":
         return Place("beginning" if text[0] == "+" else "end", int(text))
     return Place("offset", int(text))
 
 
-def _milliseconds(text: str, now: datetime) -> int:
+def _milliseconds(text: str, now: datetime, option: str) -> int:
     if text.isdigit():
         return int(text)
     if text.startswith("-"):
@@ -111,5 +111,5 @@ def _milliseconds(text: str, now: datetime) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as broken:
-        raise click.BadParameter(f"{text!r} is no time to use: {broken}", param_hint="--offset") from None
+        raise click.BadParameter(f"{text!r} is no time to use: {broken}", param_hint=option) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
