@@ -37,6 +37,8 @@ BANNED_CALLS = {
     "ensure_future": "the Spawner port",
     "run_in_executor": "the Spawner port",
 }
+# Slow calls on one data directory come from several threads: what they write down has a lock.
+MAY_LOCK = {"log/directory.py"}
 # The codec compiler turns schema tables into straight-line code: the one place where code is made from text.
 MAY_EXEC = {"protocol"}
 
@@ -71,7 +73,7 @@ def test_the_world_is_reached_through_ports_only(path: Path) -> None:
     broken = [
         f"{line}: import {name}: use {BANNED_MODULES[name]}"
         for name, line in imported_modules(tree)
-        if name in BANNED_MODULES
+        if name in BANNED_MODULES and not (name == "threading" and str(path.relative_to(SRC)) in MAY_LOCK)
     ]
     broken += [
         f"{line}: {name}(): use {BANNED_CALLS[name]}" for name, line in called_names(tree) if name in BANNED_CALLS

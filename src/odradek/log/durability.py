@@ -92,7 +92,7 @@ class Durability:
         self._unsynced_names.append(name)
 
     def sync_identity(self) -> None:
-        """Slow. The small files of a log, and its name."""
+        """Slow. Of which topic it is, and its name: checkpoints of a log that does not say so count for nothing."""
         for name in self._unsynced_names:
             if self._folder.exists(name):
                 file = self._folder.open(name)

@@ -670,8 +670,7 @@ class Log:
         self.leader_epochs.clear()
         self._remove_snapshots(list(self._snapshots))
         self._end_at(offset)
-        # Before anything is written here: otherwise a log that begins so late would have lost its beginning. And before
-        # that, of which topic it is: checkpoints of a log that does not say so count for nothing.
+        # Before anything is written here: otherwise a log that begins so late would have lost its beginning.
         self._durability.sync_identity()
         self._persist_checkpoints()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from odradek.base.errors import UnusableDirectory
@@ -12,7 +12,7 @@ from odradek.base.limits import metadata_batch_bytes_max
 from odradek.base.ports import Disk
 from odradek.log.checkpoints import encode_topic_id
 from odradek.log.config import LogConfig
-from odradek.log.folder import PARTITION_METADATA
+from odradek.log.folder import LOG, PARTITION_METADATA, offsets_by_suffix
 from odradek.log.log import Log
 from odradek.log.recovery import LogOpening, open_log
 from odradek.metadata.batches import MetadataBatch, read_batches
@@ -78,11 +78,11 @@ def load_metadata(
     disk: Disk, feed: MetadataFeed, own: Voter, wall_ms: int, segment_bytes: int = METADATA_LOG_CONFIG.segment_bytes
 ) -> LoadedMetadata:
     """Slow. Opens and recovers the log of a formatted directory; all of it goes into `feed`, not yet committed."""
-    log = _open(disk, wall_ms, segment_bytes)
+    snapshots = snapshots_on(disk)
+    log = _open(disk, wall_ms, segment_bytes, snapshots)
     voters = VoterHistory()
     # What the log says may be truncated again, down to this.
     voters.found(NO_OFFSET, _first_voters(disk, own))
-    snapshots = snapshots_on(disk)
     try:
         if snapshots:
             newest = snapshots[-1]
@@ -109,13 +109,18 @@ def write_election(disk: Disk, election: ElectionState) -> None:
     disk.replace(f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}", election.encode())
 
 
-def _open(disk: Disk, wall_ms: int, segment_bytes: int) -> Log:
+def _open(disk: Disk, wall_ms: int, segment_bytes: int, snapshots: Sequence[SnapshotId]) -> Log:
+    """A segment that begins where a snapshot ends is where the log began anew, or may as well: what a crash left of the
+    log before it is no reason to take it for something behind a hole."""
     path = f"{METADATA_LOG_DIRECTORY}/{PARTITION_METADATA}"
     if not disk.exists(path):
         disk.replace(path, encode_topic_id(METADATA_TOPIC_ID))
     # Without a recovery point: all of it is read anyway, so all of it is checked.
     config = replace(METADATA_LOG_CONFIG, segment_bytes=segment_bytes)
-    return open_log(disk, LogOpening(topic_partition=METADATA_PARTITION, config=config, wall_ms=wall_ms))
+    bases = offsets_by_suffix(disk.listdir(METADATA_LOG_DIRECTORY)).get(LOG, [])
+    began = max((snapshot.end_offset for snapshot in snapshots if snapshot.end_offset in bases), default=0)
+    opening = LogOpening(topic_partition=METADATA_PARTITION, config=config, wall_ms=wall_ms, log_start_offset=began)
+    return open_log(disk, opening)
 
 
 def _read_election(disk: Disk) -> ElectionState:

@@ -172,6 +172,7 @@ class MetadataSnapshots:
 
 def _remove(disk: Disk, segments: list[DeletedSegment], snapshots: list[SnapshotId]) -> None:
     for segment in segments:
+        segment.rename()
         segment.remove()
     for snapshot in snapshots:
         disk.remove(snapshot_path(snapshot))

@@ -1,0 +1,56 @@
+"""Segments of the metadata log that a snapshot made superfluous: they go, and left over by a crash they do no harm."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.ids import LeaderEpoch, Offset
+from odradek.metadata import metadata_log
+from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY
+from odradek.quorum.log_facts import SnapshotId
+from odradek.server import metadata_snapshots
+from support.data_broker import batch
+
+WALL_MS = 1_700_000_000_000
+FIRST = f"{METADATA_LOG_DIRECTORY}/00000000000000000000.log"
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.make_dir(METADATA_LOG_DIRECTORY)
+    return disk
+
+
+def opened(disk: MemoryDisk, *snapshot_ends: int):
+    snapshots = [SnapshotId(Offset(end), LeaderEpoch(1)) for end in snapshot_ends]
+    return metadata_log._open(disk, WALL_MS, 1 << 20, snapshots)
+
+
+def write(log, *values: str) -> None:
+    for value in values:
+        log.append_trusted(batch(value), LeaderEpoch(1), WALL_MS)
+    log.sync()
+
+
+def test_what_is_covered_by_a_snapshot_leaves_the_disk(disk):
+    log = opened(disk)
+    write(log, "a", "b")
+    log._roll(WALL_MS)
+    write(log, "c")
+    log.advance_log_start(2)
+    metadata_snapshots._remove(disk, log.delete_expired(WALL_MS, 3), [])
+    assert not disk.exists(FIRST)
+    assert opened(disk, 2).log_end_offset == 3
+
+
+def test_a_log_that_began_anew_at_a_snapshot_is_not_lost_for_what_a_crash_left_before_it(disk):
+    log = opened(disk)
+    write(log, "a", "b")
+    before = disk.read(FIRST)
+    log.truncate_fully_and_start_at(10)
+    write(log, "k", "l")
+    disk.replace(FIRST, before)
+    again = opened(disk, 1, 10, 11)
+    assert (again.log_start_offset, again.log_end_offset) == (10, 12)
