@@ -245,9 +245,8 @@ class Log:
     def _skip_to(self, offset: int, last_offset: int, wall_ms: int) -> None:
         """The leader has compacted, and nothing is left before `offset`."""
         if self.cleaned_until is None:
-            # Durably, or else a crash would take this for data lost.
             self.cleaned_until = 0
-            self._persist_checkpoints()
+            self._persist_checkpoints()  # or else a crash would take this for data lost
         if last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX:
             # No segment that begins where this log ends would reach so far.
             self.log_end_offset = offset
