@@ -98,3 +98,8 @@ def test_writers_may_add_fields() -> None:
     assert json_of(Order).from_bytes(b'{"id":1,"items":[],"at":"2026-01-01T00:00Z","new":9}') == Order(
         1, [], datetime(2026, 1, 1, tzinfo=UTC)
     )
+
+
+def test_another_type_is_refused_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match="3 is no Order"):
+        json_of(Order).to_bytes(3)

@@ -109,7 +109,7 @@ def test_all_requests_are_seen(odradek: Embedded) -> None:
 def test_what_does_not_exist_is_named(odradek: Embedded) -> None:
     with pytest.raises(ValueError, match="there is no API 'Produse'; there are"):
         odradek.fail("Produse", "NOT_LEADER_OR_FOLLOWER")
-    with pytest.raises(KeyError, match="NO_SUCH_ERROR"):
+    with pytest.raises(ValueError, match="there is no error 'NO_SUCH_ERROR'"):
         odradek.fail("Produce", "NO_SUCH_ERROR")
 
 

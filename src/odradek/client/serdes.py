@@ -89,7 +89,13 @@ def json_of(type_: type[T]) -> Serde[T]:
         )
     if not dataclasses.is_dataclass(type_):
         raise TypeError(f"{type_.__name__} is neither a dataclass nor a pydantic model: write a Serde for it")
-    return Serde(f"JSON of {type_.__name__}", _dumps, lambda data: from_plain(type_, json.loads(data)))
+
+    def encode(value: T) -> bytes:
+        if not isinstance(value, type_):
+            raise TypeError(f"{value!r} is no {type_.__name__}")
+        return _dumps(value)
+
+    return Serde(f"JSON of {type_.__name__}", encode, lambda data: from_plain(type_, json.loads(data)))
 
 
 def serde_of(chosen: SerdeLike) -> Serde[Any]:

@@ -166,6 +166,10 @@ class Embedded:
     def fail(self, api: str, error: str, *, times: int | None = 1) -> None:
         """The next requests of this API ("Produce", "Fetch", …) are refused with this error, by Kafka's name."""
         require_api(api)
+        if error not in ErrorCode.__members__:
+            raise ValueError(
+                f"there is no error {error!r}; Kafka's names are meant, for example NOT_LEADER_OR_FOLLOWER"
+            )
         self._disturb(Fault(api, times, error=ErrorCode[error]))
 
     def delay(self, api: str, ms: int, *, times: int | None = 1) -> None:

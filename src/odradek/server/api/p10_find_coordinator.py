@@ -88,12 +88,13 @@ async def _create_offsets_topic(broker: Broker) -> None:
 
 def _offsets_topic(broker: Broker) -> CreatableTopic:
     config = broker.config
-    live = sum(1 for _ in visible_brokers(broker.image))
+    # Those that are down for a while, too: they shall have a copy when they are back.
+    registered = len(broker.image.brokers)
     return CreatableTopic(
         name=OFFSETS_TOPIC,
         num_partitions=config.offsets_topic_num_partitions,
         # Fewer brokers than replicas wanted is what every first node starts with.
-        replication_factor=max(min(config.offsets_topic_replication_factor, live), 1),
+        replication_factor=max(min(config.offsets_topic_replication_factor, registered), 1),
         configs=[
             CreatableTopicConfig(name="cleanup.policy", value="compact"),
             CreatableTopicConfig(name="compression.type", value="producer"),

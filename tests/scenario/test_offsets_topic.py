@@ -1,0 +1,31 @@
+"""The topic of committed offsets is created when it is first needed, which may be a bad moment."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka.admin import AdminClient
+
+from odradek.client import Consumer, Producer
+from odradek.testing import Embedded
+
+PATIENCE_S = 60.0
+
+
+def test_a_broker_that_is_down_has_its_copy_when_it_is_back() -> None:
+    with Embedded(brokers=3) as cluster:
+        with Producer(cluster.bootstrap_servers) as producer:
+            producer.send("orders", b"1").result(30)
+        cluster.nodes[3].kill()
+        with Consumer("orders", bootstrap=cluster.bootstrap_servers, group="readers", stop_at_end=True) as consumer:
+            assert len(list(consumer)) == 1
+        cluster.nodes[3].start()
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        patience = time.monotonic() + PATIENCE_S
+        while True:
+            partitions = admin.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
+            assert all(len(partition.replicas) == 3 for partition in partitions.values())
+            if all(len(partition.isrs) == 3 for partition in partitions.values()):
+                break
+            assert time.monotonic() < patience, "the third copy is not in sync"
+            time.sleep(0.1)
