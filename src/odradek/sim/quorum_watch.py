@@ -72,7 +72,9 @@ class QuorumWatch:
         sets, seen = each.voter_sets(), self._voters_seen.get(each.host, [])
         self._voters_seen[each.host] = sets
         news = sets[max(0, len(seen) - 1) :] if seen and sets[: len(seen)] == seen else []
-        for (_, before), (offset, after) in pairwise(news):
+        for (since, before), (offset, after) in pairwise(news):
+            if since < each.quorum.log.log_start_offset:
+                continue
             changed = [key for key in (*before.keys, *after.keys) if (key in before.keys) != (key in after.keys)]
             if len(changed) > 1:
                 raise Violation(f"Q10 at {offset} more than one voter changes: {before.keys} to {after.keys}")
