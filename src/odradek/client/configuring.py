@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 
 from odradek.client.java_names import librdkafka_config
 from odradek.client.refused import RefusedConfig
 
 BOOTSTRAP = "127.0.0.1:9092"
+GISTS_MAX = 1000
 
 Setting = str | int | float | bool
 
@@ -40,8 +42,36 @@ def client_config(bootstrap: str, ours: Mapping[str, Setting], users: Mapping[st
         **librdkafka_config(said),
         **own,
         "bootstrap.servers": bootstrap,
-        "logger": logging.getLogger("odradek.client"),
+        "logger": _logger(),
     }
+
+
+class SayOnce(logging.Filter):
+    """librdkafka tells again and again that a broker is away, with other figures each time: once in a while will do."""
+
+    def __init__(self, again_after_s: float = 30.0) -> None:
+        super().__init__()
+        self._again_after_s = again_after_s
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        gist = re.sub(r"\d+", "#", record.getMessage())
+        last = self._told.get(gist)
+        if last is not None and record.created - last < self._again_after_s:
+            return False
+        if len(self._told) >= GISTS_MAX:
+            self._told.clear()
+        self._told[gist] = record.created
+        return True
+
+
+_SAY_ONCE = SayOnce()
+
+
+def _logger() -> logging.Logger:
+    logger = logging.getLogger("odradek.client")
+    logger.addFilter(_SAY_ONCE)  # the same one is added once
+    return logger
 
 
 def _text(value: Setting) -> str:
