@@ -49,6 +49,16 @@ def test_an_epoch_without_data_gives_way(epochs):
     assert epochs.entries() == [(1, 0), (3, 10), (7, 25), (9, 30)]
 
 
+def test_an_epoch_goes_on_after_later_ones_that_wrote_nothing():
+    """A replica that led for a moment follows again, and its leader has one more record of the epoch before."""
+    epochs = LeaderEpochs([(3, 12), (4, 14)])
+    epochs.assign(5, 15)
+    epochs.assign(6, 15)
+    epochs.assign(4, 15)
+    assert epochs.entries() == [(3, 12), (4, 14)]
+    assert epochs.end_offset_for(3, 16) == (3, 14)
+
+
 def test_truncation(epochs):
     epochs.truncate_from_end(25)
     assert epochs.entries() == [(1, 0), (3, 10)]

@@ -36,12 +36,15 @@ class LeaderEpochs:
         invariant(epoch >= 0 and start_offset >= 0, f"epoch {epoch} at offset {start_offset}")
         if self.epochs and epoch == self.epochs[-1] and start_offset >= self.starts[-1]:
             return
-        while self.epochs and (self.epochs[-1] >= epoch or self.starts[-1] >= start_offset):
+        while self.epochs and (self.epochs[-1] > epoch or self.starts[-1] >= start_offset):
             self.epochs.pop()
             self.starts.pop()
+        self.changed = True
+        if self.epochs and self.epochs[-1] == epoch:
+            # Later epochs began here and wrote nothing; this one began where it always did.
+            return
         self.epochs.append(epoch)
         self.starts.append(start_offset)
-        self.changed = True
 
     def truncate_from_end(self, end_offset: int) -> None:
         while self.starts and self.starts[-1] >= end_offset:
