@@ -176,6 +176,30 @@ def test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left(partition,
     assert partition.values() == [b"new"] * 4
 
 
+def test_a_replica_that_comes_back_to_a_full_disk_is_created_later_and_not_judged_either(partition, monkeypatch):
+    partition.append(b"a", b"b", b"c")
+    partition.log.sync()
+    partition.logs.write_checkpoints()
+    name, topic_id = partition.log.topic_partition, partition.log.topic_id
+    partition.logs.mark_deleted(name)
+    with monkeypatch.context() as full:
+        full.setattr(partition.disk, "replace", _no_space)
+        with pytest.raises(OSError, match="No space"):
+            partition.logs.create_log(name, topic_id, partition.config, 0)
+    partition.log = partition.logs.create_log(name, topic_id, partition.config, 0)
+    partition.append(b"new", leader_epoch=0)
+    partition.log.sync()
+    for epoch in (1, 2, 3):
+        partition.append(b"new", leader_epoch=epoch)
+        partition.roll()
+    partition.crash()
+    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+def _no_space(*_):
+    raise OSError(28, "No space left on device")
+
+
 def test_once_written_anew_the_checkpoints_count_again(partition):
     _succeed_a_longer_log(partition)
     partition.append(b"newer")

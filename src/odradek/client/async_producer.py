@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, Self
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
 from odradek.client.partitioning import Partitioner
-from odradek.client.producer import Outbox, Unsent, flush_or_give_up, serve_deliveries, stored_or_failed
+from odradek.client.producer import Outbox, Unsent, flush_or_give_up, serving_deliveries, stored_or_failed
 from odradek.client.records import Headers, SendFailed, Stored
 from odradek.client.serdes import BYTES, Serde
 
@@ -49,10 +49,7 @@ class AsyncProducer(Generic[K, V]):
         self._told: deque[tuple[asyncio.Future[Stored], Stored | SendFailed]] = deque()
         self._is_woken = False
         self._stopped = threading.Event()
-        self._thread = threading.Thread(
-            target=serve_deliveries, args=(self._client, self._stopped), name="odradek-producer", daemon=True
-        )
-        self._thread.start()
+        self._thread = serving_deliveries(self._client, self._stopped)
 
     async def send(
         self,

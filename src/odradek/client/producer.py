@@ -155,10 +155,7 @@ class Producer(Generic[K, V]):
         self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
         self._client = self._outbox.client
         stopped = threading.Event()
-        thread = threading.Thread(
-            target=serve_deliveries, args=(self._client, stopped), name="odradek-producer", daemon=True
-        )
-        thread.start()
+        thread = serving_deliveries(self._client, stopped)
         # Also at the end of the interpreter: what was sent is not forgotten because nobody closed.
         self._end = weakref.finalize(self, _stop, self._client, stopped, thread, os.getpid())
 
@@ -207,7 +204,14 @@ class Producer(Generic[K, V]):
         self.close()
 
 
-def serve_deliveries(client: confluent_kafka.Producer, stopped: threading.Event) -> None:
+def serving_deliveries(client: confluent_kafka.Producer, stopped: threading.Event) -> threading.Thread:
+    """A thread in which delivery reports are called, until `stopped`."""
+    thread = threading.Thread(target=_serve_deliveries, args=(client, stopped), name="odradek-producer", daemon=True)
+    thread.start()
+    return thread
+
+
+def _serve_deliveries(client: confluent_kafka.Producer, stopped: threading.Event) -> None:
     while not stopped.is_set():
         client.poll(POLL_S)
 
