@@ -15,16 +15,22 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import pytest
+
+from odradek.testing import Embedded
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 STREAMS = [DOCS / "streams.md", *sorted((DOCS / "streams").glob("*.md"))]
 KINDS = {"python", "python on spark", "python raises", "python raises on spark", "sh", "text"}
+PORT_PATIENCE_S = 60.0
 READY = re.compile(r"running after|http://")
 
 
@@ -119,6 +125,25 @@ class Terminal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def broker_on_the_usual_port() -> Iterator[Embedded]:
+    """The pages name port 9092; another test of a page may have it for a while."""
+    broker = Embedded(port=9092)
+    patience = time.monotonic() + PORT_PATIENCE_S
+    while True:
+        try:
+            broker.start()
+            break
+        except OSError as taken:
+            if time.monotonic() > patience:
+                pytest.skip(f"port 9092, which the pages use, is taken: {taken}")
+            time.sleep(0.2)
+    try:
+        yield broker
+    finally:
+        broker.stop()
 
 
 @contextmanager

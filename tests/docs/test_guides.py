@@ -5,17 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from docs.pages import DOCS, Terminal, blocks
+from docs.pages import DOCS, Terminal, blocks, broker_on_the_usual_port
 from odradek.testing import Embedded
 from support.command_line import succeed
-
-PATIENCE_S = 60.0
 
 
 def run_python(text: str, directory: Path) -> str:
@@ -33,19 +30,8 @@ def run_python(text: str, directory: Path) -> str:
 
 @pytest.fixture
 def on_the_usual_port() -> Iterator[Embedded]:
-    """The pages name it; other tests of pages may have it for a while."""
-    broker = Embedded(port=9092)
-    patience = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            broker.start()
-            break
-        except OSError as taken:
-            if time.monotonic() > patience:
-                pytest.skip(f"port 9092, which the page uses, is taken: {taken}")
-            time.sleep(0.2)
-    yield broker
-    broker.stop()
+    with broker_on_the_usual_port() as broker:
+        yield broker
 
 
 def test_the_quickstart(on_the_usual_port: Embedded, tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from docs.pages import broker_on_the_usual_port
 from odradek.testing import Embedded
 
 ROOT = Path(__file__).parents[2]
@@ -25,14 +27,9 @@ def test_the_two_commands_exist() -> None:
 
 
 @pytest.fixture(scope="module")
-def broker_on_9092() -> Embedded:
-    broker = Embedded(port=9092)
-    try:
-        broker.start()
-    except OSError as taken:
-        pytest.skip(f"port 9092, which the README uses, is taken: {taken}")
-    yield broker
-    broker.stop()
+def broker_on_9092() -> Iterator[Embedded]:
+    with broker_on_the_usual_port() as broker:
+        yield broker
 
 
 def test_the_terminal_session(broker_on_9092: Embedded) -> None:
