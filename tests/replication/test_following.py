@@ -338,6 +338,16 @@ def test_a_log_may_begin_inside_a_batch():
     assert (replicas[2].log.log_start_offset, replicas[2].end) == (1, 3)
 
 
+def test_what_a_replica_deleted_stays_deleted_when_its_log_begins_again_inside_a_batch():
+    """A leader that forgot in a crash how far records were deleted has a log start before the replica's."""
+    replicas = Replicas(2, isr=(1,))
+    replicas[1].append("a", "b", "c")
+    replicas[2].partition.restart_at(1)
+    replicas.catch_up(2)
+    assert replicas[2].raw() == replicas[1].raw()
+    assert (replicas[2].log.log_start_offset, replicas[2].end) == (1, 3)
+
+
 def test_an_empty_log_after_the_leaders_end_begins_anew():
     replicas = Replicas(2, isr=(1,))
     replicas[2].partition.restart_at(10)

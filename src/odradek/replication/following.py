@@ -82,13 +82,15 @@ def take(partition: Partition, asked: Position, answer: FetchAnswer, wall_ms: in
 
 def _append(partition: Partition, answer: FetchAnswer, wall_ms: int) -> Verdict:
     verdict = Verdict.GO_ON
+    start = partition.log.log_start_offset
     if answer.records:
         records = _continuing(partition, answer.records)
         if not records:
             verdict = Verdict.RETRY
         else:
             partition.append_fetched(records, wall_ms)
-    partition.follow_watermarks(answer.high_watermark, answer.log_start_offset)
+    # A log that began again with the batch around its start still begins where it did: what is deleted was committed.
+    partition.follow_watermarks(max(answer.high_watermark, start), max(answer.log_start_offset, start))
     return verdict
 
 

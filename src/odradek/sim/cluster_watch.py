@@ -6,6 +6,7 @@ Named as in docs/internals/simulation.md: R replication, L one log; of the quoru
 from __future__ import annotations
 
 from odradek.base.ids import NO_BROKER
+from odradek.log.log import Log
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.replication.partition import Partition
 from odradek.sim.history import Violation
@@ -26,8 +27,8 @@ class ClusterWatch:
         self._quorum = QuorumWatch()
         self._leaders: dict[tuple[Replica, int], int] = {}
         self._ledgers: dict[Replica, Ledger] = {}
-        # By node, partition and leader epoch.
-        self._watermarks: dict[tuple[Host, Replica, int], tuple[int, int]] = {}
+        # By node, partition and leader epoch; and of which log, since one that failed is opened again as after a crash.
+        self._watermarks: dict[tuple[Host, Replica, int], tuple[Log, int, int]] = {}
         self._image_offset = -1
 
     def look(self) -> None:
@@ -81,10 +82,10 @@ class ClusterWatch:
             if leader != each.number:
                 raise Violation(f"R9 nodes {leader} and {each.number} both lead {partition} in epoch {epoch}")
         if partition.topic in self._safe:
-            before = self._watermarks.get((each.host, replica, epoch), (0, 0))
-            if start < before[0] or high < before[1]:
+            seen, *before = self._watermarks.get((each.host, replica, epoch), (log, 0, 0))
+            if seen is log and (start < before[0] or high < before[1]):
                 raise Violation(f"L5 {partition} of node {each.number} went back from {before} to {(start, high)}")
-            self._watermarks[each.host, replica, epoch] = (start, high)
+            self._watermarks[each.host, replica, epoch] = (log, start, high)
             ledger = self._ledgers.setdefault(replica, Ledger("R3", str(partition)))
             ledger.compare(each.host, log, high)
 
