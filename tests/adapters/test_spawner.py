@@ -15,6 +15,7 @@ import pytest
 
 from odradek.adapters.disk import OsDisk
 from odradek.adapters.spawner import AsyncioSpawner
+from odradek.base.errors import ErrorCode, KafkaError
 
 
 def within(scenario):
@@ -38,6 +39,12 @@ def test_the_answer_comes_from_another_process_with_the_same_files(tmp_path):
 def test_what_the_call_raises_is_raised_here(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         within(lambda spawner: spawner.apart(OsDisk.read, OsDisk(str(tmp_path)), "nowhere"))
+
+
+def test_a_refusal_keeps_its_code_on_the_way():
+    with pytest.raises(KafkaError, match="batch 7 is broken") as refused:
+        within(lambda spawner: spawner.apart(refuse))
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_process_that_is_killed_is_an_error():
@@ -92,3 +99,7 @@ def commit_suicide():
 def wait_for_ever(note):
     Path(note).write_text(str(os.getpid()))
     signal.pause()
+
+
+def refuse():
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "batch 7 is broken")

@@ -61,6 +61,7 @@ def test_every_codec_passes_through(partition, codec):
         (21, ">h", 0x20, ErrorCode.INVALID_RECORD),
         (21, ">h", 0x10, ErrorCode.INVALID_TXN_STATE),
         (21, ">h", 0x08, ErrorCode.INVALID_TIMESTAMP),
+        (21, ">h", 0x40, ErrorCode.INVALID_RECORD),  # a time for its deletions to go, as compaction sets
         (21, ">h", 0x05, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (43, ">q", 1, ErrorCode.INVALID_RECORD),  # a producer id without a sequence
     ],

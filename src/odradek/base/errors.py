@@ -163,9 +163,12 @@ class KafkaError(Exception):
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message or code.name)
+        super().__init__(code, message)  # as given: so it can be copied from another process
         self.code = code
         self.message = message[: limits.error_message_chars_max]
+
+    def __str__(self) -> str:
+        return self.args[1] or self.code.name
 
 
 class UnusableDirectory(Exception):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from odradek.log import safeguards
+from odradek.log.cleaning import SegmentToClean
 from odradek.log.config import INT64_MAX, LogConfig
 from odradek.log.scan import headers
 from odradek.log.segment import Segment
@@ -62,6 +63,14 @@ def dirt(
         dirty_bytes=dirty_bytes,
         overdue=config.max_compaction_lag_ms < INT64_MAX
         and _earliest_dirty(in_order, dirty_from) < wall_ms - config.max_compaction_lag_ms,
+    )
+
+
+def segments_to_clean(dirt: Dirt, segments: Segments) -> tuple[SegmentToClean, ...]:
+    ends = [segment.base_offset for segment in segments.in_order[1:]]
+    return tuple(
+        SegmentToClean(base_offset=segment.base_offset, end_offset=end, size=segment.size)
+        for segment, end in zip(dirt.segments, ends, strict=False)
     )
 
 

@@ -31,7 +31,6 @@ class SegmentToClean:
     base_offset: int
     end_offset: int  # where the next one begins
     size: int
-    index_bytes: int  # of the larger of its indexes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +158,7 @@ class _Rewriting:
         output = self._outputs[-1]
         return (
             output.size + segment.size <= self._plan.segment_bytes
-            and output.index_bytes + segment.index_bytes <= self._plan.segment_index_bytes
+            and output.index_bytes + _index_bytes(self._folder, segment) <= self._plan.segment_index_bytes
             and (segment.size == 0 or segment.end_offset - 1 - output.base_offset <= RELATIVE_OFFSET_MAX)
         )
 
@@ -249,6 +248,18 @@ class _Output:
         write_whole(self._file, self._unwritten, self._written)
         self._written += len(self._unwritten)
         self._unwritten = bytearray()
+
+
+def _index_bytes(folder: Folder, segment: SegmentToClean) -> int:
+    """Of the larger of its indexes; of one that is missing as much as it could ever be."""
+    sizes = []
+    for kind in (OFFSET_INDEX, TIME_INDEX):
+        name = offset_name(segment.base_offset, kind)
+        if folder.exists(name):
+            file = folder.open(name)
+            sizes.append(file.size())
+            file.close()
+    return max(sizes, default=segment.size)
 
 
 def _remove(folder: Folder, base_offset: int) -> None:

@@ -15,13 +15,13 @@ from odradek.base.ids import TopicId, TopicPartition
 from odradek.base.ports import ByteSource, Region
 from odradek.log import safeguards, time_search, validation
 from odradek.log.appended import Appended
-from odradek.log.cleanable import Dirt, dirt
-from odradek.log.cleaning import CleaningPlan, Replacement, SegmentToClean
+from odradek.log.cleanable import Dirt, dirt, segments_to_clean
+from odradek.log.cleaning import CleaningPlan, Replacement
 from odradek.log.config import LogConfig
 from odradek.log.durability import Durability, SyncWork
-from odradek.log.folder import LOG, SNAPSHOT, Folder, offset_name
+from odradek.log.folder import LOG, Folder, offset_name
 from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.producer_history import restore_producers, write_snapshot
+from odradek.log.producer_memory import ProducerMemory
 from odradek.log.producers import Producers
 from odradek.log.retention import DeletedSegment, expired_segments
 from odradek.log.segment import RELATIVE_OFFSET_MAX, UNARMED, Segment
@@ -32,6 +32,7 @@ from odradek.protocol.batch import (
     CHECKED_FROM,
     CODEC_MASK,
     CONTROL,
+    DELETE_HORIZON,
     HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -48,7 +49,7 @@ from odradek.protocol.malformed import MalformedRecords
 
 story = logging.getLogger(__name__)
 
-NOT_FROM_CLIENTS = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
+NOT_FROM_CLIENTS = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 CODEC_MAX = int(max(Codec))
 
 _new = tuple.__new__  # on the path of every request: a NamedTuple's own constructor takes three times as long
@@ -65,7 +66,6 @@ class Log:
         "_persist_checkpoints",
         "_producers",
         "_segments",
-        "_snapshots",
         "_swap",
         "_written_epoch",
         "cleaned_until",
@@ -108,8 +108,7 @@ class Log:
         self._durability = durability
         self.leader_epochs = leader_epochs
         self._written_epoch = -1  # of the last append: the epoch cache knows it already
-        self._snapshots = snapshots  # offsets of producer snapshots, ascending
-        self._producers = producers  # None: as in the snapshot at the log end, which nobody has needed yet
+        self._producers = ProducerMemory(folder, segments, durability, snapshots=snapshots, known=producers)
         self._jitter = jitter  # a number below the one given
         self._jitter_ms = self._draw_jitter()
         self._persist_checkpoints = persist_checkpoints
@@ -192,7 +191,7 @@ class Log:
             validation.check_timestamps(first_time, max_time, config, wall_ms)
         if pid < 0:
             return self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
-        producers = self._producers if self._producers is not None else self.known_producers(wall_ms)
+        producers = self._producers.known or self.known_producers(wall_ms)
         duplicate = producers.check(pid, pid_epoch, sequence, delta)
         if duplicate is not None:
             append_time = duplicate.timestamp if config.stamps_append_time else -1
@@ -322,7 +321,7 @@ class Log:
 
     def _roll(self, wall_ms: int) -> None:
         """The producers' state at the start of a segment lets a later recovery begin there."""
-        self._snapshot_producers()
+        self._producers.snapshot(self.log_end_offset)
         self._segments.active.seal()
         for name in self._segments.active.index_names():
             # Even when all its batches are durable by now: its indexes were in memory until this moment.
@@ -361,34 +360,14 @@ class Log:
     # --- producers
 
     def known_producers(self, wall_ms: int) -> Producers:
-        if self._producers is None:
-            self._restored_producers().expire(wall_ms, self._config.producer_id_expiration_ms)
-        return self._restored_producers()
+        memory = self._producers
+        if memory.known is None:
+            memory.restored(self.log_end_offset).expire(wall_ms, self._config.producer_id_expiration_ms)
+        return memory.restored(self.log_end_offset)
 
     def expire_producers(self, wall_ms: int) -> None:
-        if self._producers is not None:
-            self._producers.expire(wall_ms, self._config.producer_id_expiration_ms)
-
-    def _restored_producers(self) -> Producers:
-        if self._producers is None:
-            self._producers = restore_producers(
-                self._folder, self._snapshots, self._segments.in_order, self.log_end_offset
-            )
-        return self._producers
-
-    def _snapshot_producers(self) -> None:
-        offset = self.log_end_offset
-        if offset == 0 or (self._snapshots and self._snapshots[-1] == offset):
-            return
-        self._durability.also_sync(write_snapshot(self._folder, self._restored_producers(), offset))
-        self._snapshots.append(offset)
-
-    def _forget_snapshot(self, offset: int) -> str:
-        """The name of its file, which is the caller's to remove."""
-        name = offset_name(offset, SNAPSHOT)
-        self._snapshots.remove(offset)
-        self._durability.forget(name)
-        return name
+        if self._producers.known is not None:
+            self._producers.known.expire(wall_ms, self._config.producer_id_expiration_ms)
 
     # --- reading
 
@@ -472,7 +451,7 @@ class Log:
         self._refuse_if_offline()
         try:
             self._finish_swap()
-            self._snapshot_producers()
+            self._producers.snapshot(self.log_end_offset)
             if self._segments.active.grows:
                 self._segments.active.seal()
             self._durability.write_epochs(self.leader_epochs)
@@ -513,19 +492,10 @@ class Log:
     def plan_cleaning(self, dirt: Dirt, high_watermark: int, wall_ms: int, key_bytes_max: int) -> CleaningPlan:
         """For `cleaning.clean`, with the segments as they are now."""
         config = self._config
-        ends = [segment.base_offset for segment in self._segments.in_order[1:]]
         return CleaningPlan(
             directory=self._folder.path,
             history=self._durability.history,
-            segments=tuple(
-                SegmentToClean(
-                    base_offset=segment.base_offset,
-                    end_offset=end,
-                    size=segment.size,
-                    index_bytes=max(file.size() for file in segment.index_files()),
-                )
-                for segment, end in zip(dirt.segments, ends, strict=False)
-            ),
+            segments=segments_to_clean(dirt, self._segments),
             dirty_from=dirt.dirty_from,
             high_watermark=high_watermark,
             wall_ms=wall_ms,
@@ -615,9 +585,7 @@ class Log:
         return [self._deleted(segment) for segment in taken]
 
     def _deleted(self, segment: Segment) -> DeletedSegment:
-        names = segment.file_names()
-        if segment.base_offset in self._snapshots:
-            names.append(self._forget_snapshot(segment.base_offset))
+        names = [*segment.file_names(), *self._producers.forget_snapshot(segment.base_offset)]
         return DeletedSegment(folder=self._folder, segment=segment, names=tuple(names))
 
     def truncate_to(self, offset: int) -> None:
@@ -655,7 +623,7 @@ class Log:
         # It is the same one, unless compaction left nothing between `offset` and the next segment.
         active.truncate_to(seen.position if active is segment else active.size)
         safeguards.sync_file(active.file)
-        self._remove_snapshots([taken for taken in self._snapshots if taken > end_offset])
+        self._producers.cut_to(end_offset)
         self._end_at(end_offset)
         self.leader_epochs.truncate_from_end(end_offset)
 
@@ -667,7 +635,7 @@ class Log:
         self._segments.replace_all(Segment.create(self._folder, offset, self._config, created_ms))
         self.log_start_offset = offset
         self.leader_epochs.clear()
-        self._remove_snapshots(list(self._snapshots))
+        self._producers.clear()
         self._end_at(offset)
         # Before anything is written here: otherwise a log that begins so late would have lost its beginning.
         self._durability.sync_identity()
@@ -688,11 +656,6 @@ class Log:
         self.log_end_offset = offset
         self._written_epoch = -1
         safeguards.sync_names(self._folder.disk, self._folder.path)
-        self._producers = None
-
-    def _remove_snapshots(self, offsets: list[int]) -> None:
-        for offset in offsets:
-            self._folder.remove(self._forget_snapshot(offset))
 
     def _remove(self, segment: Segment) -> None:
         segment.close()

@@ -1,0 +1,63 @@
+"""What a log knows of its producers, and the snapshots on disk from which a restart would know it again."""
+
+from __future__ import annotations
+
+from odradek.log.durability import Durability
+from odradek.log.folder import SNAPSHOT, Folder, offset_name
+from odradek.log.producer_history import restore_producers, write_snapshot
+from odradek.log.producers import Producers
+from odradek.log.segments import Segments
+
+
+class ProducerMemory:
+    __slots__ = ("_durability", "_folder", "_segments", "_snapshots", "known")
+
+    def __init__(
+        self,
+        folder: Folder,
+        segments: Segments,
+        durability: Durability,
+        *,
+        snapshots: list[int],
+        known: Producers | None,
+    ) -> None:
+        self._folder = folder
+        self._segments = segments
+        self._durability = durability
+        self._snapshots = snapshots  # their offsets, ascending
+        self.known = known  # None: as in the snapshot at the log end, which nobody has needed yet
+
+    def restored(self, end_offset: int) -> Producers:
+        if self.known is None:
+            self.known = restore_producers(self._folder, self._snapshots, self._segments.in_order, end_offset)
+        return self.known
+
+    def snapshot(self, end_offset: int) -> None:
+        if end_offset == 0 or (self._snapshots and self._snapshots[-1] == end_offset):
+            return
+        self._durability.also_sync(write_snapshot(self._folder, self.restored(end_offset), end_offset))
+        self._snapshots.append(end_offset)
+
+    def forget_snapshot(self, offset: int) -> list[str]:
+        """The name of its file, when there is one: the caller's to remove."""
+        if offset not in self._snapshots:
+            return []
+        name = offset_name(offset, SNAPSHOT)
+        self._snapshots.remove(offset)
+        self._durability.forget(name)
+        return [name]
+
+    def cut_to(self, end_offset: int) -> None:
+        """The log ends there now."""
+        self._remove([offset for offset in self._snapshots if offset > end_offset])
+        self.known = None
+
+    def clear(self) -> None:
+        """Nothing is left of the log."""
+        self._remove(list(self._snapshots))
+        self.known = None
+
+    def _remove(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            for name in self.forget_snapshot(offset):
+                self._folder.remove(name)
