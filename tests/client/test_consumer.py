@@ -134,6 +134,14 @@ def test_patterns_and_topics_that_do_not_exist(bootstrap: str, orders: str) -> N
         consumer.poll(20)
 
 
+@pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
+def test_an_address_is_not_taken_for_a_topic(kind: type) -> None:
+    with pytest.raises(
+        ValueError, match="'localhost:9092' is an address, and no topic: write bootstrap='localhost:9092'"
+    ):
+        kind("orders", "localhost:9092")
+
+
 def test_async(bootstrap: str, orders: str) -> None:
     async def read(**options: object) -> list[int]:
         async with AsyncConsumer(orders, bootstrap=bootstrap, value=JSON, stop_at_end=True, **options) as consumer:

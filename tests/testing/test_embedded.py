@@ -125,6 +125,17 @@ def test_a_paused_broker_answers_when_it_is_resumed() -> None:
         assert producer.flush(10) == 0
 
 
+def test_a_paused_broker_tells_of_its_requests_when_it_is_resumed() -> None:
+    with Embedded() as broker:
+        produce(broker, "t", "before")
+        broker.pause()
+        with pytest.raises(RuntimeError, match="node 1 is paused and tells nothing; resume it"):
+            broker.requests()
+        broker.delay("Fetch", ms=1)  # obeyed afterwards, and not taken for the answer to the next question
+        broker.resume()
+        assert len(broker.requests("Produce")) == 1
+
+
 def test_what_it_logs_can_be_read(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     with Embedded(log=log) as broker, socket.create_connection(("127.0.0.1", broker.port)) as stranger:

@@ -22,7 +22,7 @@ from confluent_kafka import Message
 
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
-from odradek.client.reading import Reading, Start, Topic
+from odradek.client.reading import Reading, Start, Topic, require_topics
 from odradek.client.records import Record
 from odradek.client.serdes import BYTES, Serde
 
@@ -58,6 +58,7 @@ class AsyncConsumer(Generic[K, V]):
         auto_commit: bool = True,
         **config: Setting,
     ) -> None:
+        require_topics(topics)  # before anybody waits
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-consumer")
         self._asked_at = 0.0
         self._reading: _BufferedReading[K, V] | None = None

@@ -36,6 +36,14 @@ REQUEST_TIMEOUT_S = 15.0
 NOBODYS_GROUP = "odradek-reader"  # librdkafka wants a name; nothing joins or commits under it
 
 
+def require_topics(topics: Sequence[Topic]) -> None:
+    if not topics:
+        raise ValueError("no topics were given")
+    for topic in topics:
+        if isinstance(topic, str) and ":" in topic and not topic.startswith("^"):
+            raise ValueError(f"{topic!r} is an address, and no topic: write bootstrap={topic!r}")
+
+
 class Reading(Generic[K, V]):
     def __init__(
         self,
@@ -50,8 +58,7 @@ class Reading(Generic[K, V]):
         auto_commit: bool,
         config: dict[str, Setting],
     ) -> None:
-        if not topics:
-            raise ValueError("no topics were given")
+        require_topics(topics)
         if isinstance(start, str) and start not in ("earliest", "latest"):
             raise ValueError(f"start={start!r}: use 'earliest', 'latest', a datetime, or a timedelta (so long ago)")
         self._bootstrap = bootstrap

@@ -203,9 +203,15 @@ class Embedded:
             node.obey("advance", ms=int(by / timedelta(milliseconds=1)))
 
     def requests(self, api: str | None = None) -> list[SeenRequest]:
-        """Those that came, node by node, in order; the last ten thousand of each."""
+        """Those that came, node by node, in order; the last ten thousand of each.
+
+        RuntimeError while a node is paused, which cannot tell: a list without its share would be taken for all.
+        """
         if api is not None:
             require_api(api)
+        for node in self._running():
+            if node.is_paused:
+                raise RuntimeError(f"node {node.node_id} is paused and tells nothing; resume it before asking")
         seen = [request for node in self._running() for request in cast("list[SeenRequest]", node.obey("requests"))]
         return [request for request in seen if api in (None, request.api)]
 

@@ -35,6 +35,10 @@ class EmbeddedNode:
         return self._ready is not None
 
     @property
+    def is_paused(self) -> bool:
+        return self._paused
+
+    @property
     def pid(self) -> int:
         return self._running().pid
 

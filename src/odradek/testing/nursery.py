@@ -164,7 +164,7 @@ def _be_a_node(channel: socket.socket, order: Order) -> NoReturn:
     outcome: BaseException | None = None
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_run(NodeConfig.parse(order.config), order, channel))
+            runner.run(_Told(channel, order.peer_ports).run(NodeConfig.parse(order.config), order.directory))
     except BaseException as problem:  # noqa: BLE001 crosses to the process that owns the test
         outcome = _portable(problem)
     try:
@@ -175,53 +175,56 @@ def _be_a_node(channel: socket.socket, order: Order) -> NoReturn:
         os._exit(0)
 
 
-async def _run(config: NodeConfig, order: Order, channel: socket.socket) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    channel.setblocking(False)
-    walls: WalledNet
-    faults = Faults()
-    unread = bytearray()
+class _Told:
+    """A node that does what it is told over its channel, from before it is ready until it stops."""
 
-    def around(ports: Ports) -> Ports:
-        nonlocal walls
-        walls = WalledNet(ports.net, order.peer_ports)
-        return replace(faults.around(ports), net=walls)
+    def __init__(self, channel: socket.socket, peer_ports: tuple[int, ...]) -> None:
+        self._channel = channel
+        self._peer_ports = peer_ports
+        self._walls: WalledNet
+        self._faults = Faults()
+        self._unread = bytearray()
+        self._stopping = asyncio.Event()
 
-    def heard() -> None:
-        received = channel.recv(ORDER_BYTES_MAX)
+    async def run(self, config: NodeConfig, directory: Path | None) -> None:
+        self._channel.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._channel, self._hear)
+        await serve(config, directory, self._started, self._stopping, around=self._around)
+
+    def _around(self, ports: Ports) -> Ports:
+        self._walls = WalledNet(ports.net, self._peer_ports)
+        return replace(self._faults.around(ports), net=self._walls)
+
+    def _started(self, node: Node) -> None:
+        node.intercept(self._faults.intercept)
+        self._tell(Ready(os.getpid(), node.port))
+
+    def _hear(self) -> None:
+        received = self._channel.recv(ORDER_BYTES_MAX)
         if not received:
             # Whoever wanted this node is gone: so is any interest in a clean stop.
             os._exit(1)
-        unread.extend(received)
-        while (command := _taken(unread)) is not None:
-            obey(command)
+        self._unread.extend(received)
+        while (command := _taken(self._unread)) is not None:
+            if command.order == "stop":
+                asyncio.get_running_loop().remove_reader(self._channel)
+                self._stopping.set()
+            else:
+                self._tell(Done(command.number, self._obey(command)))
 
-    def obey(command: Command) -> None:
-        if command.order == "stop":
-            loop.remove_reader(channel)
-            stopping.set()
-            return
-        answer: object = None
+    def _obey(self, command: Command) -> object:
         if command.order == "walls":
-            walls.wall_off(**command.arguments)
+            self._walls.wall_off(**command.arguments)
         elif command.order == "drop":
-            walls.drop_connections()
+            self._walls.drop_connections()
         else:
-            answer = faults.obey(command.order, dict(command.arguments))
-        tell(Done(command.number, answer))
+            return self._faults.obey(command.order, dict(command.arguments))
+        return None
 
-    def tell(what: object) -> None:
-        channel.setblocking(True)
-        send(channel, what)
-        channel.setblocking(False)
-
-    def started(node: Node) -> None:
-        node.intercept(faults.intercept)
-        tell(Ready(os.getpid(), node.port))
-
-    loop.add_reader(channel, heard)
-    await serve(config, order.directory, started, stopping, around=around)
+    def _tell(self, what: object) -> None:
+        self._channel.setblocking(True)
+        send(self._channel, what)
+        self._channel.setblocking(False)
 
 
 def _taken(unread: bytearray) -> Command | None:
