@@ -210,6 +210,17 @@ def test_those_who_wait_hear_why_it_will_not_happen():
         assert told == [code, code]
 
 
+def test_who_asks_for_a_sync_of_a_log_that_is_gone_does_not_wait():
+    """A fetcher asks for one replica after another: while it waits for the first, the second may be moved away."""
+    life = Life(LogConfig(flush_messages=1)).lead()
+    life.append("x")
+    life.partition.deleted()
+    life.partition.log.release()
+    told = []
+    life.partition.when_synced(0, told.append)
+    assert told == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
 def test_who_forgot_is_not_called():
     life = Life(LogConfig(flush_messages=1)).lead()
     life.append("x")

@@ -162,6 +162,9 @@ class Partition:
     def when_synced(self, offset: int, callback: Callback) -> None:
         if offset < self._held_at:
             callback(ErrorCode.NONE)
+        elif self.log.offline is not None:
+            # Failed or taken away, and those who waited were told: nobody will sync it for one who comes now.
+            callback(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self._syncing.add(offset, callback)
 
