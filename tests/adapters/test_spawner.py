@@ -29,34 +29,46 @@ def within(scenario):
     return asyncio.run(with_spawner())
 
 
+async def apart(spawner, call, *args, steps=(), rest=None):
+    async def no_rest(_step):
+        pass
+
+    return await spawner.apart(work, call, args, steps, rest=rest or no_rest)
+
+
+def work(call, args, steps):
+    yield from steps
+    return call(*args)
+
+
 def test_the_answer_comes_from_another_process_with_the_same_files(tmp_path):
     disk = OsDisk(str(tmp_path))
     disk.replace("file", b"content")
-    assert within(lambda spawner: spawner.apart(OsDisk.read, disk, "file")) == b"content"
-    assert within(lambda spawner: spawner.apart(os.getpid)) != os.getpid()
+    assert within(lambda spawner: apart(spawner, OsDisk.read, disk, "file")) == b"content"
+    assert within(lambda spawner: apart(spawner, os.getpid)) != os.getpid()
 
 
 def test_what_the_call_raises_is_raised_here(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        within(lambda spawner: spawner.apart(OsDisk.read, OsDisk(str(tmp_path)), "nowhere"))
+        within(lambda spawner: apart(spawner, OsDisk.read, OsDisk(str(tmp_path)), "nowhere"))
 
 
 def test_a_refusal_keeps_its_code_on_the_way():
     with pytest.raises(KafkaError, match="batch 7 is broken") as refused:
-        within(lambda spawner: spawner.apart(refuse))
+        within(lambda spawner: apart(spawner, refuse))
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_process_that_is_killed_is_an_error():
     with pytest.raises(ChildProcessError, match="ended with -9"):
-        within(lambda spawner: spawner.apart(commit_suicide))
+        within(lambda spawner: apart(spawner, commit_suicide))
 
 
 def test_whoever_is_cancelled_leaves_no_process_behind(tmp_path):
     note = tmp_path / "pid"
 
     async def scenario(spawner):
-        task = asyncio.ensure_future(spawner.apart(wait_for_ever, str(note)))
+        task = asyncio.ensure_future(apart(spawner, wait_for_ever, str(note)))
         while not (note.exists() and note.read_text()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         task.cancel()
@@ -67,14 +79,45 @@ def test_whoever_is_cancelled_leaves_no_process_behind(tmp_path):
     until_gone(int(note.read_text()))
 
 
+def test_each_step_waits_for_its_rest(tmp_path):
+    note = tmp_path / "done"
+    heard = []
+
+    async def rest(step):
+        heard.append((step, note.exists()))
+
+    within(lambda spawner: apart(spawner, note.touch, steps=[3, 4], rest=rest))
+    assert heard == [(3, False), (4, False)]
+    assert note.exists()
+
+
+def test_whoever_is_cancelled_at_rest_leaves_no_process_behind():
+    async def scenario(spawner):
+        resting = asyncio.Event()
+
+        async def rest(_step):
+            resting.set()
+            await asyncio.get_running_loop().create_future()
+
+        task = asyncio.ensure_future(apart(spawner, os.getpid, steps=[1], rest=rest))
+        await resting.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    within(scenario)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
 def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
     note = tmp_path / "pid"
     program = textwrap.dedent(
         f"""
         import sys
         sys.path[:0] = {sys.path!r}
-        from adapters.test_spawner import wait_for_ever, within
-        within(lambda spawner: spawner.apart(wait_for_ever, {str(note)!r}))
+        from adapters.test_spawner import apart, wait_for_ever, within
+        within(lambda spawner: apart(spawner, wait_for_ever, {str(note)!r}))
         """
     )
     asking = subprocess.Popen([sys.executable, "-c", program])

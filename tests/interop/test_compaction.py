@@ -17,6 +17,7 @@ from odradek.log.directory import LogDirectory
 from support import compacted_topic
 from support.broker_process import BrokerProcess
 from support.kafka_process import KafkaProcess, dump
+from support.steps import finished
 
 COMPLAINTS = re.compile(
     r"isvalid: false|[Mm]ismatch|rror|xception|out of order|not found|[Ff]ailed|invalid bytes|corrupt"
@@ -100,7 +101,7 @@ def half_a_swap(data: Path, steps: int) -> None:
     log = logs.logs[TopicPartition(compacted_topic.TOPIC, 0)]
     end = log.log_end_offset
     plan = log.plan_cleaning(log.dirt(end, 10**13), end, 10**13, 1 << 20)
-    swap = log.begin_swap(plan, clean(disk, plan).replacements[0])
+    swap = log.begin_swap(plan, finished(clean(disk, plan)).replacements[0])
     for _ in range(steps):
         log.step_swap()
         swap.sync()

@@ -15,6 +15,7 @@ from odradek.log.retention import remove
 from odradek.protocol.batch import encode_batch, has_valid_checksum, iter_batches, iter_records
 from odradek.protocol.compression import Codec
 from odradek.protocol.records import Record
+from support.steps import finished
 
 NOW = 1_700_000_000_000
 TP = TopicPartition("orders", 0)
@@ -81,7 +82,7 @@ class OnePartition:
         if not found.dirty_bytes:
             return False
         plan = replace(self.log.plan_cleaning(found, committed, self.wall_ms, key_bytes_max), **plan)
-        return self.put_in_place(plan, clean(self.disk, plan))
+        return self.put_in_place(plan, finished(clean(self.disk, plan)))
 
     def put_in_place(self, plan, cleaned):
         self.logs.write_checkpoints()

@@ -1,10 +1,18 @@
+import sys
+
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.metadata.configs.broker import BROKER_CONFIGS, BrokerConfig, validate_dynamic_broker_config
+from odradek.metadata.configs.broker import (
+    BROKER_CONFIGS,
+    BrokerConfig,
+    refuse_read_only,
+    validate_dynamic_broker_config,
+)
 from odradek.metadata.configs.definition import INT64_MAX, ConfigSource
 from odradek.metadata.configs.effective import (
     BrokerLayers,
+    broker_config,
     describe_broker,
     describe_cluster_defaults,
     describe_topic,
@@ -167,12 +175,94 @@ def test_an_internal_key_is_described_once_it_is_set():
 
 def test_every_broker_key_is_described():
     rows = {row.definition.name: row for row in describe_broker(layers(static={"num.partitions": "4"}))}
-    assert set(rows) == set(BROKER_CONFIGS)
+    assert set(rows) == set(BROKER_CONFIGS) - {"internal.metadata.log.segment.bytes"}
     assert (rows["num.partitions"].written, rows["num.partitions"].source) == ("4", ConfigSource.STATIC_BROKER)
     assert rows["num.partitions"].read_only
     assert not rows["log.retention.ms"].read_only
     assert rows["log.retention.ms"].written is None
     assert rows["log.retention.hours"].written == "168"
+
+
+def synonyms(row):
+    return [(setting.name, setting.source, setting.written) for setting in row.synonyms]
+
+
+def test_a_key_is_described_from_the_first_place_on_where_its_own_name_is_set():
+    """Kafka's way: what is behind log.retention.ms is only told once it is set itself."""
+    settings = {"static": {"log.retention.hours": "7"}}
+    rows = {row.definition.name: row for row in describe_broker(layers(**settings))}
+    assert (rows["log.retention.ms"].source, synonyms(rows["log.retention.ms"])) == (ConfigSource.DEFAULT, [])
+    (topic_row,) = [row for row in describe_topic({}, layers(**settings)) if row.definition.name == "retention.ms"]
+    assert (topic_row.written, topic_row.source, synonyms(topic_row)) == ("25200000", ConfigSource.DEFAULT, [])
+    settings |= {"dynamic_broker": {"log.retention.ms": "5"}, "dynamic_default": {"log.retention.ms": " 6 "}}
+    rows = {row.definition.name: row for row in describe_broker(layers(**settings))}
+    assert (rows["log.retention.ms"].written, rows["log.retention.ms"].source) == ("5", ConfigSource.DYNAMIC_BROKER)
+    assert synonyms(rows["log.retention.ms"]) == [
+        ("log.retention.ms", ConfigSource.DYNAMIC_BROKER, "5"),
+        ("log.retention.ms", ConfigSource.DYNAMIC_DEFAULT_BROKER, " 6 "),
+        ("log.retention.hours", ConfigSource.STATIC_BROKER, "7"),
+        ("log.retention.hours", ConfigSource.DEFAULT, "168"),
+    ]
+    assert synonyms(rows["log.retention.hours"])[0] == ("log.retention.hours", ConfigSource.STATIC_BROKER, "7")
+
+
+def test_an_own_key_of_the_broker_follows_what_is_set_strongest():
+    key = "log.cleaner.backoff.ms"
+    config = BrokerConfig.parse({key: "4"})
+    everything = {"dynamic_broker": {key: "2"}, "dynamic_default": {key: "3"}, "static": {key: "4"}}
+    assert broker_config(config, layers(**everything)).log_cleaner_backoff_ms == 2
+    del everything["dynamic_broker"]
+    config = broker_config(config, layers(**everything))
+    assert config.log_cleaner_backoff_ms == 3
+    del everything["dynamic_default"]
+    assert broker_config(config, layers(**everything)).log_cleaner_backoff_ms == 4
+    assert broker_config(config, layers()).log_cleaner_backoff_ms == 15_000
+
+
+def test_what_kafka_took_and_this_broker_does_not_is_passed_over():
+    strange = layers(dynamic_broker={"log.cleaner.io.max.bytes.per.second": "-5", "num.partitions": "9"})
+    config = broker_config(BrokerConfig(), strange)
+    assert config.log_cleaner_io_max_bytes_per_second == sys.float_info.max
+    assert config.num_partitions == 1
+
+
+def test_the_dynamic_keys_are_those_that_kafka_has_dynamic():
+    """But for listeners and their protocols: a node has one, for good."""
+    assert [name for name, definition in BROKER_CONFIGS.items() if definition.dynamic] == [
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "producer.id.expiration.ms",
+        *(definition.synonyms[0].name for definition in TOPIC_CONFIGS.values() if definition.synonyms),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0.5, "0.5"),
+        (0.0, "0.0"),
+        (1000000.0, "1000000.0"),
+        (10000000.0, "1.0E7"),
+        (1.25e-4, "1.25E-4"),
+        (sys.float_info.max, "1.7976931348623157E308"),
+    ],
+)
+def test_a_double_is_written_as_java_does(value, written):
+    definition = BROKER_CONFIGS["log.cleaner.io.max.bytes.per.second"]
+    assert definition.write(value) == written
+    assert float(written) == value
+
+
+def test_read_only_keys_are_refused_together_and_by_name():
+    with pytest.raises(KafkaError, match=r"dynamically: \[num.partitions, log.cleaner.enable\]") as refused:
+        refuse_read_only(["num.partitions", "log.retention.ms", "log.cleaner.enable"])
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_key_without_meaning_is_refused_with_the_reason():
+    with pytest.raises(KafkaError, match=r"num\.io\.threads .* means nothing here: one event loop"):
+        validate_dynamic_broker_config("num.io.threads", "9")
 
 
 def test_the_cluster_wide_resource_shows_only_what_was_set():

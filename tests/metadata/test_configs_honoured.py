@@ -12,10 +12,7 @@ from odradek.metadata.configs.topic import TopicConfig
 
 # Nothing has to read these: why they hold all the same.
 HOLDS_BY_ITSELF = {
-    "process_roles": "has one legal value",
     "compression_type": "has one legal value: batches are stored as they came",
-    "delete_retention_ms": "a lower bound on how long markers are kept, and everything is kept",
-    "min_compaction_lag_ms": "a lower bound on how long records stay uncompacted, and nothing is compacted",
 }
 
 

@@ -15,6 +15,7 @@ from odradek.replication.following import Verdict, position, take
 from odradek.replication.partition import Partition
 from support.data_broker import batch
 from support.replicas import WALL_MS, Replicas
+from support.steps import finished
 
 
 def test_followers_hold_the_leaders_bytes():
@@ -455,7 +456,7 @@ def compact(node):
     log = node.log
     log.sync()
     plan = log.plan_cleaning(log.dirt(log.log_end_offset, WALL_MS), log.log_end_offset, WALL_MS, 1 << 20)
-    for replacement in clean(node.disk, plan).replacements:
+    for replacement in finished(clean(node.disk, plan)).replacements:
         log.begin_swap(plan, replacement)
         while log.step_swap():
             pass

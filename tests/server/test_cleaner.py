@@ -67,7 +67,7 @@ def test_a_large_log_is_compacted_by_another_process(run, tmp_path, monkeypatch)
 
     def noticed(disk, plan):
         threads.append(threading.current_thread().name)
-        return in_thread(disk, plan)
+        return (yield from in_thread(disk, plan))
 
     async def scenario():
         async with DataBroker(disk=OsDisk(str(tmp_path))) as broker:
@@ -181,7 +181,7 @@ def test_a_log_that_was_cut_meanwhile_is_not_touched(run, monkeypatch):
             in_thread = cleaning.clean
 
             def meanwhile(disk, plan):
-                cleaned = in_thread(disk, plan)
+                cleaned = yield from in_thread(disk, plan)
                 broker.partition("t").log.truncate_to(4)
                 return cleaned
 
@@ -202,7 +202,7 @@ def test_a_topic_that_was_deleted_meanwhile(run, monkeypatch):
             in_thread = cleaning.clean
 
             def meanwhile(disk, plan):
-                cleaned = in_thread(disk, plan)
+                cleaned = yield from in_thread(disk, plan)
                 broker.loop.call_soon_threadsafe(broker.delete_topic, "t")
                 return cleaned
 

@@ -1,7 +1,8 @@
-"""One call in a process of its own, which does not outlive this one.
+"""Work in a process of its own, step by step, which does not outlive this one.
 
-The other end runs this module: the call comes on its standard input, which then stays open; the result goes to its
-standard output. When the input ends, nobody waits for the result any more.
+The other end runs this module: the work comes on its standard input, and afterwards a byte for each step that it may
+go on with. What a step did, and in the end the result, goes to its standard output. When the input ends, nobody waits
+for the result any more.
 """
 
 from __future__ import annotations
@@ -12,48 +13,43 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
+
+from odradek.base.steps import Finished, Steps, advance
 
 T = TypeVar("T")
 
 NICE = 10
+GO_ON = b"."
 
 
 class OtherProcess(Generic[T]):
-    def __init__(self, call: Callable[..., T], args: tuple[object, ...]) -> None:
-        self._request = pickle.dumps((call, args))
+    def __init__(self, work: Callable[..., Steps[T]], args: tuple[object, ...]) -> None:
+        self._request = _framed((work, args))
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
         self._lock = threading.Lock()
 
-    def run(self) -> T:
-        """Slow. Raises what the call raises, and ChildProcessError when the process ends without a word."""
+    def step(self) -> int | Finished[T]:
+        """Slow. Raises what the work raises, and ChildProcessError when the process ends without a word."""
         with self._lock:
             if self._killed:
                 raise ChildProcessError("killed before it began")
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-                [sys.executable, "-m", __name__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,  # whoever interrupts this process by hand does not mean that one
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            )
-        with self._process as process:
-            if process.stdin is None or process.stdout is None:
-                raise ChildProcessError("it has no pipes")
-            try:
-                process.stdin.write(len(self._request).to_bytes(8, "big") + self._request)
-                process.stdin.flush()
-                reply = process.stdout.read()
-            except BrokenPipeError:
-                reply = b""
-        if not reply:
-            raise ChildProcessError(f"process {process.pid} ended with {process.returncode}, and without a result")
-        succeeded, outcome = pickle.loads(reply)  # noqa: S301 - from our own process
-        if not succeeded:
-            raise outcome
-        result: T = outcome
-        return result
+            goes_on = self._process is not None
+            process = self._process = self._process or _started()
+        try:
+            outcome = _asked(process, GO_ON if goes_on else self._request)
+        except (BrokenPipeError, EOFError):
+            self.close()
+            raise ChildProcessError(
+                f"process {process.pid} ended with {process.returncode}, and without a result"
+            ) from None
+        if isinstance(outcome, int):
+            return outcome
+        self.close()
+        if isinstance(outcome, Finished):
+            return outcome
+        raise outcome
 
     def kill(self) -> None:
         with self._lock:
@@ -61,20 +57,63 @@ class OtherProcess(Generic[T]):
             if self._process is not None:
                 self._process.kill()
 
+    def close(self) -> None:
+        """Slow. After the last step, or after `kill`."""
+        if self._process is not None:
+            self._process.communicate()
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - this interpreter
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # whoever interrupts this process by hand does not mean that one
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+
+
+def _asked(process: subprocess.Popen[bytes], words: bytes) -> Any:  # noqa: ANN401 what the other end pickled
+    if process.stdin is None or process.stdout is None:
+        raise ChildProcessError("it has no pipes")
+    process.stdin.write(words)
+    process.stdin.flush()
+    size = int.from_bytes(_exactly(process.stdout, 8), "big")
+    return pickle.loads(_exactly(process.stdout, size))  # noqa: S301 - from our own process
+
+
+def _exactly(source: IO[bytes], size: int) -> bytes:
+    content = source.read(size)
+    if len(content) < size:
+        raise EOFError
+    return content
+
+
+def _framed(message: object) -> bytes:
+    content = pickle.dumps(message)
+    return len(content).to_bytes(8, "big") + content
+
 
 def _serve() -> None:
     os.nice(NICE)
     size = int.from_bytes(_read(8), "big")
-    call, args = pickle.loads(_read(size))  # noqa: S301 - from whoever started this process
-    threading.Thread(target=_end_with_input, daemon=True).start()
-    outcome: tuple[bool, Any]
+    work, args = pickle.loads(_read(size))  # noqa: S301 - from whoever started this process
+    may_go_on = threading.Semaphore(0)
+    threading.Thread(target=_end_with_input, args=(may_go_on,), daemon=True).start()
     try:
-        outcome = (True, call(*args))
-    except Exception as failure:  # noqa: BLE001 - whatever the call raises belongs to whoever asked for it
-        outcome = (False, failure)
-    sys.stdout.buffer.write(pickle.dumps(outcome))
-    sys.stdout.buffer.flush()
+        steps = work(*args)
+        while isinstance(step := advance(steps), int):
+            _tell(step)
+            may_go_on.acquire()
+        _tell(step)
+    except Exception as failure:  # noqa: BLE001 - whatever the work raises belongs to whoever asked for it
+        _tell(failure)
     os._exit(0)
+
+
+def _tell(outcome: object) -> None:
+    sys.stdout.buffer.write(_framed(outcome))
+    sys.stdout.buffer.flush()
 
 
 def _read(size: int) -> bytes:
@@ -88,8 +127,9 @@ def _read(size: int) -> bytes:
     return content
 
 
-def _end_with_input() -> None:
-    os.read(0, 1)
+def _end_with_input(may_go_on: threading.Semaphore) -> None:
+    while os.read(0, 1):
+        may_go_on.release()
     os._exit(1)
 
 

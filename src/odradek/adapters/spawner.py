@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from odradek.adapters.other_process import OtherProcess
+from odradek.base.steps import Finished, Rest, Steps
 
 T = TypeVar("T")
 
@@ -37,12 +38,17 @@ class AsyncioSpawner:
     def blocking(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
         return self._loop.run_in_executor(self._threads, call, *args)
 
-    async def apart(self, call: Callable[..., T], *args: object) -> T:
-        process = OtherProcess(call, args)
+    async def apart(self, work: Callable[..., Steps[T]], *args: object, rest: Rest) -> T:
+        process = OtherProcess(work, args)
         try:
-            return await self._loop.run_in_executor(self._apart, process.run)
+            while True:
+                step = await self._loop.run_in_executor(self._apart, process.step)
+                if isinstance(step, Finished):
+                    return step.result
+                await rest(step)
         except asyncio.CancelledError:
             process.kill()
+            self._loop.run_in_executor(self._apart, process.close)
             raise
 
     async def close(self) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from odradek.base.steps import Rest, Steps
+
 T = TypeVar("T")
 
 ByteSource = bytes | bytearray | memoryview
@@ -172,10 +174,10 @@ class Spawner(Protocol):
     def blocking(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
         """Run a slow call off the event loop."""
 
-    def apart(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
-        """Run a long computation where it takes no time from the event loop, at most one at once.
+    def apart(self, work: Callable[..., Steps[T]], *args: object, rest: Rest) -> Awaitable[T]:
+        """Run a long computation where it takes no time from the event loop, and let it `rest` after each step.
 
-        The call, its arguments and its result are copied; a Disk that is shared may be among them. It ends when
+        The work, its arguments and its result are copied; a Disk that is shared may be among them. It ends when
         whoever awaits it is cancelled.
         """
 

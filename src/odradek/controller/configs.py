@@ -17,7 +17,7 @@ from odradek.base.limits import config_value_chars_max
 from odradek.controller.decision import Decision
 from odradek.controller.elections import for_leaderless
 from odradek.controller.topic_names import check_topic_name
-from odradek.metadata.configs.broker import broker_definition, validate_dynamic_broker_config
+from odradek.metadata.configs.broker import broker_definition, refuse_read_only, validate_dynamic_broker_config
 from odradek.metadata.configs.definition import ConfigType, Definition
 from odradek.metadata.configs.topic import TOPIC_CONFIGS, check_together, validate_topic_config
 from odradek.metadata.features import has_eligible_leaders
@@ -114,6 +114,8 @@ def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigR
     _check_name(resource)
     now = image.configs.get(resource, {})
     changes = request.changes(now)
+    if resource.type == BROKER_RESOURCE:
+        refuse_read_only(name for name, value in changes.items() if value is not None)
     for name, value in changes.items():
         if value is not None:
             _check_value(resource, name, value)

@@ -8,10 +8,11 @@ goes in and out can be copied to another process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from odradek.base.ports import Disk
+from odradek.base.steps import Steps
 from odradek.log import safeguards
 from odradek.log.compaction import Compaction, LastBatch
 from odradek.log.folder import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, Folder, offset_name, write_whole
@@ -24,6 +25,7 @@ from odradek.protocol.record_spans import record_spans
 
 POSITION_MAX = 2**31 - 1
 WRITE_BYTES = 1 << 20
+STEP_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class CleaningPlan:
     index_interval_bytes: int
     key_bytes_max: int
     position_max: int = POSITION_MAX
+    step_bytes: int = STEP_BYTES  # read and written before a rest
 
     @property
     def size_bytes(self) -> int:
@@ -72,6 +75,7 @@ class Replacement:
 class Cleaned:
     end_offset: int  # nothing before it is dirty any more, once every replacement is in place
     replacements: tuple[Replacement, ...]
+    last_step_bytes: int
 
     def saved_bytes(self, plan: CleaningPlan) -> int:
         sizes = {segment.base_offset: segment.size for segment in plan.segments}
@@ -79,13 +83,17 @@ class Cleaned:
         return gone - sum(segment.size for replacement in self.replacements for segment in replacement.new)
 
 
-def clean(disk: Disk, plan: CleaningPlan) -> Cleaned:
-    """Slow. Raises MalformedRecords when the log holds what no compaction can read, OSError when the disk does not."""
+def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
+    """Slow, in steps of bytes read and written.
+
+    Raises MalformedRecords when the log holds what no compaction can read, OSError when the disk does not.
+    """
     folder = Folder(disk, plan.directory)
     for name in folder.names():
         if name.endswith(CLEANED):  # a run that was cut short; beside what is swapped in later it would undo that
             folder.remove(name)
-    keys, end_offset = _latest_of_keys(folder, plan)
+    traffic = _Traffic(plan.step_bytes)
+    keys, end_offset = yield from _latest_of_keys(folder, plan, traffic)
     compaction = Compaction(
         keys=keys,
         end_offset=end_offset,
@@ -100,18 +108,21 @@ def clean(disk: Disk, plan: CleaningPlan) -> Cleaned:
             if segment.base_offset >= end_offset:
                 break
             if not done:
-                done.append(_Rewriting(folder, plan, segment.base_offset))
+                done.append(_Rewriting(folder, plan, segment.base_offset, traffic))
             elif not done[-1].has_room_for(segment):
                 done[-1].finish()
-                done.append(_Rewriting(folder, plan, segment.base_offset))
-            done[-1].copy(segment, compaction)
+                done.append(_Rewriting(folder, plan, segment.base_offset, traffic))
+            yield from done[-1].copy(segment, compaction)
         done[-1].finish()
-    except BaseException:
+    # One that is left in the middle touches nothing any more: the next run removes its files.
+    except Exception:
         for rewriting in done:
             rewriting.discard()
         raise
     return Cleaned(
-        end_offset=end_offset, replacements=tuple(rewriting.replacement() for rewriting in done if rewriting.changed)
+        end_offset=end_offset,
+        replacements=tuple(rewriting.replacement() for rewriting in done if rewriting.changed),
+        last_step_bytes=traffic.bytes,
     )
 
 
@@ -122,7 +133,25 @@ def discard(folder: Folder, replacements: Iterable[Replacement]) -> None:
             _remove(folder, segment.base_offset)
 
 
-def _latest_of_keys(folder: Folder, plan: CleaningPlan) -> tuple[KeyOffsets, int]:
+class _Traffic:
+    """What was read and written since the last rest."""
+
+    __slots__ = ("_step_bytes", "bytes")
+
+    def __init__(self, step_bytes: int) -> None:
+        self._step_bytes = step_bytes
+        self.bytes = 0
+
+    @property
+    def is_step(self) -> bool:
+        return self.bytes >= self._step_bytes
+
+    def taken(self) -> int:
+        moved, self.bytes = self.bytes, 0
+        return moved
+
+
+def _latest_of_keys(folder: Folder, plan: CleaningPlan, traffic: _Traffic) -> Steps[tuple[KeyOffsets, int]]:
     """Of the dirty part, and where it ends: where it was cut for want of memory, or with the last segment."""
     keys = KeyOffsets(plan.key_bytes_max)
     for segment in plan.segments:
@@ -131,6 +160,9 @@ def _latest_of_keys(folder: Folder, plan: CleaningPlan) -> tuple[KeyOffsets, int
         file = folder.open(offset_name(segment.base_offset, LOG))
         try:
             for header, batch in batches(file, 0, segment.size):
+                traffic.bytes += len(batch)
+                if traffic.is_step:
+                    yield traffic.taken()
                 if header.last_offset < plan.dirty_from or header.is_control:
                     continue
                 if keys.full:
@@ -146,9 +178,10 @@ def _latest_of_keys(folder: Folder, plan: CleaningPlan) -> tuple[KeyOffsets, int
 class _Rewriting:
     """What is left of some neighbours, in one new segment; in several when it does not fit after all."""
 
-    def __init__(self, folder: Folder, plan: CleaningPlan, base_offset: int) -> None:
+    def __init__(self, folder: Folder, plan: CleaningPlan, base_offset: int, traffic: _Traffic) -> None:
         self._folder = folder
         self._plan = plan
+        self._traffic = traffic
         self._old: list[int] = []
         self._outputs = [_Output(folder, plan, base_offset)]
         self.changed = False
@@ -162,7 +195,7 @@ class _Rewriting:
             and (segment.size == 0 or segment.end_offset - 1 - output.base_offset <= RELATIVE_OFFSET_MAX)
         )
 
-    def copy(self, segment: SegmentToClean, compaction: Compaction) -> None:
+    def copy(self, segment: SegmentToClean, compaction: Compaction) -> Iterator[int]:
         self.changed = self.changed or bool(self._old)
         self._old.append(segment.base_offset)
         file = self._folder.open(offset_name(segment.base_offset, LOG))
@@ -172,6 +205,9 @@ class _Rewriting:
                 self.changed = self.changed or left is not batch
                 if left is not None:
                     self._add(left, header.base_offset, header.last_offset)
+                self._traffic.bytes += len(batch) + (0 if left is None else len(left))
+                if self._traffic.is_step:
+                    yield self._traffic.taken()
         finally:
             file.close()
 

@@ -15,7 +15,7 @@ from odradek.base.ids import BrokerId, random_uuid
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
 from odradek.log.directory import LogDirectory
-from odradek.metadata.configs.in_force import not_honoured
+from odradek.metadata.configs.in_force import effective_broker_config, not_honoured
 from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.metadata.image import ControllerRegistration, Listener
 from odradek.node.config import Endpoint, NodeConfig, NodeListener
@@ -189,6 +189,7 @@ class Node:
         self._broker.groups.apply(image, image.as_delta())
         self._quorum.feed.subscribe(self._broker.apply)
         failed = self._failed_logs(channel, identity, self._broker)
+        self._housekeeping.configure(self._broker.config)
         self._housekeeping.start(self._broker.partitions, [("failed logs", LOOK_EVERY_MS, failed.look)])
         await self._lifecycle.serve()
         # Not before: a client that is told of no broker at all may not ask again for minutes.
@@ -344,7 +345,7 @@ class Node:
         return Broker(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
-            config=config,
+            config=effective_broker_config(self._quorum.feed.image, config),
             clock=ports.clock,
             rng=ports.rng,
             spawner=ports.spawner,
@@ -356,6 +357,7 @@ class Node:
             producer_ids=ProducerIds(channel, identity.node_id, self._broker_epoch),
             groups=GroupCoordination(config=config, clock=ports.clock, spawner=ports.spawner, partitions=partitions),
             image=self._quorum.feed.image,
+            on_configured=self._housekeeping.configure,
         )
 
 

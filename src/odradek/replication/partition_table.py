@@ -17,7 +17,7 @@ from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.log.log import Log
 from odradek.metadata.configs.broker import BrokerConfig
-from odradek.metadata.configs.in_force import effective_topic_config
+from odradek.metadata.configs.in_force import effective_broker_config, effective_topic_config
 from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, ConfigResource, ImageDelta, PartitionImage, TopicImage
 from odradek.replication.isr import LiveBrokers, Propose, nobody_to_ask
 from odradek.replication.log_config import log_config
@@ -64,7 +64,7 @@ class TopicSettings:
 
     def _settings(self, topic: str) -> tuple[LogConfig, int]:
         config = effective_topic_config(self._image, topic, self._broker)
-        return log_config(config, self._broker), config.min_insync_replicas
+        return log_config(config, effective_broker_config(self._image, self._broker)), config.min_insync_replicas
 
 
 class PartitionTable:

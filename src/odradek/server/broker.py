@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from odradek.base.ids import BrokerId
 from odradek.base.ports import Clock, Rng, Spawner
+from odradek.metadata.configs.in_force import effective_broker_config
+from odradek.metadata.image import BROKER_RESOURCE
 from odradek.server.fetch_sessions import FetchSessions
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ NEWS_TIMEOUT_S = 5.0
 class Broker:
     node_id: BrokerId
     cluster_id: str
+    # As it is in force now.
     config: BrokerConfig
     clock: Clock
     rng: Rng
@@ -46,6 +49,9 @@ class Broker:
     groups: GroupCoordination
     # The latest committed cluster image this broker has applied.
     image: ClusterImage
+
+    # Told of the configuration when a dynamic key of it changed.
+    on_configured: Callable[[BrokerConfig], None] = lambda _config: None
 
     fetch_sessions: FetchSessions = field(init=False)
     _waiting_for_news: list[asyncio.Event] = field(init=False, default_factory=list)
@@ -64,6 +70,9 @@ class Broker:
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
         """A commit of the metadata log. Partitions come first: what follows may write to a partition just led."""
         self.image = image
+        if any(resource.type == BROKER_RESOURCE for resource in delta.configs):
+            self.config = effective_broker_config(image, self.config)
+            self.on_configured(self.config)
         self.partitions.apply(image, delta)
         self.groups.apply(image, delta)
         waiting, self._waiting_for_news = self._waiting_for_news, []

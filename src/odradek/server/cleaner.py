@@ -14,6 +14,7 @@ from functools import partial
 from odradek.base import limits
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, Spawner
+from odradek.base.steps import in_steps
 from odradek.log.cleanable import Dirt
 from odradek.log.cleaning import Cleaned, CleaningPlan, Replacement, clean, discard
 from odradek.log.directory import LogDirectory
@@ -23,6 +24,7 @@ from odradek.log.retention import remove
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.protocol.malformed import MalformedRecords
 from odradek.replication.partition import Partition
+from odradek.server.pauses import Pauses
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +40,13 @@ class Cleaner:
         each: Callable[[], AsyncIterator[Partition]],
         slow: Callable[..., Awaitable[None]],
         later: Callable[[int, str, Callable[[], None]], None],
+        pauses: Pauses,
     ) -> None:
         """`slow` makes a call on the data directory off the loop, one at a time; `later` makes one after a while."""
-        self._config = config
+        # Another one when a dynamic key changes: `pauses` are reconsidered then.
+        self.config = config
+        self._pauses = pauses
+        self._step_began_ms = 0
         self._clock = clock
         self._spawner = spawner
         self._logs = logs
@@ -60,7 +66,7 @@ class Cleaner:
         if dirt is None:
             return True
         wall_ms = self._clock.wall_ms()
-        keys = self._config.log_cleaner_dedupe_buffer_size
+        keys = self.config.log_cleaner_dedupe_buffer_size
         try:
             plan = partition.log.plan_cleaning(dirt, partition.high_watermark, wall_ms, keys)
             cleaned = await self._run(plan)
@@ -107,12 +113,27 @@ class Cleaner:
         """A thread would share the interpreter with the loop, but to start a process takes longer than a small log."""
         disk = self._logs.disk
         self.interruptible = True
+        self._step_began_ms = self._clock.monotonic_ms()
+        cleaned: Cleaned
         try:
             if disk.shared and plan.size_bytes > limits.cleaning_in_thread_bytes_max:
-                return await self._spawner.apart(clean, disk, plan)
-            return await self._spawner.blocking(clean, disk, plan)
+                cleaned = await self._spawner.apart(clean, disk, plan, rest=self._rest)
+            else:
+                cleaned = await in_steps(self._spawner.blocking, clean(disk, plan), self._rest)
+            await self._rest(cleaned.last_step_bytes)
+            return cleaned
         finally:
             self.interruptible = False
+
+    async def _rest(self, moved_bytes: int) -> None:
+        """Until the step took as long as it must, by the rate that is in force."""
+        took_ms = self._clock.monotonic_ms() - self._step_began_ms
+
+        def left_ms() -> int:
+            return int(moved_bytes * 1000 / self.config.log_cleaner_io_max_bytes_per_second) - took_ms
+
+        await self._pauses.last(left_ms)
+        self._step_began_ms = self._clock.monotonic_ms()
 
     async def _put_in_place(self, partition: Partition, plan: CleaningPlan, cleaned: Cleaned) -> bool:
         log = partition.log

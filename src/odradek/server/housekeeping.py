@@ -22,6 +22,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.partition_table import PartitionTable
 from odradek.server.cleaner import Cleaner
 from odradek.server.group_commit import GroupCommit
+from odradek.server.pauses import Pauses
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Housekeeping:
         self._stopping = asyncio.Event()
         self._chores: list[asyncio.Task[None]] = []
         self._compaction: asyncio.Task[None] | None = None
+        self._pauses = Pauses(clock)
         self._cleaner = Cleaner(
             config=config,
             clock=clock,
@@ -59,6 +61,7 @@ class Housekeeping:
             each=self._each,
             slow=self.slow,
             later=self._later,
+            pauses=self._pauses,
         )
         self._removals: dict[asyncio.TimerHandle, None] = {}
 
@@ -80,9 +83,15 @@ class Housekeeping:
             self._compaction = self._spawner.spawn("compaction", self._compact_repeatedly())
             self._chores.append(self._compaction)
 
+    def configure(self, config: BrokerConfig) -> None:
+        """Dynamic keys changed. What waits by the old ones waits by the new ones from now on."""
+        self._config = self._cleaner.config = config
+        self._pauses.reconsider()
+
     async def stop(self) -> None:
         """Ends the chores. What still waits for its removal is found by the next start."""
         self._stopping.set()
+        self._pauses.reconsider()
         for removal in self._removals:
             removal.cancel()
         if self._compaction is not None and self._cleaner.interruptible:
@@ -170,7 +179,13 @@ class Housekeeping:
             interval_ms = await self.flush()
 
     async def _compact_repeatedly(self) -> None:
-        while not await self._stops_within(max(self._config.log_cleaner_backoff_ms, CHORE_INTERVAL_MS_MIN)):
+        def until_next_ms() -> int:
+            return 0 if self._stopping.is_set() else max(self._config.log_cleaner_backoff_ms, CHORE_INTERVAL_MS_MIN)
+
+        while True:
+            await self._pauses.last(until_next_ms)
+            if self._stopping.is_set():
+                return
             await self._try("compaction", self.compact)
 
     async def _stops_within(self, interval_ms: int) -> bool:

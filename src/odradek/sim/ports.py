@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
+from odradek.base.steps import Rest, Steps, in_steps
 from odradek.sim.loop import MILLISECOND_NS, PPM, Host, SimLoop
 
 T = TypeVar("T")
@@ -64,8 +65,8 @@ class SimSpawner:
         self._loop.call_at_ns(self._later_ns(), self._host, self._perform, outcome, call, args)
         return outcome
 
-    def apart(self, call: Callable[..., T], *args: Any) -> Awaitable[T]:
-        return self.blocking(call, *args)
+    def apart(self, work: Callable[..., Steps[T]], *args: Any, rest: Rest) -> Awaitable[T]:
+        return in_steps(self.blocking, work(*args), rest)
 
     def _perform(self, outcome: asyncio.Future[T], call: Callable[..., T], args: tuple[Any, ...]) -> None:
         try:

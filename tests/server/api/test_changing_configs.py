@@ -59,5 +59,5 @@ def test_the_minimum_of_replicas_in_sync_is_not_one_broker_s(admin):
 
 
 def test_a_key_that_cannot_change_while_the_broker_runs_is_refused(admin):
-    with pytest.raises(KafkaException, match=r"Cannot update these configs dynamically: num\.partitions"):
+    with pytest.raises(KafkaException, match=r"Cannot update these configs dynamically: \[num\.partitions\]"):
         set_config(admin, "broker", "1", "num.partitions", "2")

@@ -1,13 +1,14 @@
 """The keys of a broker that this broker honours, with Kafka's names, defaults and ranges.
 
-Two kinds. `BrokerConfig` has the broker's own keys: set before it starts, read as typed attributes. The others stand
-behind topic keys (`log.retention.ms` behind `retention.ms`) and are read only through `in_force`, since the strongest
-of each may change while the broker runs.
+Two kinds. `BrokerConfig` has the broker's own keys, read as typed attributes. The others stand behind topic keys
+(`log.retention.ms` behind `retention.ms`) and are read only through `in_force`. Which of both kinds may change while
+the broker runs is as in Kafka: of the second, the strongest behind each topic key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -22,10 +23,11 @@ from odradek.metadata.configs.definition import (
     Value,
     at_least,
     attributes,
-    between,
     boolean,
     definitions,
     distinct_among,
+    double,
+    int16,
     int32,
     int64,
     suggestion,
@@ -48,7 +50,7 @@ def _some_roles(roles: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """One broker's own settings, fixed while it runs."""
+    """One broker's own settings. Where dynamic ones change, `in_force` makes another."""
 
     node_id: int = int32("node.id", 1, "This node's number, unique in the cluster.", at_least(0))
     process_roles: tuple[str, ...] = words(
@@ -64,7 +66,7 @@ class BrokerConfig:
         "Where to listen, as PLAINTEXT://host:port. Port 0 takes a free one.",
     )
     advertised_listeners: tuple[str, ...] = words(
-        "advertised.listeners", (), "What clients are told to connect to, when it is not where this node listens."
+        "advertised.listeners", None, "What clients are told to connect to, when it is not where this node listens."
     )
     listener_security_protocol_map: tuple[str, ...] = words(
         "listener.security.protocol.map", (), "The protocol of each listener, as NAME:PLAINTEXT."
@@ -73,7 +75,7 @@ class BrokerConfig:
         "inter.broker.listener.name", None, "The listener at which brokers reach each other."
     )
     controller_listener_names: tuple[str, ...] = words(
-        "controller.listener.names", (), "The listener at which controllers are reached. Not needed by a node alone."
+        "controller.listener.names", None, "The listener at which controllers are reached. Not needed by a node alone."
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = words(
         "controller.quorum.bootstrap.servers", (), "Some of the controllers, as host:port, to find the others by."
@@ -135,7 +137,11 @@ class BrokerConfig:
         "metadata.log.segment.bytes", 1024 * _MIB, "How large a file of the metadata log may grow.", at_least(8 * _MIB)
     )
     internal_metadata_log_segment_bytes: int = int32(
-        "internal.metadata.log.segment.bytes", 0, "The same, smaller, for tests; 0 for not at all.", at_least(0)
+        "internal.metadata.log.segment.bytes",
+        0,
+        "The same, smaller, for tests; 0 for not at all.",
+        at_least(0),
+        internal=True,
     )
     metadata_log_max_record_bytes_between_snapshots: int = int64(
         "metadata.log.max.record.bytes.between.snapshots",
@@ -173,13 +179,25 @@ class BrokerConfig:
     )
     log_cleaner_enable: bool = boolean("log.cleaner.enable", True, "Whether logs are compacted.")
     log_cleaner_backoff_ms: int = int64(
-        "log.cleaner.backoff.ms", 15_000, "How often logs are looked through for what to compact.", at_least(0)
+        "log.cleaner.backoff.ms",
+        15_000,
+        "How often logs are looked through for what to compact.",
+        at_least(0),
+        dynamic=True,
     )
     log_cleaner_dedupe_buffer_size: int = int64(
         "log.cleaner.dedupe.buffer.size",
         128 * _MIB,
         "How much memory compaction takes for keys; a log with more of them is compacted piece by piece.",
         at_least(_MIB),
+        dynamic=True,
+    )
+    log_cleaner_io_max_bytes_per_second: float = double(
+        "log.cleaner.io.max.bytes.per.second",
+        sys.float_info.max,
+        "How many bytes compaction reads and writes per second, at most.",
+        at_least(1),
+        dynamic=True,
     )
     log_flush_offset_checkpoint_interval_ms: int = int32(
         "log.flush.offset.checkpoint.interval.ms",
@@ -237,16 +255,17 @@ class BrokerConfig:
         86_400_000,
         "After how long without a write an idempotent producer is forgotten.",
         at_least(1),
+        dynamic=True,
     )
 
     offsets_topic_num_partitions: int = int32(
         "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets. Fixed once it exists.", at_least(1)
     )
-    offsets_topic_replication_factor: int = int32(
+    offsets_topic_replication_factor: int = int16(
         "offsets.topic.replication.factor",
         3,
         "Replicas of __consumer_offsets; as many as there are brokers, where there are fewer.",
-        between(1, 2**15 - 1),
+        at_least(1),
     )
     offsets_topic_segment_bytes: int = int32(
         "offsets.topic.segment.bytes",
@@ -318,6 +337,10 @@ def _parse_all(settings: Mapping[str, str]) -> dict[str, Value]:
 
 
 _ATTRIBUTES = attributes(BrokerConfig)
+# Attribute by key, of the broker's own that may change while it runs.
+DYNAMIC_ATTRIBUTES: Mapping[str, str] = {
+    name: _ATTRIBUTES[name] for name, definition in definitions(BrokerConfig).items() if definition.dynamic
+}
 # Kafka's older names for the same key.
 _ALIASES = {"log.dir": "log.dirs", "broker.id": "node.id"}
 
@@ -354,22 +377,29 @@ BROKER_CONFIGS: Mapping[str, Definition] = definitions(BrokerConfig) | {
 
 def broker_definition(name: str) -> Definition:
     if name not in BROKER_CONFIGS:
-        why = next((why for start, why in NOT_YET.items() if name.startswith(start)), None)
-        if why is not None:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG, f"{name} is a config of Kafka's that is not honoured here: {why}"
-            )
-        hint = suggestion(name, BROKER_CONFIGS)
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}{hint}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, _unknown(name))
     return BROKER_CONFIGS[name]
 
 
-def validate_dynamic_broker_config(name: str, value: str | None) -> Value:
+def _unknown(name: str) -> str:
+    if name in WITHOUT_MEANING:
+        return f"{name} is a config of Kafka's that means nothing here: {WITHOUT_MEANING[name]}"
+    why = next((why for start, why in NOT_YET.items() if name.startswith(start)), None)
+    if why is not None:
+        return f"{name} is a config of Kafka's that is not honoured here: {why}"
+    return f"Unknown broker config name: {name}{suggestion(name, BROKER_CONFIGS)}"
+
+
+def refuse_read_only(names: Iterable[str]) -> None:
+    """Kafka's words and code; it looks for them before it looks at values."""
+    fixed = [name for name in names if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].dynamic]
+    if fixed:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+
+
+def validate_dynamic_broker_config(name: str, value: str) -> Value:
     """The parsed value, or a KafkaError with INVALID_REQUEST, which is Kafka's code for broker keys (KAFKA-13609)."""
-    if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].dynamic:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}")
-    if value is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+    refuse_read_only([name])
     try:
         return broker_definition(name).parse(value)
     except KafkaError as refused:

@@ -1,21 +1,24 @@
 """One configuration key: its name, type, default, range and meaning. Pure data with a parser.
 
-A key is a field of a frozen dataclass, made by `boolean`, `int32`, `int64`, `double`, `text` or `words`: the table that
-DescribeConfigs shows and the typed attribute that the code reads are the same line. Parsing is that of Kafka's
-`ConfigDef`.
+A key is a field of a frozen dataclass, made by `boolean`, `int16`, `int32`, `int64`, `double`, `text` or `words`: the
+table that DescribeConfigs shows and the typed attribute that the code reads are the same line. Parsing is that of
+Kafka's `ConfigDef`.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, fields
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 
+INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
@@ -31,6 +34,7 @@ class ConfigType(IntEnum):
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
@@ -78,7 +82,17 @@ class Definition:
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
+        if isinstance(value, float):
+            return _written_double(value)
         return None if value is None else str(value)
+
+
+def _written_double(value: float) -> str:
+    """Large and small ones as Java does: 1.0E7 where Python has 10000000.0."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(value)
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{digits if '.' in digits else f'{digits}.0'}E{int(exponent)}"
 
 
 def _refusal(name: str, written: str, problem: str) -> KafkaError:
@@ -105,7 +119,9 @@ def _integer_parser(type_name: str, largest: int) -> Callable[[str, str], int]:
 def _parse_double(name: str, written: str) -> float:
     if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", written):
         raise _refusal(name, written, "Not a number of type DOUBLE")
-    return float(written)
+    if not math.isfinite(value := float(written)):
+        raise _refusal(name, written, "Too large")
+    return value
 
 
 def _parse_words(_name: str, written: str) -> tuple[str, ...]:
@@ -115,6 +131,7 @@ def _parse_words(_name: str, written: str) -> tuple[str, ...]:
 _PARSERS: dict[ConfigType, Callable[[str, str], Value]] = {
     ConfigType.BOOLEAN: _parse_boolean,
     ConfigType.STRING: lambda _name, written: written,
+    ConfigType.SHORT: _integer_parser("SHORT", INT16_MAX),
     ConfigType.INT: _integer_parser("INT", INT32_MAX),
     ConfigType.LONG: _integer_parser("LONG", INT64_MAX),
     ConfigType.DOUBLE: _parse_double,
@@ -157,6 +174,10 @@ def boolean(name: str, default: bool, doc: str, *, synonyms: tuple[Synonym, ...]
     return _field(default, Definition(name=name, type=ConfigType.BOOLEAN, default=default, doc=doc, synonyms=synonyms))
 
 
+def int16(name: str, default: int, doc: str, check: Check | None = None) -> int:
+    return _field(default, Definition(name=name, type=ConfigType.SHORT, default=default, doc=doc, check=check))
+
+
 def int32(
     name: str,
     default: D,
@@ -164,6 +185,7 @@ def int32(
     check: Check | None = None,
     *,
     synonyms: tuple[Synonym, ...] = (),
+    dynamic: bool = False,
     internal: bool = False,
 ) -> D:
     return _field(
@@ -175,24 +197,55 @@ def int32(
             doc=doc,
             check=check,
             synonyms=synonyms,
+            dynamic=dynamic,
             internal=internal,
         ),
     )
 
 
-def int64(name: str, default: int, doc: str, check: Check | None = None, *, synonyms: tuple[Synonym, ...] = ()) -> int:
+def int64(
+    name: str,
+    default: int,
+    doc: str,
+    check: Check | None = None,
+    *,
+    synonyms: tuple[Synonym, ...] = (),
+    dynamic: bool = False,
+) -> int:
     return _field(
         default,
-        Definition(name=name, type=ConfigType.LONG, default=default, doc=doc, check=check, synonyms=synonyms),
+        Definition(
+            name=name,
+            type=ConfigType.LONG,
+            default=default,
+            doc=doc,
+            check=check,
+            synonyms=synonyms,
+            dynamic=dynamic,
+        ),
     )
 
 
 def double(
-    name: str, default: float, doc: str, check: Check | None = None, *, synonyms: tuple[Synonym, ...] = ()
+    name: str,
+    default: float,
+    doc: str,
+    check: Check | None = None,
+    *,
+    synonyms: tuple[Synonym, ...] = (),
+    dynamic: bool = False,
 ) -> float:
     return _field(
         default,
-        Definition(name=name, type=ConfigType.DOUBLE, default=default, doc=doc, check=check, synonyms=synonyms),
+        Definition(
+            name=name,
+            type=ConfigType.DOUBLE,
+            default=default,
+            doc=doc,
+            check=check,
+            synonyms=synonyms,
+            dynamic=dynamic,
+        ),
     )
 
 
@@ -205,14 +258,15 @@ def text(name: str, default: D, doc: str, check: Check | None = None, *, synonym
 
 def words(
     name: str,
-    default: tuple[str, ...],
+    default: tuple[str, ...] | None,
     doc: str,
     check: Check | None = None,
     *,
     synonyms: tuple[Synonym, ...] = (),
 ) -> tuple[str, ...]:
+    """Without a default it reads as no words at all."""
     return _field(
-        default,
+        default or (),
         Definition(name=name, type=ConfigType.LIST, default=default, doc=doc, check=check, synonyms=synonyms),
     )
 

@@ -2,21 +2,31 @@
 
 Precedence: the topic's own > this broker's dynamic > the cluster-wide dynamic > the broker's static > Kafka's default.
 Works on plain mappings of what was set; `in_force` has the same questions asked of an image.
+
+What is described is what Kafka describes: from the first place on where the key's own name is set. A topic that lives
+by `log.retention.hours` is said to have a default, and `log.retention.ms` is said to be nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from itertools import dropwhile
+from typing import Any, NamedTuple
 
 from odradek.base.errors import KafkaError
-from odradek.metadata.configs.broker import BROKER_CONFIGS
+from odradek.metadata.configs.broker import BROKER_CONFIGS, DYNAMIC_ATTRIBUTES, BrokerConfig
 from odradek.metadata.configs.definition import ConfigSource, Definition, Value, attributes
 from odradek.metadata.configs.topic import TOPIC_CONFIGS, TopicConfig
 
 _ATTRIBUTES = attributes(TopicConfig)
+# Of log.retention.minutes: log.retention.hours.
+_WEAKER_NAMES = {
+    synonym.name: [weaker.name for weaker in definition.synonyms[position + 1 :]]
+    for definition in TOPIC_CONFIGS.values()
+    for position, synonym in enumerate(definition.synonyms)
+}
 
 
 class Setting(NamedTuple):
@@ -62,20 +72,33 @@ class Described:
     read_only: bool
 
 
-def topic_value(definition: Definition, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
+def broker_value(name: str, layers: BrokerLayers) -> Value:
     """What Kafka accepted and this broker does not, in a directory of Kafka's, is passed over."""
+    for setting in layers.settings([name]):
+        with suppress(KafkaError):
+            return BROKER_CONFIGS[name].parse(setting.written or "")
+    return None
+
+
+def topic_value(definition: Definition, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
     if definition.name in overrides:
         with suppress(KafkaError):
             return definition.parse(overrides[definition.name])
     for synonym in definition.synonyms:
         # A synonym set anywhere beats a weaker synonym: log.retention.ms at its default is unset, not a value.
-        for setting in layers.settings([synonym.name]):
-            with suppress(KafkaError):
-                value = BROKER_CONFIGS[synonym.name].parse(setting.written or "")
-                if synonym.factor > 1 and isinstance(value, int):
-                    return -1 if value < 0 else value * synonym.factor
-                return value
+        value = broker_value(synonym.name, layers)
+        if value is None:
+            continue
+        if synonym.factor > 1 and isinstance(value, int):
+            return -1 if value < 0 else value * synonym.factor
+        return value
     return definition.default
+
+
+def broker_config(config: BrokerConfig, layers: BrokerLayers) -> BrokerConfig:
+    """With its dynamic keys as they are in force."""
+    changes: dict[str, Any] = {attribute: broker_value(name, layers) for name, attribute in DYNAMIC_ATTRIBUTES.items()}
+    return replace(config, **changes)
 
 
 def topic_config(overrides: Mapping[str, str], layers: BrokerLayers) -> TopicConfig:
@@ -96,7 +119,7 @@ def describe_topic(overrides: Mapping[str, str], layers: BrokerLayers) -> list[D
 
 
 def _described_topic_key(definition: Definition, overrides: Mapping[str, str], layers: BrokerLayers) -> Described:
-    settings = list(layers.settings(synonym.name for synonym in definition.synonyms))
+    settings = _described_settings([synonym.name for synonym in definition.synonyms], layers)
     written = definition.write(topic_value(definition, overrides, layers))
     if definition.name in overrides:
         settings.insert(0, Setting(definition.name, ConfigSource.TOPIC, written))
@@ -109,18 +132,27 @@ def _described_topic_key(definition: Definition, overrides: Mapping[str, str], l
     )
 
 
+def _described_settings(names: Sequence[str], layers: BrokerLayers) -> list[Setting]:
+    """`names` with the one asked for first."""
+    return list(dropwhile(lambda setting: setting.name != names[0], layers.settings(names)))
+
+
 def describe_broker(layers: BrokerLayers) -> list[Described]:
     """Every key of one broker."""
-    return [_described_broker_key(definition, layers) for definition in BROKER_CONFIGS.values()]
+    return [
+        _described_broker_key(definition, layers)
+        for name, definition in BROKER_CONFIGS.items()
+        if name in layers.static or not definition.internal
+    ]
 
 
 def _described_broker_key(definition: Definition, layers: BrokerLayers) -> Described:
-    own = list(layers.settings([definition.name]))
+    settings = _described_settings([definition.name, *_WEAKER_NAMES.get(definition.name, ())], layers)
     return Described(
         definition=definition,
-        written=own[0].written if own else None,
-        source=own[0].source if own else ConfigSource.DEFAULT,
-        synonyms=(*own, *layers.settings(_weaker_names(definition.name))),
+        written=definition.write(broker_value(definition.name, layers)),
+        source=settings[0].source if settings else ConfigSource.DEFAULT,
+        synonyms=tuple(settings),
         read_only=not definition.dynamic,
     )
 
@@ -139,12 +171,3 @@ def describe_cluster_defaults(dynamic_default: Mapping[str, str]) -> list[Descri
         # Kafka may have written this directory, and it has more keys.
         if name in BROKER_CONFIGS
     ]
-
-
-def _weaker_names(name: str) -> list[str]:
-    """Of log.retention.minutes: log.retention.hours."""
-    for definition in TOPIC_CONFIGS.values():
-        names = [synonym.name for synonym in definition.synonyms]
-        if name in names:
-            return names[names.index(name) + 1 :]
-    return []

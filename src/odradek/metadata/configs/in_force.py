@@ -1,19 +1,23 @@
 """Which configuration is in force for a topic or broker of an image.
 
-A topic's `TopicConfig` changes when its own ConfigResource does; every topic's may change when a broker's or the
-nameless broker's does, which stands for all of them.
+A topic's `TopicConfig` changes when its own ConfigResource does; every topic's and the `BrokerConfig` may change when
+a broker's or the nameless broker's does, which stands for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from odradek.base.errors import KafkaError
 from odradek.metadata.configs import effective
-from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.configs.broker import BrokerConfig, validate_dynamic_broker_config
 from odradek.metadata.configs.effective import BrokerLayers, Described
 from odradek.metadata.configs.topic import TopicConfig, validate_topic_config
 from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+
+
+def effective_broker_config(image: ClusterImage, broker: BrokerConfig) -> BrokerConfig:
+    return effective.broker_config(broker, _layers(image, broker))
 
 
 def effective_topic_config(image: ClusterImage, topic: str, broker: BrokerConfig) -> TopicConfig:
@@ -39,14 +43,22 @@ def describe_cluster_defaults(image: ClusterImage) -> list[Described]:
 
 
 def not_honoured(image: ClusterImage) -> Iterator[str]:
-    """A sentence for each thing that Kafka was told about its topics and that means nothing here."""
+    """A sentence for each thing that Kafka was told about its topics and brokers and that means nothing here."""
     for resource, values in image.configs.items():
-        if resource.type == TOPIC_RESOURCE:
-            for name, value in values.items():
-                try:
-                    validate_topic_config(name, value)
-                except KafkaError as refused:
-                    yield f"topic {resource.name} goes without {name}={value}: {refused.message}"
+        if resource.type not in _VALIDATORS:
+            continue
+        whose, validate = _VALIDATORS[resource.type]
+        for name, value in values.items():
+            try:
+                validate(name, value)
+            except KafkaError as refused:
+                yield f"{whose} {resource.name or '(all)'} goes without {name}={value}: {refused.message}"
+
+
+_VALIDATORS: Mapping[int, tuple[str, Callable[[str, str], object]]] = {
+    TOPIC_RESOURCE: ("topic", validate_topic_config),
+    BROKER_RESOURCE: ("broker", validate_dynamic_broker_config),
+}
 
 
 def _layers(image: ClusterImage, broker: BrokerConfig) -> BrokerLayers:

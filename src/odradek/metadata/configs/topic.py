@@ -166,7 +166,7 @@ class TopicConfig:
         INT64_MAX,
         "After how long an fsync of written records is forced.",
         at_least(0),
-        synonyms=_broker("log.flush.interval.ms"),
+        synonyms=_broker("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
     file_delete_delay_ms: int = int64(
         "file.delete.delay.ms",

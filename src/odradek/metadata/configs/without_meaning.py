@@ -30,8 +30,7 @@ _BY_REASON: Mapping[str, str] = {
     _METRICS: """kafka.metrics.polling.interval.secs metrics.num.samples metrics.recording.level
         metrics.sample.window.ms telemetry.max.bytes""",
     _PACE: """group.coordinator.append.linger.ms group.coordinator.cached.buffer.max.bytes log.cleaner.io.buffer.size
-        log.cleaner.io.buffer.load.factor log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms
-        offsets.load.buffer.size""",
+        log.cleaner.io.buffer.load.factor log.flush.start.offset.checkpoint.interval.ms offsets.load.buffer.size""",
     _BETWEEN_NODES: """controlled.shutdown.enable controller.quorum.append.linger.ms
         controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
         controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
