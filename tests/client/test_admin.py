@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from click.testing import CliRunner
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from odradek.cli.main import main
+from odradek.client import Producer as Client
+from odradek.client import SendFailed
 from odradek.client.admin import Admin, UnknownTopic
 from odradek.client.async_admin import AsyncAdmin
+from odradek.client.hints import HINTS
 from odradek.client.records import ClientError
 from odradek.testing import Embedded
 
@@ -47,6 +53,51 @@ def test_a_refusal_says_what_was_asked_and_why_not(cluster: Admin) -> None:
         cluster.create_topic("b!")
     with pytest.raises(ClientError, match=r"INVALID_CONFIG"):
         cluster.create_topic("b", config={"colour": "blue"})
+
+
+def test_errors_say_what_to_try(cluster: Admin) -> None:
+    with pytest.raises(ClientError, match=r"\(TOPIC_EXCEPTION\); a topic's name is 1 to 249 letters of ") as told:
+        cluster.create_topic("b!")
+    assert told.value.hint == HINTS["TOPIC_EXCEPTION"]
+    cluster.create_topic("hinted", 2)
+    with pytest.raises(ClientError, match=r"already exists.*; take another name, or if_missing=True"):
+        cluster.create_topic("hinted", if_missing=False)
+    with pytest.raises(ClientError, match=r"\(INVALID_PARTITIONS\); .* can only grow"):
+        cluster.add_partitions("hinted", 1)
+    with pytest.raises(ClientError, match=r"\(INVALID_CONFIG\); Admin.topic_config and `odradek config get`"):
+        cluster.set_topic_config("hinted", colour="blue")
+    with pytest.raises(ClientError, match=r"UNKNOWN_TOPIC_OR_PART\); `odradek topic ls` shows"):
+        cluster.topic_config("nowhere")
+    with pytest.raises(ClientError, match=r"OFFSET_OUT_OF_RANGE\); Admin.start_offsets and Admin.end_offsets"):
+        cluster.delete_records({("hinted", 0): 17})
+
+
+def test_too_few_replicas_in_sync(broker: Embedded, topic: str) -> None:
+    broker.fail("Produce", "NOT_ENOUGH_REPLICAS")
+    with (
+        Client(broker.bootstrap_servers, enable_idempotence=False, retries=0) as client,
+        pytest.raises(SendFailed, match=r"\(NOT_ENOUGH_REPLICAS\); bring brokers back \(`odradek cluster health`"),
+    ):
+        client.send(topic, b"x").result(10)
+
+
+def test_a_group_with_members_is_not_deleted(cluster: Admin, topic: str) -> None:
+    with Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic}) as member:
+        member.subscribe([topic])
+        while not member.assignment():
+            member.poll(0.1)
+        with pytest.raises(ClientError, match=r"NON_EMPTY_GROUP\); stop the group's members first"):
+            cluster.delete_group(topic)
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_a_hint_is_for_an_error_that_exists_and_names_commands_and_calls_that_exist(name: str) -> None:
+    assert hasattr(KafkaError, name)
+    for words in re.findall(r"`odradek ([^`]*)`", HINTS[name]):
+        told = CliRunner().invoke(main, [*words.split(), "--help"])
+        assert told.exit_code == 0, told.output
+    for call in re.findall(r"Admin\.(\w+)", HINTS[name]):
+        assert hasattr(Admin, call)
 
 
 def test_an_unknown_topic_is_named_and_not_created_by_the_question(cluster: Admin) -> None:
@@ -90,7 +141,7 @@ def test_groups_and_what_they_committed(cluster: Admin) -> None:
 
 def test_a_broker_that_is_away_is_named() -> None:
     away = Admin("127.0.0.1:1", timeout_s=0.3)
-    with pytest.raises(ClientError, match=r"listing groups on 127\.0\.0\.1:1: "):
+    with pytest.raises(ClientError, match=r"listing groups on 127\.0\.0\.1:1: .*; is a broker running there, "):
         away.groups()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import time
 from contextlib import suppress
@@ -11,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from client.threads import run_and_collect, threads_end
 from odradek.client import (
     JSON,
     Admin,
@@ -132,6 +134,31 @@ def test_patterns_and_topics_that_do_not_exist(bootstrap: str, orders: str) -> N
         Consumer("nosuch", bootstrap=bootstrap)
     with Consumer("nosuch", bootstrap=bootstrap, group="nobody") as consumer, pytest.raises(UnknownTopic):
         consumer.poll(20)
+
+
+def test_a_dropped_consumer_warns_and_leaves_its_group(bootstrap: str, orders: str) -> None:
+    options = {"bootstrap": bootstrap, "group": f"{orders}-dropped"}
+    consumer = Consumer(orders, **options)
+    first = consumer.poll(20)
+    with pytest.warns(ResourceWarning, match="unclosed Consumer: use it in a `with` block, or close it"):
+        del consumer
+    threads_end()
+    with Consumer(orders, **options) as other:
+        assert other.poll(20) == first, "it comes again: nobody said that it was done"
+
+
+def test_a_dropped_async_consumer_warns_and_ends_its_thread(bootstrap: str, orders: str) -> None:
+    async def story() -> None:
+        assert await AsyncConsumer(orders, bootstrap=bootstrap, group=f"{orders}-dropped").poll(20) is not None
+
+    with pytest.warns(ResourceWarning, match="unclosed AsyncConsumer"):
+        run_and_collect(story())
+    threads_end()
+
+
+def test_an_async_consumer_that_was_never_used_has_nothing_to_close(topic: str) -> None:
+    AsyncConsumer(topic)
+    gc.collect()
 
 
 @pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])

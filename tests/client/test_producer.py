@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-import odradek.client.async_producer as async_producer
+from client.threads import run_and_collect, threads_end
 from odradek.client import (
     JSON,
     AsyncProducer,
@@ -21,7 +23,11 @@ from odradek.client import (
     Producer,
     RefusedConfig,
     SendFailed,
+    Undelivered,
+    Unsent,
 )
+from odradek.client.deliveries import Deliveries
+from odradek.testing import Embedded
 
 
 def everything(bootstrap: str, topic: str, **options: object) -> list:
@@ -87,50 +93,178 @@ def test_refusals_say_what_was_wrong(bootstrap: str, topic: str) -> None:
         producer.send("a/b", b"x")
 
 
-def test_what_was_sent_is_stored_although_nobody_closed(bootstrap: str, topic: str) -> None:
-    program = (
-        f"from odradek.client import Producer\np = Producer({bootstrap!r}, linger_ms=500)\np.send({topic!r}, b'last')"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+SENT = "from odradek.client import Producer\np = Producer({!r}, linger_ms=500)\np.send({!r}, b'last')"
+ASYNC_SENT = """
+import asyncio
+from odradek.client import AsyncProducer
+async def story():
+    global p
+    p = AsyncProducer({!r}, linger_ms=500)
+    await p.send({!r}, b'last')
+asyncio.run(story())
+"""
+
+
+@pytest.mark.parametrize("program", [SENT, ASYNC_SENT], ids=["Producer", "AsyncProducer"])
+def test_what_was_sent_is_stored_although_nobody_closed(bootstrap: str, topic: str, program: str) -> None:
+    options = ["-W", "default::ResourceWarning", "-c", program.format(bootstrap, topic)]
+    done = subprocess.run([sys.executable, *options], check=True, timeout=60, capture_output=True, text=True)
+    assert "ResourceWarning: unclosed " in done.stderr
     assert [record.value for record in everything(bootstrap, topic)] == [b"last"]
+
+
+def test_a_dropped_producer_warns_stores_and_ends_its_thread(bootstrap: str, topic: str) -> None:
+    producer = Producer(bootstrap, linger_ms=500)
+    producer.send(topic, b"last")
+    with pytest.warns(ResourceWarning, match="unclosed Producer: use it in a `with` block, or close it"):
+        del producer
+    threads_end()
+    assert [record.value for record in everything(bootstrap, topic)] == [b"last"]
+
+
+def test_a_dropped_async_producer_warns_stores_and_ends_its_thread(bootstrap: str, topic: str) -> None:
+    async def story() -> None:
+        await AsyncProducer(bootstrap).send_and_wait(topic, b"last")
+
+    with pytest.warns(ResourceWarning, match="unclosed AsyncProducer"):
+        run_and_collect(story())
+    threads_end()
+    assert [record.value for record in everything(bootstrap, topic)] == [b"last"]
+
+
+def test_a_dropped_producer_that_reaches_nobody_says_what_is_lost(
+    impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.warns(ResourceWarning):
+        Producer("127.0.0.1:1").send("t", b"x")
+    threads_end()
+    assert re.search(NOBODY, caplog.text)
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.client.producer.AT_EXIT_S", 0.2)
+    monkeypatch.setattr("odradek.client.deliveries.NOBODY_THERE_S", 0.2)
+    monkeypatch.setattr("odradek.client.deliveries.ASK_S", 0.2)
 
 
-def test_what_is_not_stored_by_the_end_has_failed(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
-    with Producer("127.0.0.1:1") as producer:
-        future = producer.send("t", b"x")
-    with pytest.raises(SendFailed, match="PURGE"):
-        future.result(5)
-    assert "1 records were not acknowledged" in caplog.text
+NOBODY = (
+    r"1 record was not delivered, the last one: sending to 't' on 127\.0\.0\.1:1, given up after 0\.2 s when the "
+    r"producer ended: 127\.0\.0\.1:1/bootstrap: .*Connection refused .*\(_TRANSPORT\); is a broker running there, "
+)
 
 
-def test_what_is_not_stored_by_the_end_has_failed_async(impatient: None) -> None:
+def send_and_close(bootstrap: str, topic: str, count: int = 1, **config: object) -> None:
+    with Producer(bootstrap, **config) as producer:
+        for _ in range(count):
+            producer.send(topic, b"x")
+
+
+async def send_and_close_async(bootstrap: str, topic: str, **config: object) -> None:
+    async with AsyncProducer(bootstrap, **config) as producer:
+        await producer.send(topic, b"x")
+
+
+def test_where_nobody_is_a_producer_ends_soon_and_says_so(impatient: None) -> None:
+    began = time.monotonic()
+    with pytest.raises(Undelivered, match=NOBODY) as told:
+        send_and_close("127.0.0.1:1", "t")
+    assert time.monotonic() - began < 5
+    assert (told.value.count, told.value.last.name) == (1, "_TRANSPORT")
+    with pytest.raises(Undelivered, match=NOBODY):
+        asyncio.run(send_and_close_async("127.0.0.1:1", "t"))
+
+
+def test_a_flush_where_nobody_is_says_why_it_takes_so_long(impatient: None) -> None:
+    producer = Producer("127.0.0.1:1")
+    future = producer.send("t", b"x")
+    with pytest.raises(Unsent, match=r"1 record is not acknowledged after 0\.5 s \(.*refused.*; is a broker running"):
+        producer.flush(0.5)
+    with pytest.raises(Undelivered):
+        producer.close()
+    with pytest.raises(SendFailed, match=r"given up after 0\.2 s .*refused"):
+        future.result()
+
+
+def test_who_answers_is_waited_for_longer(
+    broker: Embedded, bootstrap: str, topic: str, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.client.deliveries.ASK_S", 5)
+    broker.delay("Produce", ms=1500)
+    send_and_close(bootstrap, topic)
+    assert len(everything(bootstrap, topic)) == 1
+
+
+@pytest.fixture
+def refusing(broker: Embedded) -> Iterator[str]:
+    """A broker that takes no records."""
+    broker.fail("Produce", "INVALID_RECORD", times=None)
+    yield broker.bootstrap_servers
+    broker.calm()
+
+
+def test_a_failure_is_told_at_the_end_unless_somebody_asked(refusing: str, topic: str) -> None:
+    with Producer(refusing, acks=1) as producer:
+        with pytest.raises(SendFailed):
+            producer.send(topic, b"x").result(10)
+        assert producer.send(topic, b"x").exception(10) is not None
+        producer.send(topic, b"x").add_done_callback(lambda _: None)
+        waiting = threading.Thread(target=producer.send(topic, b"x").exception)
+        waiting.start()
+    waiting.join()
+    with pytest.raises(Undelivered, match=r"3 records were not delivered, .*INVALID_RECORD"):
+        send_and_close(refusing, topic, count=3, acks=1)
+
+
+def test_async_a_failure_is_told_at_the_end_unless_somebody_asked(refusing: str, topic: str) -> None:
     async def story() -> None:
-        async with AsyncProducer("127.0.0.1:1") as producer:
-            future = await producer.send("t", b"x")
-        with pytest.raises(SendFailed, match="PURGE"):
-            await asyncio.wait_for(future, 5)
+        async with AsyncProducer(refusing, acks=1) as producer:
+            (await producer.send(topic, b"x")).cancel()
+            failing = [await producer.send(topic, b"x") for _ in range(6)]
+            with pytest.raises(SendFailed):
+                await failing[0]
+            with pytest.raises(SendFailed):
+                await asyncio.wait_for(failing[1], 10)
+            await asyncio.gather(*failing[2:4], return_exceptions=True)
+            await asyncio.wait(failing[4:5])
+            await producer.flush()
+            with pytest.raises(SendFailed):
+                await failing[5]
+        with pytest.raises(Undelivered, match=r"1 record was not delivered, .*INVALID_RECORD"):
+            await send_and_close_async(refusing, topic, acks=1)
 
     asyncio.run(story())
+
+
+def test_an_error_of_the_block_is_not_hidden_by_what_was_not_delivered(
+    impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        with Producer("127.0.0.1:1") as producer:
+            producer.send("t", b"x")
+            raise ZeroDivisionError
+
+    async def fail_async() -> None:
+        async with AsyncProducer("127.0.0.1:1") as producer:
+            await producer.send("t", b"x")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(fail_async())
+    assert caplog.text.count("1 record was not delivered") == 2
 
 
 def test_the_last_acknowledgement_may_close(bootstrap: str, topic: str) -> None:
     producer = Producer(bootstrap)
     producer.send(topic, b"x").add_done_callback(lambda _: producer.close())
-    patience = time.monotonic() + 5
-    while any(thread.name.startswith("odradek-producer") for thread in threading.enumerate()):
-        assert time.monotonic() < patience
-        time.sleep(0.01)
+    threads_end()
     with pytest.raises(RuntimeError, match="closed"):
         producer.send(topic, b"x")
 
 
 def test_no_acknowledgement_is_forgotten(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = async_producer.stored_or_failed
+    told = Deliveries.outcome
 
     def slowly(*args: Any) -> Any:
         time.sleep(0.001)
@@ -145,7 +279,7 @@ def test_no_acknowledgement_is_forgotten(bootstrap: str, topic: str, monkeypatch
                 time.sleep(0.0015)  # noqa: ASYNC251, a loop that has other things to do
                 await asyncio.sleep(0)
 
-    monkeypatch.setattr(async_producer, "stored_or_failed", slowly)
+    monkeypatch.setattr(Deliveries, "outcome", slowly)
     asyncio.run(story())
 
 

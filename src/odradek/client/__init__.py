@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from odradek.client.async_consumer import AsyncConsumer
     from odradek.client.async_producer import AsyncProducer
     from odradek.client.consumer import Consumer
-    from odradek.client.producer import Producer, Unsent
-    from odradek.client.records import BadRecord, ClientError, Record, SendFailed, Stored
+    from odradek.client.producer import Producer
+    from odradek.client.records import BadRecord, ClientError, Record, SendFailed, Stored, Undelivered, Unsent
     from odradek.client.refused import RefusedConfig
     from odradek.client.serdes import BYTES, FLOAT64, INT64, JSON, TEXT, UUID, Serde, json_of
 
@@ -27,8 +27,8 @@ _HOMES = {
     "async_consumer": ("AsyncConsumer",),
     "async_producer": ("AsyncProducer",),
     "consumer": ("Consumer",),
-    "producer": ("Producer", "Unsent"),
-    "records": ("BadRecord", "ClientError", "Record", "SendFailed", "Stored"),
+    "producer": ("Producer",),
+    "records": ("BadRecord", "ClientError", "Record", "SendFailed", "Stored", "Undelivered", "Unsent"),
     "refused": ("RefusedConfig",),
     "serdes": ("BYTES", "FLOAT64", "INT64", "JSON", "TEXT", "UUID", "Serde", "json_of"),
 }
@@ -54,6 +54,7 @@ __all__ = [
     "SendFailed",
     "Serde",
     "Stored",
+    "Undelivered",
     "UnknownTopic",
     "Unsent",
     "json_of",

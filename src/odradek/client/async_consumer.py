@@ -20,6 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from confluent_kafka import Message
 
+from odradek.client.abandoned import Unclosed, when_abandoned
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
 from odradek.client.reading import Reading, Start, Topic, require_topics
@@ -45,6 +46,26 @@ class _BufferedReading(Reading[K, V]):
         self.messages = deque(kept)
 
 
+class _Desk(Generic[K, V]):
+    """The thread, and what it reads once that is opened. Nothing here keeps the consumer alive."""
+
+    def __init__(self, open_reading: Callable[[], _BufferedReading[K, V]]) -> None:
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-consumer")
+        self.reading: _BufferedReading[K, V] | None = None
+        self._open_reading = open_reading
+
+    def opened(self) -> _BufferedReading[K, V]:
+        """In the thread: also when whoever waited for it is cancelled, what was opened is kept."""
+        if self.reading is None:
+            self.reading = self._open_reading()
+        return self.reading
+
+    def abandon(self) -> None:
+        self.thread.shutdown()
+        if self.reading is not None:
+            self.reading.abandon()
+
+
 class AsyncConsumer(Generic[K, V]):
     def __init__(
         self,
@@ -59,29 +80,26 @@ class AsyncConsumer(Generic[K, V]):
         **config: Setting,
     ) -> None:
         require_topics(topics)  # before anybody waits
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-consumer")
-        self._asked_at = 0.0
-        self._reading: _BufferedReading[K, V] | None = None
-        self._opened: Callable[[], _BufferedReading[K, V]] = lambda: _BufferedReading[K, V](
-            topics,
-            bootstrap,
-            group=group,
-            start=start,
-            key=key,
-            value=value,
-            stop_at_end=stop_at_end,
-            auto_commit=auto_commit,
-            config=config,
+        self._desk: _Desk[K, V] = _Desk(
+            lambda: _BufferedReading(
+                topics,
+                bootstrap,
+                group=group,
+                start=start,
+                key=key,
+                value=value,
+                stop_at_end=stop_at_end,
+                auto_commit=auto_commit,
+                config=config,
+            )
         )
+        self._asked_at = 0.0
+        self._unclosed: Unclosed | None = None
 
     async def _open(self) -> _BufferedReading[K, V]:
-        return await self._aside(self._opened_once) if self._reading is None else self._reading
-
-    def _opened_once(self) -> _BufferedReading[K, V]:
-        """In the thread: also when whoever waited for it is cancelled, what was opened is kept."""
-        if self._reading is None:
-            self._reading = self._opened()
-        return self._reading
+        if self._unclosed is None:
+            self._unclosed = when_abandoned(self, self._desk.abandon)
+        return await self._aside(self._desk.opened) if self._desk.reading is None else self._desk.reading
 
     async def poll(self, timeout: float | None = None) -> Record[K, V] | None:  # noqa: ASYNC109, as Consumer's
         """The next record; None when none came in time, or with `stop_at_end` when all is read."""
@@ -139,13 +157,15 @@ class AsyncConsumer(Generic[K, V]):
         await self._close(clean=True)
 
     async def _close(self, *, clean: bool) -> None:
-        reading = self._reading
+        if self._unclosed is not None:
+            self._unclosed.detach()
+        reading = self._desk.reading
         if reading is not None:
             await self._aside(lambda: reading.close(clean=clean))
-        self._thread.shutdown(wait=False)
+        self._desk.thread.shutdown(wait=False)
 
     async def _aside(self, call: Callable[[], R]) -> R:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        return await asyncio.get_running_loop().run_in_executor(self._desk.thread, call)
 
     async def __aenter__(self) -> Self:
         await self._open()

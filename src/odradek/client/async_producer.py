@@ -9,17 +9,19 @@ async with AsyncProducer(value=JSON) as producer:
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
+from odradek.client.abandoned import when_abandoned
 from odradek.client.configuring import BOOTSTRAP, Setting
+from odradek.client.deliveries import AsyncDelivery
 from odradek.client.kinds import K, V
 from odradek.client.partitioning import Partitioner
-from odradek.client.producer import Outbox, Unsent, flush_or_give_up, serving_deliveries, stored_or_failed
+from odradek.client.producer import Outbox
 from odradek.client.records import Headers, SendFailed, Stored
 from odradek.client.serdes import BYTES, Serde
 
@@ -42,14 +44,13 @@ class AsyncProducer(Generic[K, V]):
         partitioner: Partitioner | None = None,
         **config: Setting,
     ) -> None:
-        self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
-        self._client = self._outbox.client
         self._loop = asyncio.get_running_loop()
+        self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
+        self._deliveries = self._outbox.deliveries
         # Told by whichever thread polls, taken by the loop: one wake-up for many.
-        self._told: deque[tuple[asyncio.Future[Stored], Stored | SendFailed]] = deque()
+        self._told: deque[tuple[AsyncDelivery, Stored | SendFailed]] = deque()
         self._is_woken = False
-        self._stopped = threading.Event()
-        self._thread = serving_deliveries(self._client, self._stopped)
+        self._unclosed = when_abandoned(self, self._deliveries.end_and_log)
 
     async def send(
         self,
@@ -62,10 +63,10 @@ class AsyncProducer(Generic[K, V]):
         timestamp: datetime | int | None = None,
     ) -> asyncio.Future[Stored]:
         """Waits while the queue is full; the future has the place of the record, or raises SendFailed."""
-        if self._stopped.is_set():
+        if not self._unclosed.alive:
             raise RuntimeError("this producer is closed")
-        future: asyncio.Future[Stored] = self._loop.create_future()
-        delivered = partial(self._delivered, future)
+        delivery = AsyncDelivery(self._loop, self._deliveries.unseen)
+        delivered = partial(self._delivered, delivery)
         await self._outbox.learn_partitions(topic, partition)
         while True:
             try:
@@ -73,7 +74,7 @@ class AsyncProducer(Generic[K, V]):
             except BufferError:
                 await asyncio.sleep(FULL_QUEUE_WAIT_S)
             else:
-                return future
+                return delivery
 
     async def send_and_wait(
         self,
@@ -89,41 +90,52 @@ class AsyncProducer(Generic[K, V]):
         return await (await self.send(topic, value, key, headers=headers, partition=partition, timestamp=timestamp))
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109, as Producer's
-        left = await asyncio.to_thread(self._client.flush, -1 if timeout is None else timeout)
-        self._take()
-        if left:
-            raise Unsent(left, timeout or 0)
+        try:
+            await asyncio.to_thread(self._deliveries.flush, timeout)
+        finally:
+            self._take()
 
     async def close(self) -> None:
-        if not self._stopped.is_set():
-            await asyncio.to_thread(flush_or_give_up, self._client)
-            self._stopped.set()
-            await asyncio.to_thread(self._thread.join)
+        """As Producer's: raises Undelivered when records failed and nobody has asked their futures."""
+        if self._unclosed.detach():
+            await asyncio.to_thread(self._deliveries.end)
             self._take()
+            self._deliveries.raise_unseen()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+        self, error: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        await self.close()
+        if error is None:
+            await self.close()
+        elif self._unclosed.detach():
+            await asyncio.to_thread(self._deliveries.end)
+            self._take()
+            self._deliveries.log_unseen()
 
-    def _delivered(self, future: asyncio.Future[Stored], error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, delivery: AsyncDelivery, error: KafkaError | None, message: Message) -> None:
         """In whichever thread polls."""
-        self._told.append((future, stored_or_failed(error, message)))
+        outcome = self._deliveries.outcome(error, message)
+        self._told.append((delivery, outcome))
         # Looked at after appending, taken back before taking: what is appended is taken or wakes.
-        if not self._is_woken and not self._loop.is_closed():
+        if not self._is_woken or self._loop.is_closed():
             self._is_woken = True
-            self._loop.call_soon_threadsafe(self._take)
+            try:
+                self._loop.call_soon_threadsafe(self._take)
+            except RuntimeError:  # it is closed, and nobody can ask any more
+                self._count_failures()
+
+    def _count_failures(self) -> None:
+        with suppress(IndexError):  # two threads may poll, and take in turns
+            while True:
+                _, outcome = self._told.popleft()
+                if isinstance(outcome, SendFailed):
+                    self._deliveries.unseen.add(outcome)
 
     def _take(self) -> None:
         self._is_woken = False
         while self._told:
-            future, outcome = self._told.popleft()
-            if future.done():
-                continue
-            if isinstance(outcome, SendFailed):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+            delivery, outcome = self._told.popleft()
+            delivery.settle(outcome)

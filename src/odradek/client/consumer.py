@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Generic, Self
 
+from odradek.client.abandoned import when_abandoned
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
 from odradek.client.reading import Reading, Start, Topic
@@ -51,6 +52,7 @@ class Consumer(Generic[K, V]):
             auto_commit=auto_commit,
             config=config,
         )
+        self._unclosed = when_abandoned(self, self._reading.abandon)
 
     def poll(self, timeout: float | None = None) -> Record[K, V] | None:
         """The next record; None when none came in time, or with `stop_at_end` when all is read."""
@@ -89,10 +91,14 @@ class Consumer(Generic[K, V]):
 
     def close(self) -> None:
         """What was taken counts as done."""
-        self._reading.close(clean=True)
+        self._close(clean=True)
+
+    def _close(self, *, clean: bool) -> None:
+        self._unclosed.detach()
+        self._reading.close(clean=clean)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, error: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        self._reading.close(clean=error is None)
+        self._close(clean=error is None)

@@ -10,10 +10,6 @@ Idempotent unless configured otherwise: a retry neither doubles nor reorders. Th
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime
@@ -23,34 +19,23 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 import confluent_kafka
 
+from odradek.client.abandoned import when_abandoned
 from odradek.client.configuring import BOOTSTRAP, Setting, client_config
+from odradek.client.deliveries import Deliveries, Delivery
 from odradek.client.kinds import K, V
 from odradek.client.partitioning import PartitionCounts, Partitioner
-from odradek.client.records import Headers, SendFailed, Stored, time_of
+from odradek.client.records import Headers, SendFailed, Stored
 from odradek.client.serdes import BYTES, Serde, SerdeLike, serde_of
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
 
-logger = logging.getLogger("odradek.client")
-
 DEFAULTS: dict[str, Setting] = {"partitioner": "murmur2_random"}
-POLL_S = 0.1
 FULL_QUEUE_POLL_S = 0.05
-AT_EXIT_S = 30.0
-PURGE_S = 5.0
 ANY_PARTITION = -1
 
 Delivered = Callable[["KafkaError | None", "Message"], None]
-
-
-class Unsent(TimeoutError):
-    """What was sent is neither acknowledged nor given up yet."""
-
-    def __init__(self, count: int, timeout_s: float) -> None:
-        self.count = count
-        super().__init__(f"{count} records are not acknowledged after {timeout_s:g} s; their futures will tell")
 
 
 class Outbox(Generic[K, V]):
@@ -65,9 +50,10 @@ class Outbox(Generic[K, V]):
         config: dict[str, Setting],
     ) -> None:
         self.key, self.value = serde_of(key), serde_of(value)
-        self.client = confluent_kafka.Producer(client_config(bootstrap, _with_idempotence(config), config))
+        self._bootstrap = bootstrap
         self._partitioner = partitioner
-        self._counts = PartitionCounts(self.client)
+        self.deliveries = Deliveries(bootstrap, client_config(bootstrap, _with_idempotence(config), config))
+        self._counts = PartitionCounts(self.deliveries.client)
 
     def hand_over(
         self,
@@ -85,7 +71,7 @@ class Outbox(Generic[K, V]):
             partition = self._chosen(self._partitioner, topic, raw_key, raw_value)
         options: dict[str, Any] = {} if timestamp is None else {"timestamp": _ms(timestamp)}
         try:
-            self.client.produce(
+            self.deliveries.client.produce(
                 topic,
                 raw_value,
                 raw_key,
@@ -95,7 +81,7 @@ class Outbox(Generic[K, V]):
                 **options,
             )
         except confluent_kafka.KafkaException as refused:
-            raise SendFailed(f"sending to {topic!r}", refused.args[0]) from None
+            raise SendFailed(f"sending to {topic!r} on {self._bootstrap}", refused.args[0]) from None
 
     async def learn_partitions(self, topic: str, partition: int | None) -> None:
         """So that choosing a partition does not wait for a broker on the event loop."""
@@ -124,22 +110,6 @@ def _ms(timestamp: datetime | int) -> int:
     return timestamp if isinstance(timestamp, int) else int(timestamp.timestamp() * 1000)
 
 
-def stored_or_failed(error: KafkaError | None, message: Message) -> Stored | SendFailed:
-    topic, partition = message.topic() or "", message.partition()
-    if error is not None:
-        return SendFailed(f"sending to {topic!r}", error)
-    offset = message.offset()
-    return Stored(topic, -1 if partition is None else partition, -1 if offset is None else offset, time_of(message))
-
-
-def _settle(future: Future[Stored], error: KafkaError | None, message: Message) -> None:
-    outcome = stored_or_failed(error, message)
-    if isinstance(outcome, SendFailed):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
-
-
 class Producer(Generic[K, V]):
     """`key` and `value` say how things become bytes (BYTES, TEXT, JSON, a type, a Serde); what else, is config."""
 
@@ -153,11 +123,9 @@ class Producer(Generic[K, V]):
         **config: Setting,
     ) -> None:
         self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
-        self._client = self._outbox.client
-        stopped = threading.Event()
-        thread = serving_deliveries(self._client, stopped)
+        self._deliveries = self._outbox.deliveries
         # Also at the end of the interpreter: what was sent is not forgotten because nobody closed.
-        self._end = weakref.finalize(self, _stop, self._client, stopped, thread, os.getpid())
+        self._unclosed = when_abandoned(self, self._deliveries.end_and_log)
 
     def send(
         self,
@@ -170,68 +138,45 @@ class Producer(Generic[K, V]):
         timestamp: datetime | int | None = None,
     ) -> Future[Stored]:
         """The future has the place of the record, or raises SendFailed. A value of None is a tombstone."""
-        if not self._end.alive:
+        if not self._unclosed.alive:
             raise RuntimeError("this producer is closed")
-        future: Future[Stored] = Future()
-        future.set_running_or_notify_cancel()
-        delivered = partial(_settle, future)
+        delivery = Delivery(self._deliveries.unseen)
+        delivered = partial(_settle, self._deliveries, delivery)
         while True:
             try:
                 self._outbox.hand_over(topic, value, key, headers, partition, timestamp, delivered)
             except BufferError:
-                self._client.poll(FULL_QUEUE_POLL_S)
+                self._deliveries.client.poll(FULL_QUEUE_POLL_S)
             else:
-                return future
+                return delivery
 
     def flush(self, timeout: float | None = None) -> None:
         """Until all that was sent is acknowledged or has failed. Unsent when that takes longer."""
-        left = self._client.flush(-1 if timeout is None else timeout)
-        if left:
-            raise Unsent(left, timeout or 0)
+        self._deliveries.flush(timeout)
 
     def __len__(self) -> int:
         """How many are under way."""
-        return len(self._client)
+        return len(self._deliveries.client)
 
     def close(self) -> None:
-        """Waits for what was sent; what is not acknowledged within half a minute has failed."""
-        self._end()
+        """Waits for what was sent, at most half a minute; some six seconds where no broker ever answered.
+
+        What is not acknowledged by then has failed. Raises Undelivered when records failed and nobody has asked their
+        futures.
+        """
+        if self._unclosed.detach():
+            self._deliveries.end()
+            self._deliveries.raise_unseen()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        self.close()
+    def __exit__(self, error: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+        elif self._unclosed.detach():
+            self._deliveries.end_and_log()
 
 
-def serving_deliveries(client: confluent_kafka.Producer, stopped: threading.Event) -> threading.Thread:
-    """A thread in which delivery reports are called, until `stopped`."""
-    thread = threading.Thread(target=_serve_deliveries, args=(client, stopped), name="odradek-producer", daemon=True)
-    thread.start()
-    return thread
-
-
-def _serve_deliveries(client: confluent_kafka.Producer, stopped: threading.Event) -> None:
-    while not stopped.is_set():
-        client.poll(POLL_S)
-
-
-def _stop(client: confluent_kafka.Producer, stopped: threading.Event, thread: threading.Thread, pid: int) -> None:
-    if pid != os.getpid():
-        return  # a fork has the queue, and none of the threads that would empty it
-    if thread is threading.current_thread():
-        # The callback of a future: what it is called for is not over before it returns.
-        threading.Thread(target=_stop, args=(client, stopped, thread, pid), name="odradek-producer-end").start()
-        return
-    flush_or_give_up(client)
-    stopped.set()
-    thread.join()
-
-
-def flush_or_give_up(client: confluent_kafka.Producer) -> None:
-    """Afterwards every future tells: those of records that nobody acknowledged in time raise SendFailed."""
-    left = client.flush(AT_EXIT_S)
-    if left:
-        logger.warning("%d records were not acknowledged within %g s and are given up", left, AT_EXIT_S)
-        client.purge()
-        client.flush(PURGE_S)
+def _settle(deliveries: Deliveries, delivery: Delivery, error: KafkaError | None, message: Message) -> None:
+    delivery.settle(deliveries.outcome(error, message))

@@ -160,7 +160,7 @@ class Reading(Generic[K, V]):
             if (message.topic() or "").startswith("^"):
                 return None  # a pattern waits for what matches
             raise UnknownTopic(message.topic() or "", self._bootstrap)
-        raise ClientError("reading", error)
+        raise ClientError(f"reading from {self._bootstrap}", error)
 
     @property
     def is_at_end(self) -> bool:
@@ -220,9 +220,12 @@ class Reading(Generic[K, V]):
             self.done_with_last()
         self.client.close()
 
-    @staticmethod
-    def _answered(what: str, call: Any) -> Any:  # noqa: ANN401, whatever librdkafka answers
+    def abandon(self) -> None:
+        """Leaves the group. Nobody knows whether the last record was done: it comes again."""
+        self.close(clean=False)
+
+    def _answered(self, what: str, call: Any) -> Any:  # noqa: ANN401, whatever librdkafka answers
         try:
             return call()
         except KafkaException as refused:
-            raise ClientError(what, refused.args[0]) from None
+            raise ClientError(f"{what} on {self._bootstrap}", refused.args[0]) from None

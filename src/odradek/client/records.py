@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic
 
+from odradek.client.hints import HINTS
 from odradek.client.kinds import K, V
 
 if TYPE_CHECKING:
@@ -46,16 +47,37 @@ class Stored:
 
 
 class ClientError(Exception):
-    """The cluster refused, or did not answer. `name` is Kafka's name of the reason."""
+    """The cluster refused, or did not answer. `name` is Kafka's name of the reason, `hint` what to try."""
 
     def __init__(self, what: str, error: KafkaError) -> None:
         self.error = error
         self.name = error.name()
-        super().__init__(f"{what}: {error.str()} ({self.name})")
+        self.hint = HINTS.get(self.name)
+        told = f"{what}: {error.str()} ({self.name})"
+        super().__init__(told if self.hint is None else f"{told}; {self.hint}")
 
 
 class SendFailed(ClientError):
     """This record is not stored, or nobody knows: its time was over before it was acknowledged."""
+
+
+class Undelivered(Exception):
+    """Records that were sent and failed, told at the end of a producer whose user did not ask their futures."""
+
+    def __init__(self, count: int, last: SendFailed) -> None:
+        self.count, self.last = count, last
+        records = "1 record was" if count == 1 else f"{count} records were"
+        super().__init__(f"{records} not delivered, the last one: {last}")
+
+
+class Unsent(TimeoutError):
+    """What was sent is neither acknowledged nor given up yet."""
+
+    def __init__(self, count: int, timeout_s: float, trouble: KafkaError | None = None) -> None:
+        self.count = count
+        why = "" if trouble is None else f" ({trouble.str()}; {HINTS.get(trouble.name(), trouble.name())})"
+        records = "1 record is" if count == 1 else f"{count} records are"
+        super().__init__(f"{records} not acknowledged after {timeout_s:g} s{why}; their futures will tell")
 
 
 class BadRecord(ValueError):

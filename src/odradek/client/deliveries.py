@@ -1,0 +1,244 @@
+"""What became of records that were sent: told to their futures, and, where nobody asks those, at the end.
+
+At the end of a producer what is under way gets half a minute; five seconds when no broker has acknowledged anything so
+far and none answers: then the address is wrong, or nobody is there. What is left has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, Self
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException
+
+from odradek.client.records import SendFailed, Stored, Undelivered, Unsent, time_of
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 0.1
+AT_END_S = 30.0
+NOBODY_THERE_S = 5.0
+ASK_S = 1.0
+PURGE_S = 5.0
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 librdkafka names its own codes so
+
+
+class Unseen:
+    """Records that failed and whose futures nobody has asked so far."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+        self.last: SendFailed
+
+    def add(self, failure: SendFailed, watch: Watch | None = None) -> None:
+        with self._lock:
+            self.count += 1
+            self.last = failure
+            if watch is not None:
+                watch.is_counted = True
+
+    def remove(self, watch: Watch) -> None:
+        with self._lock:
+            self.count -= watch.is_counted
+            watch.is_counted = False
+
+
+class Watch:
+    """Whether somebody asks a future, or waits for it."""
+
+    def __init__(self, unseen: Unseen) -> None:
+        self._unseen = unseen
+        self.is_asked = False
+        self.is_counted = False
+
+    def ask(self) -> None:
+        self.is_asked = True
+        if self.is_counted:
+            self._unseen.remove(self)
+
+    def tell(self, failure: SendFailed) -> None:
+        if not self.is_asked:
+            self._unseen.add(failure, self)
+
+
+class Delivery(Future[Stored]):
+    def __init__(self, unseen: Unseen) -> None:
+        super().__init__()
+        self._watch = Watch(unseen)
+        self.set_running_or_notify_cancel()
+
+    def settle(self, outcome: Stored | SendFailed) -> None:
+        if isinstance(outcome, SendFailed):
+            self._watch.tell(outcome)
+            self.set_exception(outcome)
+        else:
+            self.set_result(outcome)
+
+    def add_done_callback(self, fn: Callable[[Future[Stored]], object]) -> None:
+        self._watch.ask()
+        super().add_done_callback(fn)
+
+    def result(self, timeout: float | None = None) -> Stored:
+        with self._asked():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        with self._asked():
+            return super().exception(timeout)
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        self._watch.ask()
+        try:
+            yield
+        except TimeoutError:
+            self._watch.is_asked = False  # gone again, without an answer
+            raise
+        finally:
+            # Once more: it may have failed on its thread while this one began to wait.
+            if self.done():
+                self._watch.ask()
+
+
+class AsyncDelivery(asyncio.Future[Stored]):
+    """Settled and asked on the loop. asyncio's own complaint about failures that nobody asked about is not needed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, unseen: Unseen) -> None:
+        super().__init__(loop=loop)
+        self._watch = Watch(unseen)
+
+    def settle(self, outcome: Stored | SendFailed) -> None:
+        if self.done():  # cancelled: nobody wants to know any more
+            return
+        if isinstance(outcome, SendFailed):
+            self._watch.tell(outcome)
+            self.set_exception(outcome)
+            super().exception()
+        else:
+            self.set_result(outcome)
+
+    def add_done_callback(self, fn: Callable[[Self], object], *, context: Context | None = None) -> None:
+        self._watch.ask()
+        super().add_done_callback(fn, context=context)
+
+    def __await__(self) -> Generator[Any, None, Stored]:
+        self._watch.ask()
+        return super().__await__()
+
+    def result(self) -> Stored:
+        self._watch.ask()
+        return super().result()
+
+    def exception(self) -> BaseException | None:
+        self._watch.ask()
+        return super().exception()
+
+
+class Reach:
+    """Whether brokers are reached, by what librdkafka tells. Apart, so that its callback keeps nothing else alive."""
+
+    def __init__(self) -> None:
+        self.is_acknowledged = False
+        self.trouble: KafkaError | None = None
+
+    def failed(self, error: KafkaError) -> None:
+        # That all are down says less than why one of them is.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+            self.trouble = error
+
+
+class Deliveries:
+    """librdkafka's producer, and the thread on which it tells what became of records, until `end`."""
+
+    def __init__(self, bootstrap: str, config: dict[str, object]) -> None:
+        self.unseen = Unseen()
+        self._bootstrap = bootstrap
+        self._reach = Reach()
+        self._end_s: float | None = None
+        self._pid = os.getpid()
+        self.client = confluent_kafka.Producer({**config, "error_cb": self._reach.failed})
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(
+            target=_serve, args=(self.client, self._stopped), name="odradek-producer", daemon=True
+        )
+        self._thread.start()
+
+    def outcome(self, error: KafkaError | None, message: Message) -> Stored | SendFailed:
+        topic, partition, offset = message.topic() or "", message.partition(), message.offset()
+        if error is None:
+            self._reach.is_acknowledged = True
+            return Stored(
+                topic, -1 if partition is None else partition, -1 if offset is None else offset, time_of(message)
+            )
+        what = f"sending to {topic!r} on {self._bootstrap}"
+        if self._end_s is not None and error.code() in _PURGED:
+            what += f", given up after {self._end_s:g} s when the producer ended"
+            if not self._reach.is_acknowledged and self._reach.trouble is not None:
+                return SendFailed(what, self._reach.trouble)
+        return SendFailed(what, error)
+
+    def flush(self, timeout_s: float | None) -> None:
+        left = self.client.flush(-1 if timeout_s is None else timeout_s)
+        if left:
+            raise Unsent(left, timeout_s or 0, None if self._reach.is_acknowledged else self._reach.trouble)
+
+    def end(self) -> None:
+        """Afterwards every future tells, and no thread is left."""
+        if self._pid != os.getpid():
+            return  # a fork has the queue, and none of the threads that would empty it
+        if self._thread is threading.current_thread():
+            # The callback of a future: what it is called for is not over before it returns.
+            threading.Thread(target=self.end_and_log, name="odradek-producer-end").start()
+            return
+        self._flush_or_give_up()
+        self._stopped.set()
+        self._thread.join()
+
+    def end_and_log(self) -> None:
+        """For whoever has no caller to tell of failures that nobody asked about."""
+        self.end()
+        self.log_unseen()
+
+    def log_unseen(self) -> None:
+        if self.unseen.count:
+            logger.error("%s", Undelivered(self.unseen.count, self.unseen.last))
+
+    def raise_unseen(self) -> None:
+        if self.unseen.count:
+            raise Undelivered(self.unseen.count, self.unseen.last)
+
+    def _flush_or_give_up(self) -> None:
+        waited_s = min(NOBODY_THERE_S, AT_END_S)
+        if not self.client.flush(waited_s):
+            return
+        if self._reach.is_acknowledged or self._is_answered():
+            if not self.client.flush(AT_END_S - waited_s):
+                return
+            waited_s = AT_END_S
+        self._end_s = waited_s
+        self.client.purge()
+        self.client.flush(PURGE_S)
+
+    def _is_answered(self) -> bool:
+        try:
+            self.client.list_topics(timeout=ASK_S)
+        except KafkaException:
+            return False
+        return True
+
+
+def _serve(client: confluent_kafka.Producer, stopped: threading.Event) -> None:
+    while not stopped.is_set():
+        client.poll(POLL_S)
