@@ -14,7 +14,7 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicId, TopicPartition
@@ -87,20 +87,8 @@ class LogDirectory:
         self._cleaned = read_checkpoint(self.disk, CLEANED_OFFSETS, decode_offsets) or {}
         # None: of those that are here. So it is after a clean stop, be it Kafka's, and where only Kafka was.
         topic_ids = None if self.stopped_cleanly else read_checkpoint(self.disk, TOPIC_IDS, decode_topic_ids)
-        for name in self.disk.listdir(""):
-            if name.endswith(DELETE):
-                self.disk.remove_tree(name)
-                continue
-            parsed = LOG_NAME.fullmatch(name)
-            if parsed is None:
-                continue
-            topic_partition = TopicPartition(parsed["topic"], int(parsed["partition"]))
-            if topic_partition == METADATA_LOG:
-                continue
-            spoken_of = topic_ids is None or safeguards.is_spoken_of(
-                topic_ids.get(topic_partition),
-                read_checkpoint(self.disk, f"{name}/{PARTITION_METADATA}", decode_topic_id),
-            )
+        for topic_partition in self._names_of_logs():
+            spoken_of = topic_ids is None or self._is_spoken_of(topic_partition, topic_ids)
             if not spoken_of:
                 for offsets in (recovery_points, log_starts, self.high_watermarks, self._cleaned):
                     offsets.pop(topic_partition, None)
@@ -123,6 +111,23 @@ class LogDirectory:
         self._write_cleaned()
         if self._topic_ids != topic_ids:
             self.disk.replace(TOPIC_IDS, encode_topic_ids(self._topic_ids))
+
+    def _names_of_logs(self) -> Iterator[TopicPartition]:
+        """Of those that are here, without the metadata log. What was marked deleted goes now."""
+        for name in self.disk.listdir(""):
+            if name.endswith(DELETE):
+                self.disk.remove_tree(name)
+                continue
+            parsed = LOG_NAME.fullmatch(name)
+            if parsed is not None:
+                topic_partition = TopicPartition(parsed["topic"], int(parsed["partition"]))
+                if topic_partition != METADATA_LOG:
+                    yield topic_partition
+
+    def _is_spoken_of(self, topic_partition: TopicPartition, topic_ids: Mapping[TopicPartition, TopicId]) -> bool:
+        """By the checkpoints: they may know another topic under this name."""
+        here = read_checkpoint(self.disk, f"{topic_partition}/{PARTITION_METADATA}", decode_topic_id)
+        return safeguards.is_spoken_of(topic_ids.get(topic_partition), here)
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
         return self.logs.get(topic_partition)
