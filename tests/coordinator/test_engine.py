@@ -210,8 +210,8 @@ def test_whoever_waits_when_leadership_is_lost_hears_it_once(engine, partition):
 
 def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partition):
     count = 2 * RECORDS_PER_LOOK + 10
-    records = [Record(b"k%d" % (n % 10), b"%d" % n) for n in range(count)]
-    partition.append(encode_batch(records))
+    for n in range(count):
+        partition.append(encode_batch([Record(b"k%d" % (n % 10), b"%d" % n)]))
     engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
     slices = engine.load(bytes(partition.batches))
     next(slices)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -17,16 +17,16 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import Offset
 from odradek.base.invariants import invariant
 from odradek.coordinator.effects import Append, Effects, Now
-from odradek.protocol.batch import Batch, encode_batch, iter_batches, iter_records, unpacked
-from odradek.protocol.malformed import MalformedMessage, MalformedRecords
-from odradek.protocol.record_spans import RecordSpan, record_spans
+from odradek.coordinator.latest_records import LatestRecords
+from odradek.protocol.batch import encode_batch
+from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.records import Record
 
 log = logging.getLogger(__name__)
 
 # Records replayed, or only looked at, between two turns of the event loop: about a millisecond of work.
 RECORDS_PER_SLICE = 100
-RECORDS_PER_LOOK = 300
+RECORDS_PER_LOOK = 600
 
 
 class PartitionWriter(Protocol):
@@ -98,31 +98,18 @@ class Engine(Generic[S]):
         Of several records with one key only the last, as a compacted log has it: most are commits of the same offsets.
         """
         invariant(self.phase is Phase.LOADING, f"an engine that is {self.phase.value} loads nothing")
-        latest: dict[bytes | None, tuple[int, int]] = {}  # which batch, which record of it
-        stored = list(iter_batches(batches))
-        looked = 0
-        for place, batch in enumerate(stored):
-            for span in _readable(batch):
-                latest[span.key] = place, span.offset_delta
-                looked += 1
-                if looked % RECORDS_PER_LOOK == 0:
-                    yield
-        kept: dict[int, dict[int, None]] = {}  # per batch, the offsets
-        for place, offset_delta in latest.values():
-            kept.setdefault(place, {})[stored[place].header.base_offset + offset_delta] = None
-        replayed = 0
-        for place in sorted(kept):
-            for record in iter_records(stored[place].data):
-                if record.offset in kept[place]:
-                    self._replay_stored(record.key, record.value, Offset(record.offset))
-                    replayed += 1
-                    if replayed % RECORDS_PER_SLICE == 0:
-                        yield
-        if stored:
-            self.written_up_to = Offset(stored[-1].header.next_offset)
-        for header, _ in reversed(stored):
-            if self._writer.is_committed(Offset(header.last_offset)):
-                self.state.commit(Offset(header.next_offset))
+        latest = LatestRecords(batches)
+        while latest.look(RECORDS_PER_LOOK):
+            yield
+        for replayed, record in enumerate(latest, 1):
+            self._replay_stored(record.key, record.value, Offset(record.offset))
+            if replayed % RECORDS_PER_SLICE == 0:
+                yield
+        if latest.ends:
+            self.written_up_to = Offset(latest.ends[-1])
+        for end in reversed(latest.ends):
+            if self._writer.is_committed(Offset(end - 1)):
+                self.state.commit(Offset(end))
                 break
 
     def _replay_stored(self, key: bytes | None, value: bytes | None, at: Offset) -> None:
@@ -217,15 +204,3 @@ class Engine(Generic[S]):
         parked, self._parked = self._parked, deque()
         for _, _, settled in parked:
             settled(error)
-
-
-def _readable(batch: Batch) -> Iterable[RecordSpan]:
-    """The records of a batch, if all of them can be read."""
-    header, data = batch
-    if header.is_control:
-        return ()
-    try:
-        return list(record_spans(unpacked(header, data), header.records_count))
-    except MalformedRecords as unreadable:
-        log.warning("batch at offset %d is passed over: %s", header.base_offset, unreadable)
-        return ()

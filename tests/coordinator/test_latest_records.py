@@ -1,0 +1,130 @@
+"""The short way to the last record of each key finds what the long one finds: every record of every batch, in order."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.coordinator import latest_records
+from odradek.coordinator.latest_records import LatestRecords
+from odradek.protocol.batch import CONTROL, HEADER_BYTES, encode_batch, iter_batches, iter_records, unpacked
+from odradek.protocol.compression import Codec
+from odradek.protocol.malformed import MalformedRecords
+from odradek.protocol.record_spans import record_spans
+from odradek.protocol.records import Record
+
+sizes = st.sampled_from([0, 1, 20, 62, 63, 64, 100, 8190, 8191, 8192, 9000])
+keys = st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"k" * 63, b"k" * 64, b"k" * 9000]))
+values = st.one_of(st.none(), sizes.map(bytes))
+records = st.builds(
+    Record, keys, values, timestamp=st.integers(1000, 1300), headers=st.sampled_from([(), (("name", b"value"),)])
+)
+batches = st.builds(
+    encode_batch,
+    st.lists(records, min_size=1, max_size=3),
+    codec=st.sampled_from([Codec.NONE, Codec.NONE, Codec.ZSTD]),
+    attributes=st.sampled_from([0, 0, 0, CONTROL]),
+)
+
+
+def log_of(batches) -> bytes:
+    end, log = 0, bytearray()
+    for batch in batches:
+        batch[0:8] = end.to_bytes(8, "big")
+        end += next(iter_batches(batch)).header.records_count
+        log += batch
+    return bytes(log)
+
+
+def the_long_way(log: bytes) -> list[Record]:
+    latest = {}
+    for header, data in iter_batches(log):
+        if header.is_control:
+            continue
+        try:
+            list(record_spans(unpacked(header, data), header.records_count))
+        except MalformedRecords:
+            continue
+        latest |= {record.key: record for record in iter_records(data)}
+    return sorted(latest.values(), key=lambda record: record.offset)
+
+
+def the_short_way(log: bytes, at_once: int = 2) -> list[Record]:
+    found = LatestRecords(log)
+    while found.look(at_once):
+        pass
+    assert found.ends == [header.next_offset for header, _ in iter_batches(log)]
+    return list(found)
+
+
+@given(st.lists(batches, max_size=6), st.integers(1, 5))
+def test_finds_what_the_long_way_finds(batches, at_once):
+    log = log_of(batches)
+    assert the_short_way(log, at_once) == the_long_way(log)
+
+
+BYTES = [*range(5), *range(60, 70), *range(124, 132), 254, 255]
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"v", b"v" * 62, b"v" * 200, b"v" * 8300], ids=lambda v: str(len(v or ""))
+)
+@pytest.mark.parametrize("key", [b"", b"k", b"k" * 64], ids=len)
+def test_a_record_that_was_tampered_with_is_read_or_passed_over_as_the_long_way_does(key, value):
+    before = encode_batch([Record(key, b"before")])
+    whole = encode_batch([Record(key, value)])
+    start, value_length = HEADER_BYTES, len(whole) - len(value or b"") - 3
+    places = {*range(start, min(start + 9, len(whole))), *range(value_length, value_length + 3), len(whole) - 1}
+    for place, byte in product(sorted(places), BYTES):
+        tampered = whole.copy()
+        tampered[place] = byte
+        assert_same_outcome(log_of([before, tampered]), place - start, byte)
+
+
+def test_a_length_with_more_bytes_than_it_needs_is_not_misread():
+    tampered = encode_batch([Record(b"k", b"v" * 8300)])
+    tampered[HEADER_BYTES] += 2
+    tampered[HEADER_BYTES + 2] = 0
+    assert_same_outcome(log_of([encode_batch([Record(b"k", b"before")]), tampered]))
+
+
+@pytest.mark.parametrize("length", range(9))
+def test_a_record_that_ends_early_is_passed_over(length):
+    short = encode_batch([Record(b"", None)])[: HEADER_BYTES + length].ljust(HEADER_BYTES + length, b"\0")
+    short[8:12] = (len(short) - 12).to_bytes(4, "big")
+    if length:
+        short[HEADER_BYTES] = 2 * (length - 1)
+    assert_same_outcome(log_of([encode_batch([Record(b"", b"before")]), short]))
+
+
+def assert_same_outcome(log: bytes, *case: int) -> None:
+    assert outcome(the_short_way, log) == outcome(the_long_way, log), case
+
+
+def outcome(way, log: bytes) -> object:
+    try:
+        return way(log)
+    except MalformedRecords:
+        return "malformed"
+
+
+def test_a_batch_that_is_cut_off_is_left_out():
+    log = log_of([encode_batch([Record(b"a", b"1")]), encode_batch([Record(b"a", b"2")])])
+    assert [record.value for record in the_short_way(log[:-1])] == [b"1"]
+
+
+def test_a_commit_is_not_taken_apart_before_it_is_known_to_be_the_last(monkeypatch):
+    def not_for_this(*_):
+        raise AssertionError("a batch of one plain record was taken apart")
+
+    monkeypatch.setattr(latest_records, "record_spans", not_for_this)
+    commits = [Record(b"key of an offset", b"%d" % number + b" " * size) for number, size in enumerate((40, 90, 200))]
+    gone = Record(b"key of a group", None)
+    log = log_of([encode_batch([record]) for record in (*commits, gone)])
+    assert [(record.key, record.value) for record in the_short_way(log)] == [
+        (commits[-1].key, commits[-1].value),
+        (gone.key, None),
+    ]
