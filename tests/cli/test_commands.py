@@ -63,7 +63,15 @@ def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: E
         (["topic", "create", "bad name"], 1, "'bad name' contains"),
         (["topic", "create", "x", "-c", "no.such.key=1"], 1, "no.such.key"),
         (["topic", "create", "x", "-c", "nonsense"], 2, "KEY=VALUE"),
+        (
+            ["produce", "bad name"],
+            1,
+            "no topic can have this name: 'bad name' contains one or more characters other than",
+        ),
+        (["perf", "produce", "bad name"], 1, "other than ASCII alphanumerics, '.', '_' and '-'"),
+        (["perf", "consume", "nowhere"], 3, "there is no topic 'nowhere'"),
         (["consume", "x", "-o", "soon"], 2, "use beginning, end"),
+        (["consume", "x", "-o", "5:2"], 2, "'5:2' ends before it begins"),
         (["consume", "x", "-g", "workers", "-p", "0"], 2, "a group shares all partitions"),
         (["consume", "x", "-g", "workers", "-o", "5"], 2, "a group goes on where it left off"),
         (["produce", "x", "-H", "nonsense"], 2, "NAME=VALUE"),
@@ -109,7 +117,10 @@ def test_an_offset_outside_the_log_is_told(odradek: Embedded) -> None:
     succeed(odradek, "produce", "short", stdin="x\n")
     result = odradek_command(odradek, "consume", "short", "-o", "1000", "-e")
     assert result.exit_code == 3
-    assert "short-0 holds offsets 0 to 1, not 1000" in result.output
+    assert "short-0 has no offset 1000: its first record is 0 and its last 0" in result.output
+    succeed(odradek, "topic", "trim", "short", "--before", "end", "-y")
+    result = odradek_command(odradek, "consume", "short", "-o", "0", "-e")
+    assert "short-0 has no offset 0: it is empty, and goes on at 1" in result.output
 
 
 def test_each_of_several_topics_is_told_about(odradek: Embedded) -> None:
@@ -118,6 +129,23 @@ def test_each_of_several_topics_is_told_about(odradek: Embedded) -> None:
     assert result.exit_code == 3
     assert {"deleted a", "deleted b"} <= set(result.stdout.splitlines())
     assert "nope: " in result.stderr
+
+
+def test_what_can_be_created_is_created_though_others_are_refused(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "a")
+    result = odradek_command(odradek, "topic", "create", "x", "a", "bad name", "y", "x")
+    assert result.exit_code == 1
+    assert sorted(result.stdout.splitlines()) == ["created x", "created y"]
+    assert [line.split(":")[1] for line in sorted(result.stderr.splitlines())] == [" a", " bad name"]
+    again = succeed(odradek, "topic", "create", "--if-not-exists", "x", "z")
+    assert sorted(again.splitlines()) == ["created z", "x exists already"]
+
+
+def test_what_is_named_twice_is_deleted_once(odradek: Embedded) -> None:
+    succeed(odradek, "produce", "a", stdin="x\n")
+    succeed(odradek, "consume", "a", "-g", "readers", "-o", "beginning", "-n", "1")
+    assert succeed(odradek, "group", "delete", "readers", "readers") == "deleted readers\n"
+    assert succeed(odradek, "topic", "delete", "-y", "a", "a") == "deleted a\n"
 
 
 def test_nobody_is_asked_about_a_topic_that_is_not_there(odradek: Embedded) -> None:

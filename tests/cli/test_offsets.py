@@ -48,3 +48,9 @@ def test_grammar(text: str, span: Span) -> None:
 def test_what_is_none(text: str) -> None:
     with pytest.raises(click.BadParameter, match="use"):
         parse_span(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["5:2", "-3:-5", "+4:+1", "@-1h:@-2h"])
+def test_what_ends_before_it_begins(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="ends before it begins"):
+        parse_span(text, NOW)

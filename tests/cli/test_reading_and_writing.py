@@ -62,12 +62,28 @@ def test_formats(odradek_session: Embedded, lines: str, form: str, text: str) ->
     assert text.format(topic=lines) in succeed(odradek_session, "consume", lines, "-o", "0:1", "-f", form + "\\n")
 
 
-def test_a_format_that_is_none(odradek_session: Embedded, lines: str) -> None:
-    refused = odradek_command(odradek_session, "consume", lines, "-f", "%v{rot13}")
-    assert refused.exit_code == 2
-    assert "there are hex, base64 and json" in refused.stderr
-    refused = odradek_command(odradek_session, "consume", lines, "-f", "\\x")
-    assert (refused.exit_code, "truncated" in refused.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("%v{rot13}", "there are hex, base64 and json"),
+        ("\\x", "truncated"),
+        ("yaml", "'yaml' is no format: use json, jsonl or a format string"),
+        ("%v %q", "%q: there is no such field"),
+        ("100%", "%: there is no such field"),
+        ("%k{hex", "a brace is not closed"),
+        ("%o{hex}", "%o has no other spelling"),
+        ("%h{%k=%s}", "%s of a header: there are %k and %v"),
+        ("\\\\\\q", "\\q: there is no such escape"),
+    ],
+)
+def test_a_format_that_is_none(odradek_session: Embedded, form: str, said: str) -> None:
+    refused = odradek_command(odradek_session, "consume", "anything", "-f", form)
+    assert (refused.exit_code, said in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_range_without_records_is_told(odradek_session: Embedded, lines: str) -> None:
+    done = odradek_command(odradek_session, "consume", lines, "-o", "5:5")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no record lies in this range\n")
 
 
 def test_what_comes_out_as_jsonl_goes_in_again(odradek_session: Embedded, lines: str, tmp_path: Path) -> None:

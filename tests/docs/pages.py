@@ -3,7 +3,7 @@
 python              part of the application that the page is
 python on spark     needs a running Spark
 python raises       is refused, with the text that follows (`on spark`: by Spark)
-sh                  commands, each in a line; one that says Ctrl-C runs until the test is over
+sh                  commands, each in a line; one that says Ctrl-C runs until the test is over or interrupts it
 text                what comes out
 """
 
@@ -55,8 +55,10 @@ def application(page: Path, directory: Path, *more: Block, name: str | None = No
 class Terminal:
     """Runs commands as a reader of the page would, against the broker of the test."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, bootstrap: str, ready: re.Pattern[str] = READY) -> None:
         self._directory = directory
+        # What a command says that runs on, once it does.
+        self._ready = ready
         self._running: list[subprocess.Popen[str]] = []
         self._port = _free_port()
         self._environment = {
@@ -92,16 +94,17 @@ class Terminal:
     def _start(self, command: str) -> None:
         process = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             cwd=self._directory,
             env=self._environment,
         )
         self._running.append(process)
         said = []
-        for line in process.stderr:
+        for line in process.stdout:
             said.append(line)
-            if READY.search(line):
+            if self._ready.search(line):
                 return
         raise AssertionError(f"{command}\n{''.join(said)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -36,10 +37,16 @@ def on_the_usual_port() -> Iterator[Embedded]:
 
 def test_the_quickstart(on_the_usual_port: Embedded, tmp_path: Path) -> None:
     page = DOCS / "quickstart.md"
-    with Terminal(tmp_path, on_the_usual_port.bootstrap_servers) as terminal:
-        told = [terminal.run(block) for block in blocks(page, "sh") if "odradek up" not in block.text]
-    assert "alice: 2 apples" in told[0]
-    assert "3 plums" in told[1]
+    first, group, more, reset, *rest = [block for block in blocks(page, "sh") if "odradek up" not in block.text]
+    with Terminal(tmp_path, on_the_usual_port.bootstrap_servers, ready=re.compile("3 plums")) as terminal:
+        assert "alice: 2 apples" in terminal.run(first)
+        terminal.run(group)
+        assert "odradek" in terminal.run(more), "the reader of the other terminal is shown"
+        assert terminal.interrupt() == [0]
+        assert "NOW" in terminal.run(reset)
+        for block in rest:
+            terminal.run(block)
+    assert "speed-test" not in succeed(on_the_usual_port, "topic", "ls")
     [snippet] = blocks(page, "python")
     assert run_python(snippet.text, tmp_path).split()[-2:] == ["b'alice'", "3"]
 

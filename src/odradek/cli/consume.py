@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -34,7 +35,7 @@ Position = tuple[str, int]
 
 EPILOG = """\b
 -o/--offset: beginning, end, 42, -100 (the last hundred), +10 (after the first ten), @TIME,
-  or BEGIN:UNTIL of these; without UNTIL it waits for more, `:` is all there is now.
+  or BEGIN:UNTIL of these, without UNTIL itself (3:5 is 3 and 4); `5:` waits for more, `:` is all there is now.
   TIME: milliseconds, 2026-11-01T10:00 (UTC), or -15m.
 -f/--format: %t topic, %p partition, %o offset, %k key, %v value, %T timestamp in ms, %d{strftime},
   %h headers or %h{%k=%v }, %K and %S lengths; %k{hex}, %v{base64}, %v{json}.
@@ -104,6 +105,8 @@ def _consumer(bootstrap: str, group: str | None, span: Span, settings: dict[str,
 
     ours = {
         "group.id": group or "odradek-consume",
+        # So that two of them are told apart.
+        "client.id": f"odradek-{os.getpid()}",
         "enable.auto.commit": group is not None,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest" if span.begin == Place("beginning") else "latest",
@@ -126,6 +129,7 @@ def _read_all(
         # Nobody waits for what is not there yet.
         assigned = [tp for tp in assigned if tp.offset < stops[tp.topic, tp.partition]]
         if not assigned:
+            click.echo("no record lies in this range", err=True)
             return
     consumer.assign(assigned)
     printer.follow(consumer, ends_of=(lambda: assigned) if exit_at_end or stops else None, stops=stops)
@@ -152,7 +156,12 @@ def _require_inside(consumer: Consumer, tp: TopicPartition, begin: Place) -> Non
         return
     first, end = consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S)
     if not first <= tp.offset <= end:
-        fail(f"{tp.topic}-{tp.partition} holds offsets {first} to {end}, not {tp.offset}", NOT_FOUND)
+        held = (
+            f"its first record is {first} and its last {end - 1}"
+            if first < end
+            else f"it is empty, and goes on at {end}"
+        )
+        fail(f"{tp.topic}-{tp.partition} has no offset {tp.offset}: {held}", NOT_FOUND)
 
 
 class _Printer:

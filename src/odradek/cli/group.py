@@ -58,7 +58,7 @@ def _groups(admin: AdminClient) -> list[ConsumerGroupListing]:
 @output_option
 @group_argument()
 def describe(bootstrap: str, output: str, group: str) -> None:
-    """Show each partition's committed offset, its lag and its owner."""
+    """Show each partition's committed offset, its end (where the next record goes), the lag between, and its owner."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         described = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
@@ -156,4 +156,5 @@ def delete(bootstrap: str, groups: tuple[str, ...]) -> None:
     """Delete groups that have no members, with their committed offsets."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        each_told(admin.delete_consumer_groups(list(groups), request_timeout=REQUEST_TIMEOUT_S), "deleted {}")
+        asked = list(dict.fromkeys(groups))
+        each_told(admin.delete_consumer_groups(asked, request_timeout=REQUEST_TIMEOUT_S), "deleted {}")

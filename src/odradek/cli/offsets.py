@@ -78,7 +78,10 @@ def parse_span(text: str, now: datetime, option: str = "--offset") -> Span:
     begin, colon, until = said.groups()
     if colon and not begin and not until:
         until = "end"
-    return Span(_place(begin or "beginning", now, option), _place(until, now, option) if until else None)
+    span = Span(_place(begin or "beginning", now, option), _place(until, now, option) if until else None)
+    if span.until is not None and span.begin.kind == span.until.kind and span.begin.number > span.until.number:
+        raise click.BadParameter(f"{text!r} ends before it begins", param_hint=option)
+    return span
 
 
 def parse_place(text: str, now: datetime, option: str) -> Place:

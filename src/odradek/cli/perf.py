@@ -18,6 +18,8 @@ from odradek.cli.remote import (
     client_options,
     fail,
     refusals_told,
+    require_topics,
+    require_writable_topic,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def produce(
     ours = {"acks": acks, "compression.type": compression, "linger.ms": 5, "queue.buffering.max.messages": 500_000}
     with refusals_told(bootstrap):
         producer = Producer(client_config(bootstrap, **{**ours, **settings}))
+        require_writable_topic(producer, topic)
         value = _noise(size)
         acknowledged = _Acknowledged()
         started = time.perf_counter()
@@ -89,8 +92,9 @@ def consume(bootstrap: str, output: str, topic: str, records: int | None, settin
     ours = {"group.id": "odradek-perf", "enable.auto.commit": False, "queued.max.messages.kbytes": 131_072}
     with refusals_told(bootstrap):
         consumer = Consumer(client_config(bootstrap, **{**ours, **settings}))
-        known = consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
-        places = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in known.partitions]
+        known = consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        require_topics([topic], known)
+        places = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in known[topic].partitions]
         spans = [consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S) for tp in places]
         there = sum(end - first for first, end in spans)
         wanted = min(records or there, there)
@@ -117,10 +121,10 @@ def e2e(bootstrap: str, output: str, topic: str, records: int, size: int, settin
 
     with refusals_told(bootstrap):
         producer = Producer(client_config(bootstrap, **{"linger.ms": 0, **settings}))
-        consumer = Consumer(client_config(bootstrap, **{"group.id": "odradek-perf", "fetch.wait.max.ms": 500}))
-        known = producer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
-        if known.error is not None:
-            fail(f"{known.error.str()} ({known.error.name()})")
+        # It commits nothing, or a group would be left behind.
+        own = {"group.id": "odradek-perf", "enable.auto.commit": False, "fetch.wait.max.ms": 500}
+        consumer = Consumer(client_config(bootstrap, **own))
+        require_writable_topic(producer, topic)
         consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
         # The first answer tells that the consumer is where it shall be.
         consumer.poll(1.0)

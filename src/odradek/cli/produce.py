@@ -16,14 +16,13 @@ import click
 from odradek.cli.names import topic_argument
 from odradek.cli.record_text import bytes_of
 from odradek.cli.remote import (
-    NOT_FOUND,
-    REQUEST_TIMEOUT_S,
     bootstrap_option,
     client_config,
     client_options,
     fail,
     key_value,
     refusals_told,
+    require_writable_topic,
 )
 
 if TYPE_CHECKING:
@@ -73,8 +72,9 @@ def command(
     """Write each line of FILES, or of standard input, to TOPIC as one record."""
     to_record = _record_maker(form, **shape)
     with refusals_told(bootstrap):
-        sending = _Sending(_producer(bootstrap, compression, acks, settings), topic)
-        sending.require_topic()
+        producer = _producer(bootstrap, compression, acks, settings)
+        require_writable_topic(producer, topic)
+        sending = _Sending(producer, topic)
         try:
             with _lines(files) as lines:
                 for number, line in enumerate(_paced(lines, rate), 1):
@@ -105,11 +105,6 @@ class _Sending:
         self._producer = producer
         self._topic = topic
         self._failure: KafkaException | None = None
-
-    def require_topic(self) -> None:
-        # Asking creates the topic, where the broker allows that.
-        if self._producer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S).topics[self._topic].error is not None:
-            fail(f"there is no topic {self._topic!r}; create it with `odradek topic create {self._topic}`", NOT_FOUND)
 
     def send(self, record: Outgoing) -> None:
         place: dict[str, int] = {} if record.partition is None else {"partition": record.partition}

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 Formatter = Callable[["Message"], bytes]
 Piece = Callable[["Message"], bytes]
 
-_FIELD = re.compile(r"%(?:(?P<name>[tpokvsTdhKS])(?:\{(?P<how>[^}]*)\})?|(?P<percent>%))")
+_FIELD = re.compile(r"%(?:(?P<name>[tpokvsTdhKS])(?:\{(?P<how>[^}]*)\})?|(?P<percent>%)|(?P<unknown>.?))", re.DOTALL)
+_ESCAPES = "abfnrtv\\'\"01234567xuUN"
+_FIELDS = "%t %p %o %k %v %s %T %d %h %K %S, and %% for a percent sign"
 _SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     "hex": lambda data: data.hex().encode(),
@@ -44,18 +46,34 @@ def formatter(form: str) -> Formatter:
     """For `json` and `jsonl` a JSON document per line, otherwise by the format string."""
     if form in ("json", "jsonl"):
         return json_line
-    try:
-        text = form.encode("latin-1", "backslashreplace").decode("unicode_escape")
-    except UnicodeDecodeError as broken:
-        raise click.BadParameter(f"{form!r}: {broken.reason}", param_hint="--format") from None
-    pieces = _pieces(text)
+    if re.fullmatch(r"\w+", form):
+        raise _refused(f"{form!r} is no format: use json, jsonl or a format string, as '%k %v\\n'")
+    pieces = _pieces(_unescaped(form))
     return lambda message: b"".join(piece(message) for piece in pieces)
+
+
+def _refused(why: str) -> click.BadParameter:
+    return click.BadParameter(why, param_hint="--format")
+
+
+def _unescaped(form: str) -> str:
+    for escape in re.findall(r"\\.", form, re.DOTALL):
+        if escape[1] not in _ESCAPES:
+            raise _refused(f"{escape}: there is no such escape; use \\n, \\t, \\xHH, or \\\\ for a backslash")
+    try:
+        return form.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    except UnicodeDecodeError as broken:
+        raise _refused(f"{form!r}: {broken.reason}") from None
 
 
 def _pieces(text: str) -> list[Piece]:
     pieces: list[Piece] = []
     position = 0
     for match in _FIELD.finditer(text):
+        if match["unknown"] is not None:
+            raise _refused(f"%{match['unknown']}: there is no such field; there are {_FIELDS}")
+        if match["how"] is None and text.startswith("{", match.end()):
+            raise _refused(f"{text[match.start() :]}: a brace is not closed")
         pieces.append(_literal(text[position : match.start()]))
         pieces.append(_literal("%") if match["percent"] else _field(match["name"], match["how"]))
         position = match.end()
@@ -75,9 +93,11 @@ def _field(name: str, how: str | None) -> Piece:
     if name == "h":
         return _headers(how)
     if name in _PLAIN:
+        if how is not None:
+            raise _refused(f"%{name}{{{how}}}: %{name} has no other spelling")
         return _PLAIN[name]
     if (how or "") not in _SPELLINGS:
-        raise click.BadParameter(f"%{name}{{{how}}}: there are hex, base64 and json", param_hint="--format")
+        raise _refused(f"%{name}{{{how}}}: there are hex, base64 and json")
     spelled = _SPELLINGS[how or ""]
     if name == "k":
         return lambda message: spelled(message.key() or b"")
@@ -85,6 +105,8 @@ def _field(name: str, how: str | None) -> Piece:
 
 
 def _headers(how: str | None) -> Piece:
+    if how is not None and (unknown := re.search(r"%[^kv]|%$", how)):
+        raise _refused(f"{unknown[0]} of a header: there are %k and %v")
     if how is None:
         return lambda message: b",".join(
             name.encode() + b"=" + (value or b"") for name, value in message.headers() or []

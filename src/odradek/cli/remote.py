@@ -7,15 +7,17 @@ import socket
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaException, Producer
     from confluent_kafka.admin import AdminClient
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 FAILED, NOT_FOUND, TIMED_OUT = 1, 3, 4
 REQUEST_TIMEOUT_S = 15.0
@@ -99,22 +101,40 @@ def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
     fail(f"{error.str()} ({name})", NOT_FOUND if name in _NOT_FOUND_CODES else FAILED)
 
 
-def each_told(answers: Mapping[str, Future[Any]], done: str) -> None:
-    """One line per name; a refusal names what it is about and does not hide the others."""
+def each_told(
+    answers: Mapping[str, Future[Any]], done: str, *, no_error: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """One line per name."""
+    for name, _ in granted(answers, no_error=no_error):
+        click.echo(done.format(name))
+
+
+def granted(
+    answers: Mapping[str, Future[R]], *, no_error: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[str, R]]:
+    """What was not refused. A refusal is told with its name and hides no others; in the end it ends the command.
+
+    `no_error` has what is said of refusals, by their names, that are none.
+    """
     from confluent_kafka import KafkaException
 
-    refusals = []
+    refusals, unanswered = [], None
     for name, answer in answers.items():
         try:
-            answer.result()
+            result = answer.result()
         except KafkaException as refused:
             error = refused.args[0]
             if error.name() in _TIMEOUT_CODES:
-                raise
-            refusals.append(error.name())
-            complain(f"{name}: {error.str()} ({error.name()})")
+                unanswered = refused
+            elif error.name() in no_error:
+                click.echo(no_error[error.name()].format(name))
+            else:
+                refusals.append(error.name())
+                complain(f"{name}: {error.str()} ({error.name()})")
         else:
-            click.echo(done.format(name))
+            yield name, result
+    if unanswered is not None:
+        raise unanswered
     if refusals:
         raise SystemExit(NOT_FOUND if set(refusals) <= _NOT_FOUND_CODES else FAILED)
 
@@ -155,6 +175,17 @@ def require_topics(names: Iterable[str], known: Container[str]) -> None:
     for name in names:
         if name not in known:
             fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+
+
+def require_writable_topic(producer: Producer, name: str) -> None:
+    from odradek.controller.topic_names import what_is_wrong_with
+
+    # Asking creates the topic, where the broker allows that.
+    if producer.list_topics(name, timeout=REQUEST_TIMEOUT_S).topics[name].error is not None:
+        wrong = what_is_wrong_with(name)
+        if wrong:
+            fail(f"no topic can have this name: {wrong}")
+        fail(f"there is no topic {name!r}; create it with `odradek topic create {name}`", NOT_FOUND)
 
 
 def key_value(text: str, form: str = "KEY=VALUE", option: str = "--config") -> tuple[str, str]:

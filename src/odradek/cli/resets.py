@@ -112,7 +112,15 @@ def _target(consumer: Consumer, place: Position, was: int | None, begin: Place, 
     offset = (
         begin.resolve(consumer, tp, REQUEST_TIMEOUT_S) if shift is None else (first if was is None else was) + shift
     )
+    if offset > end:
+        _warn_of(place, offset, f"lies beyond the end: {end}, where the next record goes, is taken instead")
+    elif offset < first:
+        _warn_of(place, offset, f"lies before the first record that is kept: {first} is taken instead")
     return int(max(first, min(offset, end)))
+
+
+def _warn_of(place: Position, offset: int, what: str) -> None:
+    click.echo(f"Warning: {place[0]}-{place[1]}: offset {offset} {what}", err=True)
 
 
 def _store(admin: AdminClient, group: str, targets: dict[Position, int]) -> None:

@@ -15,6 +15,7 @@ from odradek.cli.remote import (
     bootstrap_option,
     client_config,
     each_told,
+    granted,
     key_value,
     refusals_told,
     require_topics,
@@ -64,22 +65,17 @@ def create(
     if_not_exists: bool,
 ) -> None:
     """Create topics."""
-    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
     settings = dict(key_value(text) for text in configs)
-    wanted = [NewTopic(name, partitions, replication_factor, config=settings) for name in names]
+    wanted = [NewTopic(name, partitions, replication_factor, config=settings) for name in dict.fromkeys(names)]
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        for name, created in admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
-            try:
-                created.result()
-            except KafkaException as refused:
-                if not (if_not_exists and refused.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
-                    raise
-                click.echo(f"{name} exists already")
-            else:
-                click.echo(f"created {name}")
+        each_told(
+            admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S),
+            "created {}",
+            no_error={"TOPIC_ALREADY_EXISTS": "{} exists already"} if if_not_exists else {},
+        )
 
 
 @command.command()
@@ -87,7 +83,7 @@ def create(
 @output_option
 @topic_argument("name")
 def describe(bootstrap: str, output: str, name: str) -> None:
-    """Show where each partition begins and ends, who leads it and who is in sync."""
+    """Show who leads each partition, who is in sync, where it begins, and where it ends: there the next record goes."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -149,7 +145,7 @@ def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
         if not yes:
             require_topics(names, admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
             click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
-        each_told(admin.delete_topics(list(names), request_timeout=REQUEST_TIMEOUT_S), "deleted {}")
+        each_told(admin.delete_topics(list(dict.fromkeys(names)), request_timeout=REQUEST_TIMEOUT_S), "deleted {}")
 
 
 @command.command()
@@ -180,5 +176,10 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
             ends = ", ".join(f"{tp.partition} before {tp.offset}" for tp in asked)
             click.confirm(f"Delete records of {name}: {ends}?", abort=True)
         answers = admin.delete_records(asked, request_timeout=REQUEST_TIMEOUT_S)
-        rows = [{"partition": tp.partition, "start": answer.result().low_watermark} for tp, answer in answers.items()]
-    print_rows(rows, output, nothing="")
+        rows: list[dict[str, object]] = []
+        try:
+            for where, deleted in granted({f"{name}-{tp.partition}": answer for tp, answer in answers.items()}):
+                rows.append({"partition": int(where.rpartition("-")[2]), "start": deleted.low_watermark})
+        finally:
+            # Also when others were refused: what is gone is gone.
+            print_rows(rows, output, nothing="nothing was deleted")
