@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from odradek.metadata.configs.broker import BROKER_CONFIGS
@@ -23,11 +24,13 @@ tables is refused by name, with the nearest one that is.
 | a node of a cluster | `odradek node start --config FILE`: lines as in Kafka's `server.properties`, or a `.toml` |
 | a new topic | `odradek topic create orders -c retention.ms=86400000` |
 | a topic | `odradek config set topic orders retention.ms=86400000` |
-| all topics that say nothing | `odradek config set broker all log.retention.ms=86400000`, while brokers run |
+| all topics that say nothing | `odradek config set broker all log.retention.ms=86400000` |
+| a broker that runs | `odradek config set broker 1 log.cleaner.io.max.bytes.per.second=10000000` |
 | in a test | `Embedded(config={"num.partitions": 3})` |
 
 What is in force, and where it comes from: `odradek config get topic orders --all`, `odradek config get broker 1 --all`.
-`tools/configuration.py` writes this page.
+A change counts at once and outlasts restarts. Of a key that is set in several places counts the topic's value, before
+the one for this broker, the one for all brokers, and the file's. `tools/configuration.py` writes this page.
 """
 
 
@@ -35,9 +38,11 @@ def page() -> str:
     parts = [
         INTRODUCTION,
         "## Topics\n\nA topic's own value counts before the broker keys in the last column; of those counts the first\n"
-        "that is set. The first of them can be changed while brokers run.\n",
+        "that is set. The first of them can be changed while brokers run, for one broker or for all.\n",
         _table(TOPIC_CONFIGS.values(), synonyms=True),
-        "## Brokers and controllers\n\nSet before a node starts.\n",
+        "## Brokers and controllers\n\nAs in Kafka, read-only keys are set before a node starts, cluster-wide ones can also be"
+        "\nchanged while it runs, for one broker or for all. Kafka also lets `listeners` and\n"
+        "`listener.security.protocol.map` change; here they are read-only.\n",
         _table(
             [definition for definition in BROKER_CONFIGS.values() if not _stands_behind_a_topic(definition.name)],
             synonyms=False,
@@ -59,22 +64,20 @@ def _stands_behind_a_topic(name: str) -> bool:
     )
 
 
-def _table(definitions: object, *, synonyms: bool) -> str:
-    head = [
-        "| key | default | meaning |" + (" broker keys |" if synonyms else ""),
-        "|---|---|---|" + ("---|" if synonyms else ""),
-    ]
-    rows = [_row(definition, synonyms=synonyms) for definition in definitions if not definition.internal]  # type: ignore[attr-defined]
+def _table(definitions: Iterable[Definition], *, synonyms: bool) -> str:
+    head = [f"| key | default | meaning | {'broker keys' if synonyms else 'changed'} |", "|---|---|---|---|"]
+    rows = [_row(definition, synonyms=synonyms) for definition in definitions if not definition.internal]
     return "\n".join([*head, *rows, ""])
 
 
 def _row(definition: Definition, *, synonyms: bool) -> str:
     default = definition.write(definition.default)
     shown = f"`{default}`" if default else "none"
-    row = f"| `{definition.name}` | {shown} | {definition.doc} |"
     if synonyms:
-        row += " " + ", ".join(f"`{synonym.name}`" for synonym in definition.synonyms) + " |"
-    return row
+        last = ", ".join(f"`{synonym.name}`" for synonym in definition.synonyms)
+    else:
+        last = "cluster-wide" if definition.dynamic else "read-only"
+    return f"| `{definition.name}` | {shown} | {definition.doc} | {last} |"
 
 
 if __name__ == "__main__":

@@ -66,6 +66,15 @@ def test_what_one_broker_does_not_speak_is_refused(cluster):
     update(cluster, METADATA_VERSION, 26)
 
 
+def test_of_a_feature_named_twice_the_last_update_counts(cluster):
+    """As in Kafka, where the first is not even looked at."""
+    nonsense, wanted = FeatureUpdate(METADATA_VERSION, 99, UP), FeatureUpdate(METADATA_VERSION, 29, UP)
+    cluster.take(update_features(cluster.image, [nonsense, wanted], CONFIG))
+    assert cluster.image.features[METADATA_VERSION] == 29
+    with pytest.raises(KafkaError):
+        update_features(cluster.image, [wanted, nonsense], CONFIG)
+
+
 def test_an_unknown_kind_of_upgrade(cluster):
     assert "no kind of upgrade" in refusal(cluster, METADATA_VERSION, 26, 7)
 

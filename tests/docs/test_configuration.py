@@ -24,5 +24,6 @@ def test_the_commands(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "orders", "-c", "retention.ms=86400000")
     succeed(odradek, "config", "set", "topic", "orders", "retention.ms=86400000")
     succeed(odradek, "config", "set", "broker", "all", "log.retention.ms=86400000")
+    succeed(odradek, "config", "set", "broker", "1", "log.cleaner.io.max.bytes.per.second=10000000")
     assert "retention.ms" in succeed(odradek, "config", "get", "topic", "orders", "--all")
     assert "log.retention.ms" in succeed(odradek, "config", "get", "broker", "1", "--all")

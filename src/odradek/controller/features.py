@@ -44,9 +44,10 @@ class FeatureUpdate(NamedTuple):
 def update_features(
     image: ClusterImage, updates: Sequence[FeatureUpdate], config: BrokerConfig, *, validate_only: bool = False
 ) -> Decision[None]:
+    """Of a feature that is named twice the last update counts."""
     records: list[Message] = []
     told: list[str] = []
-    for update in updates:
+    for update in {update.feature: update for update in updates}.values():
         now = _level(image, update.feature)
         _check(image, update, now)
         if update.level == now:
