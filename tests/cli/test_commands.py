@@ -88,6 +88,14 @@ def test_errors_say_what_and_why(odradek: Embedded, arguments: list[str], code: 
     assert "Error: " in result.stderr
 
 
+def test_the_listener_of_clients_may_have_any_name() -> None:
+    settings = {"listeners": "CLIENTS://127.0.0.1:0", "listener.security.protocol.map": "CLIENTS:PLAINTEXT"}
+    with Embedded(config=settings) as broker:
+        succeed(broker, "produce", "t", stdin="x\n")
+        assert succeed(broker, "consume", "t", "-g", "readers", "-o", "beginning", "-n", "1") == "x\n"
+        assert json.loads(succeed(broker, "cluster", "info", "-o", "json"))[0]["broker"] == 1
+
+
 def test_no_broker_is_told_in_one_sentence() -> None:
     result = CliRunner().invoke(main, ["topic", "ls", "-b", "127.0.0.1:1"])
     assert result.exit_code == 4

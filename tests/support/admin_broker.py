@@ -160,6 +160,7 @@ class AdminBroker:
         self.broker = Broker(
             node_id=BrokerId(1),
             cluster_id=CLUSTER_ID,
+            listener_name="PLAINTEXT",
             config=BrokerConfig.parse({"node.id": "1", **(settings or {})}),
             clock=StandingClock(),
             rng=SeededRng(),

@@ -85,6 +85,7 @@ class DataBroker:
         self.broker = Broker(
             node_id=BROKER_ID,
             cluster_id=CLUSTER_ID,
+            listener_name="PLAINTEXT",
             config=self.config,
             clock=self.clock,
             rng=self.rng,

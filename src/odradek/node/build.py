@@ -182,7 +182,7 @@ class Node:
             **with_forwarding(load_apis(), forwarding),
             **quorum_apis(controller, forwarding, self._new_forwarding(identity, QUORUM_TIMEOUT_MS)),
         }
-        self._broker = self._new_broker(identity, channel, apis)
+        self._broker = self._new_broker(listener.name, identity, channel, apis)
         # No await between the first image and the subscription: a commit in between would be missed.
         image = self._quorum.feed.image
         self._broker.partitions.start(image)
@@ -318,7 +318,11 @@ class Node:
         )
 
     def _new_broker(
-        self, identity: DirectoryIdentity, channel: ControllerChannel, apis: Mapping[int, Api | FrameApi]
+        self,
+        listener_name: str,
+        identity: DirectoryIdentity,
+        channel: ControllerChannel,
+        apis: Mapping[int, Api | FrameApi],
     ) -> Broker:
         config, ports = self._config.broker, self._ports
         self._proposals = IsrProposals(
@@ -345,6 +349,7 @@ class Node:
         return Broker(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
+            listener_name=listener_name,
             config=effective_broker_config(self._quorum.feed.image, config),
             clock=ports.clock,
             rng=ports.rng,

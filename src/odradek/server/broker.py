@@ -33,6 +33,8 @@ NEWS_TIMEOUT_S = 5.0
 class Broker:
     node_id: BrokerId
     cluster_id: str
+    # Of the listener that clients come to; brokers reach each other there, too.
+    listener_name: str
     # As it is in force now.
     config: BrokerConfig
     clock: Clock

@@ -139,7 +139,7 @@ class Fetch:
             return []
         return [
             NodeEndpoint(broker.broker_id, broker.host, broker.port, broker.rack)
-            for broker in visible_brokers(self.ctx.broker.image)
+            for broker in visible_brokers(self.ctx.broker.image, self.ctx.broker.listener_name)
             if broker.broker_id in leaders
         ]
 

@@ -1,4 +1,8 @@
-"""The cluster as a client may see it: which brokers are alive and where, and partitions in those terms."""
+"""The cluster as a client may see it: which brokers are alive and where, and partitions in those terms.
+
+`listener` is the name of the one at which it is asked: a client is told of addresses of the same name, as it may not
+reach others.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,6 @@ from odradek.base.ports import Rng
 from odradek.controller.topic_names import INTERNAL_TOPICS
 from odradek.metadata.image import ClusterImage, PartitionImage
 
-CLIENT_LISTENER = "PLAINTEXT"
-
 
 class VisibleBroker(NamedTuple):
     broker_id: int
@@ -21,31 +23,31 @@ class VisibleBroker(NamedTuple):
     fenced: bool
 
 
-def visible_brokers(image: ClusterImage, *, fenced_too: bool = False) -> Iterator[VisibleBroker]:
+def visible_brokers(image: ClusterImage, listener: str, *, fenced_too: bool = False) -> Iterator[VisibleBroker]:
     for broker in image.brokers.values():
         if broker.fenced and not fenced_too:
             continue
-        for listener in broker.listeners:
-            if listener.name == CLIENT_LISTENER:
-                yield VisibleBroker(broker.broker_id, listener.host, listener.port, broker.rack, broker.fenced)
+        for each in broker.listeners:
+            if each.name == listener:
+                yield VisibleBroker(broker.broker_id, each.host, each.port, broker.rack, broker.fenced)
 
 
-def acting_controller(image: ClusterImage, here: int, rng: Rng) -> int:
+def acting_controller(image: ClusterImage, listener: str, here: int, rng: Rng) -> int:
     """Told to clients as the controller: every broker takes what is meant for it.
 
     Whoever answers is surely there; that the others are alive may be news from before a majority was lost. One who is
     fenced or leaving names another.
     """
-    alive = [broker.broker_id for broker in visible_brokers(image)]
+    alive = [broker.broker_id for broker in visible_brokers(image, listener)]
     staying = [each for each in alive if not image.brokers[BrokerId(each)].in_controlled_shutdown] or alive
     if here in staying:
         return here
     return staying[rng.below(len(staying))] if staying else NO_BROKER
 
 
-def live_broker_ids(image: ClusterImage) -> dict[int, None]:
+def live_broker_ids(image: ClusterImage, listener: str) -> dict[int, None]:
     """To be asked once for an answer, as an answer may be about thousands of partitions."""
-    return dict.fromkeys(broker.broker_id for broker in visible_brokers(image))
+    return dict.fromkeys(broker.broker_id for broker in visible_brokers(image, listener))
 
 
 def offline_replicas(live: Mapping[int, None], partition: PartitionImage) -> list[int]:

@@ -72,7 +72,7 @@ def _refused(asked: Sequence[MetadataRequestTopic]) -> MetadataResponse:
 
 
 def _all_topics(ctx: RequestContext) -> list[MetadataResponseTopic]:
-    live = live_broker_ids(ctx.broker.image)
+    live = live_broker_ids(ctx.broker.image, ctx.broker.listener_name)
     return [
         _topic(ctx, topic, live)
         for topic in ctx.broker.image.topics.values()
@@ -155,10 +155,10 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=peer.broker_id, host=peer.host, port=peer.port, rack=peer.rack)
-            for peer in visible_brokers(broker.image)
+            for peer in visible_brokers(broker.image, broker.listener_name)
         ],
         cluster_id=broker.cluster_id,
-        controller_id=acting_controller(broker.image, broker.node_id, broker.rng),
+        controller_id=acting_controller(broker.image, broker.listener_name, broker.node_id, broker.rng),
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
@@ -175,7 +175,7 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
 
 def _topic(ctx: RequestContext, topic: TopicImage, live: Mapping[int, None] | None = None) -> MetadataResponseTopic:
     image = ctx.broker.image
-    live = live_broker_ids(image) if live is None else live
+    live = live_broker_ids(image, ctx.broker.listener_name) if live is None else live
     partition_of = _oldest_partition if ctx.version == 0 else _partition
     partitions = [partition_of(live, partition) for partition in topic.partitions]
     if ctx.version >= FIRST_WITH_LISTENER_NOT_FOUND:

@@ -68,7 +68,7 @@ def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
     topic = image.topics.get(OFFSETS_TOPIC)
     if topic is not None:
         leader = topic.partitions[ctx.broker.groups.partition_for(key)].leader
-        for broker in visible_brokers(image):
+        for broker in visible_brokers(image, ctx.broker.listener_name):
             if broker.broker_id == leader:
                 return Coordinator(key=key, node_id=leader, host=broker.host, port=broker.port, error_message=None)
     return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")

@@ -32,19 +32,16 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
             error_message=f"Endpoint type {request.endpoint_type} is not served here, only brokers ({BROKERS}) are.",
             endpoint_type=BROKERS,
         )
+    broker = ctx.broker
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
-        cluster_id=ctx.broker.cluster_id,
-        controller_id=acting_controller(ctx.broker.image, ctx.broker.node_id, ctx.broker.rng),
+        cluster_id=broker.cluster_id,
+        controller_id=acting_controller(broker.image, broker.listener_name, broker.node_id, broker.rng),
         brokers=[
             DescribeClusterBroker(
-                broker_id=broker.broker_id,
-                host=broker.host,
-                port=broker.port,
-                rack=broker.rack,
-                is_fenced=broker.fenced,
+                broker_id=each.broker_id, host=each.host, port=each.port, rack=each.rack, is_fenced=each.fenced
             )
-            for broker in visible_brokers(ctx.broker.image, fenced_too=request.include_fenced_brokers)
+            for each in visible_brokers(broker.image, broker.listener_name, fenced_too=request.include_fenced_brokers)
         ],
         cluster_authorized_operations=operations(ctx, request),
     )

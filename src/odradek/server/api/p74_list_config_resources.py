@@ -35,7 +35,7 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
     if BROKER_RESOURCE in kinds:
         resources += [
             ConfigResource(resource_name=str(broker.broker_id), resource_type=BROKER_RESOURCE)
-            for broker in visible_brokers(image)
+            for broker in visible_brokers(image, ctx.broker.listener_name)
         ]
     if TOPIC_RESOURCE in kinds:
         resources += [ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE) for name in image.topics]

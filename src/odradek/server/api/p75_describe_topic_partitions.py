@@ -21,6 +21,7 @@ from odradek.protocol.messages.p75_describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from odradek.security.authorizer import Operation, ResourceType, authorized_operations
+from odradek.server.broker import Broker
 from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import is_internal, live_broker_ids, offline_replicas
 
@@ -34,7 +35,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
     names = sorted(name for name in asked or ctx.broker.image.topics if name >= start)
     denied = dict.fromkeys(name for name in names if not ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name))
     limit = max(1, min(request.response_partition_limit, ctx.broker.config.max_request_partition_size_limit))
-    response = _page(ctx.broker.image, [name for name in names if name not in denied], cursor, limit)
+    response = _page(ctx.broker, [name for name in names if name not in denied], cursor, limit)
     for topic in response.topics:
         topic.topic_authorized_operations = authorized_operations(ctx.authorize, ResourceType.TOPIC, topic.name or "")
     if asked:
@@ -51,7 +52,8 @@ def _refused(asked: list[str]) -> DescribeTopicPartitionsResponse:
     )
 
 
-def _page(image: ClusterImage, names: list[str], cursor: Cursor | None, limit: int) -> DescribeTopicPartitionsResponse:
+def _page(broker: Broker, names: list[str], cursor: Cursor | None, limit: int) -> DescribeTopicPartitionsResponse:
+    image, live = broker.image, live_broker_ids(broker.image, broker.listener_name)
     response = DescribeTopicPartitionsResponse()
     remaining = limit
     for name in names:
@@ -59,7 +61,7 @@ def _page(image: ClusterImage, names: list[str], cursor: Cursor | None, limit: i
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        topic = _topic(image, name, first, remaining)
+        topic = _topic(image, live, name, first, remaining)
         response.topics.append(topic)
         remaining -= len(topic.partitions)
         left_at = first + len(topic.partitions)
@@ -69,12 +71,13 @@ def _page(image: ClusterImage, names: list[str], cursor: Cursor | None, limit: i
     return response
 
 
-def _topic(image: ClusterImage, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
+def _topic(
+    image: ClusterImage, live: Mapping[int, None], name: str, first: int, limit: int
+) -> DescribeTopicPartitionsResponseTopic:
     topic = image.topics.get(name)
     if topic is None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION if what_is_wrong_with(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return DescribeTopicPartitionsResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
-    live = live_broker_ids(image)
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.topic_id,
