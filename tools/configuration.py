@@ -40,8 +40,8 @@ def page() -> str:
         "## Topics\n\nA topic's own value counts before the broker keys in the last column; of those counts the first\n"
         "that is set. The first of them can be changed while brokers run, for one broker or for all.\n",
         _table(TOPIC_CONFIGS.values(), synonyms=True),
-        "## Brokers and controllers\n\nAs in Kafka, read-only keys are set before a node starts, cluster-wide ones can also be"
-        "\nchanged while it runs, for one broker or for all. Kafka also lets `listeners` and\n"
+        "## Brokers and controllers\n\nAs in Kafka, read-only keys are set before a node starts, cluster-wide ones\n"
+        "can also be changed while it runs, for one broker or for all. Kafka also lets `listeners` and\n"
         "`listener.security.protocol.map` change; here they are read-only.\n",
         _table(
             [definition for definition in BROKER_CONFIGS.values() if not _stands_behind_a_topic(definition.name)],
