@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from docs.pages import broker_on_the_usual_port
 from odradek.testing import Embedded
@@ -47,11 +50,42 @@ def test_the_terminal_session(broker_on_9092: Embedded) -> None:
     assert re.search(r"\d@0 alice: 2 apples", done.stdout)
 
 
-@pytest.mark.parametrize("snippet", blocks("python"))
-def test_the_python_snippets(broker_on_9092: Embedded, snippet: str) -> None:
-    subprocess.run([sys.executable, "-c", snippet], check=True, timeout=60)
+@pytest.fixture(scope="module")
+def plain_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that has what `pip install -e .` and `pip install pytest` bring, and nothing else of ours."""
+    home = tmp_path_factory.mktemp("plain")
+    venv.create(home, symlinks=True)
+    [site] = home.glob("lib/python*/site-packages")
+    for each in needed_by("odradek", "pytest"):
+        tops = {Path(file).parts[0] for file in each.files or []} - {"..", "__pycache__"}
+        for top in sorted(tops):
+            (site / top).symlink_to(each.locate_file(top))
+    return home / "bin" / "python"
 
 
-def test_the_example_test_passes() -> None:
+def needed_by(*names: str) -> list[Distribution]:
+    found: dict[str, Distribution] = {}
+    wanted = list(names)
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found[name] = distribution(name)
+            needed = [Requirement(text) for text in found[name].requires or []]
+            wanted += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return list(found.values())
+
+
+@pytest.mark.parametrize("snippet", [snippet for snippet in blocks("python") if "odradek.streams" not in snippet])
+def test_the_python_snippets_need_the_package_alone(broker_on_9092: Embedded, plain_python: Path, snippet: str) -> None:
+    subprocess.run([plain_python, "-c", snippet], check=True, timeout=60)
+
+
+def test_the_pipeline_is_the_example() -> None:
+    [pipeline] = [snippet for snippet in blocks("python") if "odradek.streams" in snippet]
+    assert pipeline == (ROOT / "examples" / "streams_first.py").read_text()
+    subprocess.run([sys.executable, "-c", pipeline], check=True, timeout=60)
+
+
+def test_the_example_test_needs_the_package_and_pytest_alone(plain_python: Path) -> None:
     example = str(ROOT / "examples" / "test_orders.py")
-    subprocess.run([sys.executable, "-m", "pytest", "-q", example], check=True, timeout=120)
+    subprocess.run([plain_python, "-m", "pytest", "-q", example], check=True, timeout=120, cwd=ROOT)
