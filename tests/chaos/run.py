@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
@@ -53,10 +54,13 @@ class Client:
         self.process = multiprocessing.get_context("spawn").Process(target=self.work, args=(task, self.seen))
         self.process.start()
 
-    def kill(self) -> None:
+    def kill(self) -> int | None:
+        """Gone when this returns. The code with which it had ended by itself before, if it had."""
         assert self.process is not None
+        ended = self.process.exitcode
         self.process.kill()
         self.process.join()
+        return ended
 
     def ask_to_finish(self) -> None:
         assert self.process is not None
@@ -66,6 +70,18 @@ class Client:
         assert self.process is not None
         self.process.join(FINISH_S + 60)
         return self.process.exitcode
+
+
+def replaced(member: Client, diary: Diary) -> None:
+    """Killed, and another one started in its place; one that had ended before is a finding."""
+    ended = member.kill()
+    if ended is not None:
+        note_death(member, diary, f"ended with {ended}")
+    member.start()
+
+
+def note_death(client: Client, diary: Diary, why: str) -> None:
+    diary.note("died", client=client.task.who, expected=False, why=why)
 
 
 @dataclass(slots=True)
@@ -111,7 +127,7 @@ class Run:
         self._clients = self._all_clients()
         for client in self._clients:
             client.start()
-        nemesis = Nemesis(self.cluster, diary, self.seed, self._replace_member)
+        nemesis = Nemesis(self.cluster, diary, self.seed, partial(self._replace_member, diary))
         with Progress(nemesis, self._clients, self._began, self._say):
             nemesis.run(self._began + self.minutes * 60)
             if not nemesis.stalled:
@@ -122,8 +138,7 @@ class Run:
             for client in self._clients:
                 code = client.finish()
                 if code != 0:
-                    why = "did not finish" if code is None else f"ended with {code}"
-                    diary.note("died", client=client.task.who, expected=False, why=why)
+                    note_death(client, diary, "did not finish" if code is None else f"ended with {code}")
             nemesis.now = "the last look"
             replicas = {f"{topic}-{index}": each.replicas for (topic, index), each in self.cluster.partitions().items()}
             self._read_everything(diary)
@@ -164,10 +179,9 @@ class Run:
             Client(take_part, task("cooperative-2", group="cooperative", settings=COOPERATIVE)),
         ]
 
-    def _replace_member(self, rng: random.Random) -> str:
+    def _replace_member(self, diary: Diary, rng: random.Random) -> str:
         member = rng.choice([client for client in self._clients if client.work is take_part])
-        member.kill()
-        member.start()
+        replaced(member, diary)
         return member.task.who
 
     def _read_everything(self, diary: Diary) -> None:
