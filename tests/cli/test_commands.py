@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from odradek.cli.main import main
 from odradek.testing import Embedded
+from support.broker_process import free_port
 from support.command_line import odradek_command, succeed
 
 
@@ -176,6 +177,24 @@ def test_who_reads_a_topic_is_told_when_it_is_deleted(odradek: Embedded, group: 
         said = reader.communicate(timeout=60)[1]
     assert reader.returncode == 3
     assert "there is no topic 'doomed'" in said
+
+
+def test_who_reads_is_told_once_that_the_broker_is_gone_and_once_that_it_is_back(tmp_path: Path) -> None:
+    with Embedded(data=tmp_path, port=free_port()) as broker:
+        succeed(broker, "produce", "t", stdin="x\n")
+        where = broker.bootstrap_servers
+        command = ["odradek.cli", "consume", "-b", where, "t", "-o", "beginning", "-n", "2"]
+        with subprocess.Popen(
+            [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as reader:
+            assert reader.stdout.readline() == "x\n"
+            broker.kill()
+            gone = f"Warning: {where} does not answer; waiting until that changes, Ctrl-C stops\n"
+            assert reader.stderr.readline() == gone
+            broker.start()
+            assert reader.stderr.readline() == f"{where} is back: reading on\n"
+            succeed(broker, "produce", "t", stdin="y\n")
+            assert reader.communicate(timeout=60) == ("y\n", "")
 
 
 def test_producing_to_a_topic_that_may_not_spring_up_is_refused_at_once() -> None:

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from odradek.cli.consume import _Printer
+from odradek.cli.watching import Watch
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
 
@@ -139,7 +140,7 @@ def test_what_a_rebalance_takes_away_has_not_ended(capfdbinary: pytest.CaptureFi
             return next(self.polled)
 
     member = Member()
-    _Printer(lambda message: b"%d\n" % message.offset(), None, ("t",)).follow(
+    _Printer(lambda message: b"%d\n" % message.offset(), None, Watch("", ("t",))).follow(
         member, ends_of=lambda: [TopicPartition("t", 0)]
     )
     assert capfdbinary.readouterr().out == b"0\n1\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -25,11 +24,14 @@ from odradek.cli.remote import (
     refusals_told,
     require_topics,
 )
+from odradek.cli.watching import Watch
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
 POLL_S = 0.25
+# Somebody sits before it.
+RECONNECT_MS_MAX = 2000
 IDLE_POLLS_BETWEEN_LOOKS = 8
 Position = tuple[str, int]
 
@@ -68,9 +70,10 @@ def command(
     """Print the records of TOPICS."""
     span = parse_span(offset, datetime.now(UTC))
     _check_group(group, partitions, span)
-    printer = _Printer(formatter(form), count, topics)
+    watch = Watch(bootstrap, topics)
+    printer = _Printer(formatter(form), count, watch)
     with refusals_told(bootstrap):
-        consumer = _consumer(bootstrap, group, span, settings)
+        consumer = _consumer(bootstrap, group, span, {"error_cb": watch.on_error, **settings})
         try:
             if group is None:
                 _read_all(consumer, topics, _numbers(partitions), span, exit_at_end, printer)
@@ -100,7 +103,7 @@ def _numbers(texts: tuple[str, ...]) -> list[int]:
         raise click.BadParameter(f"{','.join(texts)!r}: use numbers, as 0,1", param_hint="--partition") from None
 
 
-def _consumer(bootstrap: str, group: str | None, span: Span, settings: dict[str, str]) -> Consumer:
+def _consumer(bootstrap: str, group: str | None, span: Span, settings: Mapping[str, object]) -> Consumer:
     from confluent_kafka import Consumer
 
     ours = {
@@ -111,6 +114,7 @@ def _consumer(bootstrap: str, group: str | None, span: Span, settings: dict[str,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest" if span.begin == Place("beginning") else "latest",
         "partition.assignment.strategy": "cooperative-sticky",
+        "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
     }
     return Consumer(client_config(bootstrap, **{**ours, **settings}))
 
@@ -165,10 +169,10 @@ def _require_inside(consumer: Consumer, tp: TopicPartition, begin: Place) -> Non
 
 
 class _Printer:
-    def __init__(self, formatted: Formatter, count: int | None, topics: tuple[str, ...]) -> None:
+    def __init__(self, formatted: Formatter, count: int | None, watch: Watch) -> None:
         self._formatted = formatted
         self._left = count
-        self._topics = [topic for topic in topics if not topic.startswith("^")]
+        self._watch = watch
 
     def follow(
         self,
@@ -186,8 +190,8 @@ class _Printer:
             message = consumer.poll(POLL_S)
             if message is None:
                 idle_polls += 1
-                if idle_polls % IDLE_POLLS_BETWEEN_LOOKS == 0:
-                    self._require_topics(consumer)
+                if idle_polls % IDLE_POLLS_BETWEEN_LOOKS == 0 or self._watch.suspicious:
+                    self._watch.look(consumer)
                 continue
             error = message.error()
             place = (message.topic() or "", message.partition() or 0)
@@ -206,13 +210,6 @@ class _Printer:
             # By name: a rebalance takes some away, among them such that had ended.
             if ends_of is not None and ended.issuperset((tp.topic, tp.partition) for tp in ends_of()):
                 break
-
-    def _require_topics(self, consumer: Consumer) -> None:
-        """librdkafka waits in silence for a topic that was deleted."""
-        from confluent_kafka import KafkaException
-
-        with suppress(KafkaException):  # nobody answers: who waits goes on waiting
-            require_topics(self._topics, consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
 
     def _print(self, data: bytes) -> None:
         sys.stdout.buffer.write(data)

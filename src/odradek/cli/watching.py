@@ -1,0 +1,67 @@
+"""Whether those who are read from are there: told once when they are not, and once when they are again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.asking import is_reachable
+from odradek.cli.remote import require_topics
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka.admin import ClusterMetadata
+
+LOOK_TIMEOUT_S = 2.0
+
+
+class Watch:
+    def __init__(self, bootstrap: str, topics: tuple[str, ...]) -> None:
+        self._bootstrap = bootstrap
+        self._topics = [topic for topic in topics if not topic.startswith("^")]
+        # librdkafka lost a connection, be it for a moment.
+        self.suspicious = False
+        self._missed: str | None = None
+
+    def on_error(self, _error: KafkaError) -> None:
+        """For librdkafka's `error_cb`: it says each second what it lost, and never that it is back."""
+        self.suspicious = True
+
+    def look(self, consumer: Consumer) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            known = consumer.list_topics(timeout=LOOK_TIMEOUT_S)
+        except KafkaException:
+            self._miss(self._bootstrap, "does not answer")
+            return
+        # librdkafka waits in silence for a topic that was deleted.
+        require_topics(self._topics, known.topics)
+        if self.suspicious:
+            self._look_for_leaders(known, {(tp.topic, tp.partition): None for tp in consumer.assignment()})
+
+    def _look_for_leaders(self, known: ClusterMetadata, assigned: dict[tuple[str, int], None]) -> None:
+        led: dict[int, list[str]] = {}
+        for topic, index in assigned:
+            if topic in known.topics:
+                led.setdefault(known.topics[topic].partitions[index].leader, []).append(f"{topic}-{index}")
+        for leader, partitions in sorted(led.items()):
+            broker = known.brokers.get(leader)
+            if broker is None:
+                self._miss(f"the leader of {', '.join(partitions)}", "is missing")
+                return
+            if not is_reachable(broker.host, broker.port):
+                where = f"broker {leader} at {broker.host}:{broker.port}"
+                self._miss(where, f"does not answer, and it leads {', '.join(partitions)}")
+                return
+        self.suspicious = False
+        if self._missed is not None:
+            click.echo(f"{self._missed} is back: reading on", err=True)
+            self._missed = None
+
+    def _miss(self, who: str, why: str) -> None:
+        self.suspicious = True
+        if self._missed is None:
+            click.echo(f"Warning: {who} {why}; waiting until that changes, Ctrl-C stops", err=True)
+            self._missed = who
