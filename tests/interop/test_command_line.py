@@ -39,8 +39,8 @@ class Step(NamedTuple):
 
 
 def configs(text: str) -> dict[str, str]:
-    """Without where a value comes from: Kafka leaves out names that are null in its own configuration."""
-    return dict(re.findall(r"^  ([\w.]+)=(\S*) sensitive", text, re.MULTILINE))
+    """Key -> its value, and where that comes from."""
+    return dict(re.findall(r"^  ([\w.]+)=(.* sensitive=.*)$", text, re.MULTILINE))
 
 
 def our_configs(text: str) -> dict[str, str]:
@@ -128,7 +128,17 @@ STEPS = [
     Step(f"kafka-configs --describe {ON_ORDERS} --all", part=lambda text: our_configs(text)["retention.ms"]),
     Step("kafka-configs --alter --entity-type brokers --entity-default --delete-config log.retention.ms"),
     Step("kafka-configs --describe --entity-type brokers --entity-name 1"),
-    Step("kafka-configs --alter --entity-type brokers --entity-name 1 --add-config node.id=7", part=_first_words),
+    Step("kafka-configs --alter --entity-type brokers --entity-name 1 --add-config node.id=7"),
+    Step(
+        "kafka-configs --alter --entity-type brokers --entity-name 1 "
+        "--add-config log.cleaner.io.max.bytes.per.second=1e6,producer.id.expiration.ms=60000"
+    ),
+    Step("kafka-configs --describe --entity-type brokers --entity-name 1", part=configs),
+    Step(
+        "kafka-configs --alter --entity-type brokers --entity-name 1 "
+        "--delete-config log.cleaner.io.max.bytes.per.second,producer.id.expiration.ms"
+    ),
+    Step("kafka-configs --alter --entity-type brokers --entity-name 1 --add-config log.cleaner.backoff.ms=-1"),
     Step(f"kafka-delete-records --offset-json-file {FOLDER}/delete.json"),
     Step("kafka-get-offsets --topic orders --time earliest"),
     Step("kafka-log-dirs --describe --topic-list orders"),
