@@ -113,6 +113,13 @@ def test_what_was_sent_is_stored_although_nobody_closed(bootstrap: str, topic: s
     assert [record.value for record in everything(bootstrap, topic)] == [b"last"]
 
 
+def test_what_an_async_producer_without_its_loop_could_not_send_is_told() -> None:
+    hurry = "import odradek.client.deliveries as it\nit.NOBODY_THERE_S = it.ASK_S = 0.2\n"
+    program = hurry + ASYNC_SENT.format("127.0.0.1:1", "t")
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)
+    assert re.search(NOBODY, done.stderr)
+
+
 def test_a_dropped_producer_warns_stores_and_ends_its_thread(bootstrap: str, topic: str) -> None:
     producer = Producer(bootstrap, linger_ms=500)
     producer.send(topic, b"last")

@@ -5,71 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
-import threading
 import warnings
 from collections.abc import Awaitable
 from types import TracebackType
-from typing import Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import RecordMetadata
 from kafka import KafkaConsumer, KafkaProducer
 
-from support.onlooker import WITHIN_S, eventually
-from support.traffic import Place
+from support.onlooker import WITHIN_S
+from support.traffic import AnyWriter, OnThread, Place
 
 PAUSE_S = 0.005
 
 
-class _OnThread:
-    """Goes on until the block ends; what it raises is an error that a user would have seen."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.bootstrap = bootstrap
-        self.topic = topic
-        self.errors: list[BaseException] = []
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ending.set()
-        self._thread.join()
-        with warnings.catch_warnings():
-            # kafka-python leaves the sockets with which it reached nobody to the collector.
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
-
-    def _run(self) -> None:
-        try:
-            self.go_on()
-        except BaseException as surfaced:  # noqa: BLE001 told by the test
-            self.errors.append(surfaced)
-
-    def go_on(self) -> None:
-        raise NotImplementedError
-
-
-class _Writer(_OnThread):
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        super().__init__(bootstrap, topic)
-        self.partitions = partitions
-        self.acknowledged: dict[Place, int] = {}
-
-    def await_more(self, count: int = 100) -> None:
-        before = len(self.acknowledged)
-        eventually(
-            lambda: len(self.acknowledged) >= before + count or self.errors,
-            f"{type(self).__name__}: nothing is acknowledged any more",
-        )
-
-
-class _Reader(_OnThread):
+class _Reader(OnThread):
     def __init__(self, bootstrap: str, topic: str, group: str, *, commit_ms: int = 5000) -> None:
         super().__init__(bootstrap, topic)
         self.config = {
@@ -81,7 +31,19 @@ class _Reader(_OnThread):
         self.seen: list[tuple[Place, int]] = []
 
 
-class KafkaPythonWriter(_Writer):
+class _LeavesSockets(OnThread):
+    """kafka-python leaves the sockets with which it reached nobody to the collector."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, problem, trace)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+
+class KafkaPythonWriter(_LeavesSockets, AnyWriter):
     def go_on(self) -> None:
         producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", enable_idempotence=True)
         sent = []
@@ -99,10 +61,10 @@ class KafkaPythonWriter(_Writer):
             producer.close()
 
     def _delivered(self, number: int, where: RecordMetadata) -> None:
-        self.acknowledged[where.partition, where.offset] = number
+        self.acknowledge(where.partition, where.offset, number)
 
 
-class KafkaPythonReader(_Reader):
+class KafkaPythonReader(_LeavesSockets, _Reader):
     def go_on(self) -> None:
         reader = KafkaConsumer(self.topic, **self.config)
         try:
@@ -113,7 +75,7 @@ class KafkaPythonReader(_Reader):
             reader.close()
 
 
-class AioKafkaWriter(_Writer):
+class AioKafkaWriter(AnyWriter):
     def go_on(self) -> None:
         asyncio.run(self._write())
 
@@ -130,7 +92,7 @@ class AioKafkaWriter(_Writer):
 
     async def _delivered(self, number: int, answer: Awaitable[RecordMetadata]) -> None:
         where = await answer
-        self.acknowledged[where.partition, where.offset] = number
+        self.acknowledge(where.partition, where.offset, number)
 
 
 class AioKafkaReader(_Reader):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from support.onlooker import WITHIN_S, eventually
 
@@ -19,31 +19,18 @@ Place = tuple[int, int]
 PAUSE_S = 0.002
 
 
-class Writer:
-    """librdkafka with its defaults and idempotence: numbered records, one after another to every partition.
+class OnThread:
+    """Goes on until the block ends; `errors` are those that a user would have seen."""
 
-    `acknowledged` says which number lies at which (partition, offset), by the broker's word.
-    """
-
-    def __init__(
-        self, bootstrap: str, topic: str, partitions: int, *, at_once: int = 1, config: Mapping[str, object] = {}
-    ) -> None:
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.bootstrap = bootstrap
         self.topic = topic
-        self.partitions = partitions
-        self.acknowledged: dict[Place, int] = {}
-        self.sent = 0
-        self.errors: list[KafkaError] = []
-        self._acknowledged_at: dict[int, list[float]] = defaultdict(list)
-        self._at_once = at_once
+        self.errors: list[object] = []
         self._ending = threading.Event()
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0, **config}
-        )
-        self._thread = threading.Thread(target=self._write)
+        self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.await_more(1)
         return self
 
     def __exit__(
@@ -51,17 +38,78 @@ class Writer:
     ) -> None:
         self._ending.set()
         self._thread.join()
-        if kind is None:
-            left = self._producer.flush(WITHIN_S)
-            assert left == 0, f"{left} records were neither acknowledged nor refused"
+
+    def _run(self) -> None:
+        try:
+            self.go_on()
+        except BaseException as surfaced:  # noqa: BLE001 told by the test
+            self.errors.append(surfaced)
+
+    def go_on(self) -> None:
+        raise NotImplementedError
+
+
+class AnyWriter(OnThread):
+    """Numbered records, one after another to every partition.
+
+    `acknowledged` says which number lies at which (partition, offset), by the broker's word.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(bootstrap, topic)
+        self.partitions = partitions
+        self.acknowledged: dict[Place, int] = {}
+        self._acknowledged_at: dict[int, list[float]] = defaultdict(list)
+
+    def acknowledge(self, partition: int, offset: int, number: int) -> None:
+        self.acknowledged[partition, offset] = number
+        self._acknowledged_at[partition].append(time.monotonic())
 
     def await_more(self, count: int = 100) -> None:
         """Acknowledged from now on, of every partition."""
         before = {partition: self._count(partition) for partition in range(self.partitions)}
         eventually(
             lambda: all(self._count(each) >= had + count for each, had in before.items()) or self.errors,
-            "nothing is acknowledged any more",
+            f"{type(self).__name__}: nothing is acknowledged any more",
         )
+
+    def longest_gap_s(self, since: float) -> float:
+        """How long a partition went without an acknowledgement, at worst, from a moment of `time.monotonic` on."""
+        return max(
+            later - earlier
+            for times in list(self._acknowledged_at.values())
+            for earlier, later in itertools.pairwise([since, *(at for at in list(times) if at >= since)])
+        )
+
+    def _count(self, partition: int) -> int:
+        return len(self._acknowledged_at[partition])
+
+
+class Writer(AnyWriter):
+    """librdkafka with its defaults and idempotence."""
+
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, *, at_once: int = 1, config: Mapping[str, object] = {}
+    ) -> None:
+        super().__init__(bootstrap, topic, partitions)
+        self.sent = 0
+        self._at_once = at_once
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0, **config}
+        )
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.await_more(1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, problem, trace)
+        if kind is None:
+            left = self._producer.flush(WITHIN_S)
+            assert left == 0, f"{left} records were neither acknowledged nor refused"
 
     def await_more_sent(self, count: int) -> None:
         sent = self.sent
@@ -75,26 +123,11 @@ class Writer:
         )
         self.partitions = partitions
 
-    def longest_gap_s(self, since: float) -> float:
-        """How long a partition went without an acknowledgement, at worst, from a moment of `time.monotonic` on."""
-        return max(
-            later - earlier
-            for times in list(self._acknowledged_at.values())
-            for earlier, later in itertools.pairwise([since, *(at for at in list(times) if at >= since)])
-        )
-
-    def _count(self, partition: int) -> int:
-        return len(self._acknowledged_at[partition])
-
-    def _write(self) -> None:
+    def go_on(self) -> None:
         for number in itertools.count():
-            try:
-                self._producer.produce(
-                    self.topic, str(number), partition=number % self.partitions, on_delivery=self._delivered
-                )
-            except KafkaException as fatal:
-                self.errors.append(fatal.args[0])
-                return
+            self._producer.produce(
+                self.topic, str(number), partition=number % self.partitions, on_delivery=self._delivered
+            )
             self.sent = number + 1
             if self.sent % self._at_once == 0:
                 self._producer.poll(PAUSE_S)
@@ -104,9 +137,8 @@ class Writer:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.errors.append(error)
-            return
-        self.acknowledged[message.partition(), message.offset()] = int(message.value())
-        self._acknowledged_at[message.partition()].append(time.monotonic())
+        else:
+            self.acknowledge(message.partition(), message.offset(), int(message.value()))
 
 
 def everything(bootstrap: str, topic: str, partitions: int) -> dict[Place, int]:
@@ -142,7 +174,7 @@ def _ends(found: Mapping[Place, int], partitions: Mapping[int, int]) -> dict[int
     return ends
 
 
-def nothing_is_lost(writer: Writer, bootstrap: str) -> None:
+def nothing_is_lost(writer: AnyWriter, bootstrap: str) -> None:
     """What was acknowledged lies where the broker said; nothing is there twice; nobody was refused."""
     assert writer.errors == []
     found = everything(bootstrap, writer.topic, writer.partitions)
@@ -152,16 +184,15 @@ def nothing_is_lost(writer: Writer, bootstrap: str) -> None:
     assert not twice, f"{len(twice)} records are there twice: {twice[:5]}"
 
 
-class GroupReader:
+class GroupReader(OnThread):
     """librdkafka's consumer in a group, with its defaults: what it was handed, in order, and what went wrong.
 
     `assigned` are the partitions it owns; `rebalances` counts how often it was given some.
     """
 
     def __init__(self, bootstrap: str, topic: str, group: str, config: Mapping[str, object] = {}) -> None:
+        super().__init__(bootstrap, topic)
         self.seen: list[tuple[Place, int]] = []
-        self.errors: list[KafkaError] = []
-        self._ending = threading.Event()
         self._reader = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -175,18 +206,6 @@ class GroupReader:
         self.assigned: list[int] = []
         self.rebalances = 0
         self._reader.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
-        self._thread = threading.Thread(target=self._read)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ending.set()
-        self._thread.join()
-        self._reader.close()
 
     def _given(self, reader: Consumer, partitions: list[TopicPartition]) -> None:
         self.assigned = sorted(each.partition for each in partitions)
@@ -195,10 +214,13 @@ class GroupReader:
     def _taken(self, reader: Consumer, partitions: list[TopicPartition]) -> None:
         self.assigned = []
 
-    def _read(self) -> None:
-        while not self._ending.is_set():
-            for message in self._reader.consume(1000, 0.05):
-                if error := message.error():
-                    self.errors.append(error)
-                else:
-                    self.seen.append(((message.partition(), message.offset()), int(message.value())))
+    def go_on(self) -> None:
+        try:
+            while not self._ending.is_set():
+                for message in self._reader.consume(1000, 0.05):
+                    if error := message.error():
+                        self.errors.append(error)
+                    else:
+                        self.seen.append(((message.partition(), message.offset()), int(message.value())))
+        finally:
+            self._reader.close()

@@ -42,8 +42,14 @@ class Echo(asyncio.BufferedProtocol):
         self.news.set()
 
     async def until(self, heard: bytes) -> None:
+        await self._until(lambda: self.heard == heard)
+
+    async def until_lost(self) -> None:
+        await self._until(lambda: self.is_lost)
+
+    async def _until(self, holds) -> None:
         async with asyncio.timeout(WITHIN_S):
-            while self.heard != heard:
+            while not holds():
                 self.news.clear()
                 await self.news.wait()
 
@@ -104,10 +110,7 @@ def test_connections_that_are_dropped_are_lost_and_may_be_made_again():
     async def scenario(world):
         client = await world.connected()
         world.walled.drop_connections()
-        async with asyncio.timeout(WITHIN_S):
-            while not client.is_lost:
-                await client.news.wait()
-                client.news.clear()
+        await client.until_lost()
         client = await world.connected()
         client.link.send([b"a"])
         await client.until(b"a")
@@ -171,10 +174,7 @@ def test_a_connection_given_up_behind_a_wall_is_forgotten():
         world.wall(world.listener.port)
         client.link.send([b"a"])
         client.transport.abort()
-        async with asyncio.timeout(WITHIN_S):
-            while not client.is_lost:
-                await client.news.wait()
-                client.news.clear()
+        await client.until_lost()
         world.wall()
         assert not world.walled._links
         assert world.servers[0].heard == b""
