@@ -1,9 +1,13 @@
 """A configuration changed while the broker runs takes effect: real node, real client."""
 
+import re
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from odradek.log.checkpoints import CLEANED_OFFSETS
+from odradek.metadata.configs.definition import ConfigSource
 from odradek.testing import Embedded
 
 
@@ -61,3 +65,24 @@ def test_the_minimum_of_replicas_in_sync_is_not_one_broker_s(admin):
 def test_a_key_that_cannot_change_while_the_broker_runs_is_refused(admin):
     with pytest.raises(KafkaException, match=r"Cannot update these configs dynamically: \[num\.partitions\]"):
         set_config(admin, "broker", "1", "num.partitions", "2")
+
+
+def test_what_was_changed_is_in_force_after_a_restart(tmp_path):
+    """Compaction is looked for at the pace that was set for this broker, not at the file's."""
+    with Embedded(data=tmp_path, config={"log.cleaner.backoff.ms": 3_600_000}) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        set_config(admin, "broker", "1", "log.cleaner.backoff.ms", "10")
+    with Embedded(data=tmp_path, config={"log.cleaner.backoff.ms": 3_600_000}) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        resource = ConfigResource("broker", "1")
+        entry = admin.describe_configs([resource])[resource].result()["log.cleaner.backoff.ms"]
+        assert (entry.value, entry.source, entry.is_read_only) == ("10", ConfigSource.DYNAMIC_BROKER, False)
+        compacted = {"cleanup.policy": "compact", "internal.segment.bytes": "1000"}
+        admin.create_topics([NewTopic("orders", 1, 1, config=compacted)])["orders"].result()
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+        for _ in range(10):
+            producer.produce("orders", b"x" * 600, b"key")
+            assert producer.flush(10) == 0
+        cleaned = tmp_path / CLEANED_OFFSETS
+        while not (cleaned.exists() and re.search(r"^orders 0 [1-9]", cleaned.read_text(), re.MULTILINE)):
+            admin.list_topics(timeout=10)
