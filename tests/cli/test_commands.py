@@ -106,7 +106,8 @@ def test_no_broker_is_told_in_one_sentence() -> None:
 
 def test_who_listens_and_does_not_answer_is_not_told_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a broker does whose cluster has no controller."""
-    monkeypatch.setattr("odradek.cli.topic.REQUEST_TIMEOUT_S", 0.2)
+    for patience in ("topic.REQUEST_TIMEOUT_S", "asking.PATIENCE_S", "quorum.ANSWER_S"):
+        monkeypatch.setattr(f"odradek.cli.{patience}", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         result = CliRunner().invoke(main, ["topic", "ls", "-b", where])

@@ -27,12 +27,16 @@ def test_where_nothing_is_wrong_nothing_is_said():
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        (quorum(None, 0, None, None), "no metadata majority (1 of 3): node 2, 3 cannot be reached"),
+        (quorum(None, 0, None, None), "no metadata majority (1 of 3): nodes 2 and 3 cannot be reached"),
         (quorum(None, 0, 0, None), "no controller leads the metadata log, though 2 of 3 can be reached"),
         (quorum(None), "no controller leads the metadata log: topics"),
         (
             quorum(1, 0, 5, 10_001),
             "node 3 votes but does not follow the metadata log: 2 of 3 do, and no other may fail",
+        ),
+        (
+            quorum(1, 0, 5, 5, None, None),
+            "nodes 4 and 5 vote but do not follow the metadata log: 3 of 5 do, and no other",
         ),
         (quorum(1, 0, 5, 5, 5, None), "node 5 votes but does not follow the metadata log: 4 of 5 do, and 1 more may"),
     ],
@@ -62,6 +66,14 @@ def test_the_quorum(state, said):
 )
 def test_partitions(state, said):
     assert list(problems(GOOD, [], [state])) == [said]
+
+
+def test_partitions_whose_leader_cannot_be_reached_while_nobody_can_elect_another():
+    state, led, lost = quorum(None, 0, None, None), partition(), partition(leader=2, index=1)
+    assert list(problems(state, [], [led, lost], silent_brokers=[2, 3, 4]))[1:] == [
+        "broker 4 cannot be reached",
+        "1 partition has a leader that cannot be reached: nothing is read or written (orders-1: broker 2)",
+    ]
 
 
 def test_many_partitions_are_counted_and_some_named():

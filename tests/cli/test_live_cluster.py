@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from odradek.cli.main import main
+from odradek.cli.remote import REQUEST_TIMEOUT_S
 from odradek.testing import Embedded
 
 WITHIN_S = 30.0
@@ -76,7 +77,7 @@ def test_each_partition_has_a_leader_and_replicas_in_sync(cluster: Embedded, top
         assert partition["leader"] in (1, 2, 3)
 
 
-def test_what_one_and_two_dead_nodes_mean(cluster: Embedded, topic: str) -> None:
+def test_what_one_and_two_dead_nodes_mean(cluster: Embedded, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     leader = next(member["node"] for member in rows(cluster, "cluster", "quorum") if member["role"] == "leader")
     others = [node_id for node_id in (1, 2, 3) if node_id != leader]
     cluster.nodes[others[0]].kill()
@@ -86,11 +87,33 @@ def test_what_one_and_two_dead_nodes_mean(cluster: Embedded, topic: str) -> None
     cluster.nodes[others[1]].kill()
     done = eventually(cluster, lambda done: "no metadata majority (1 of 3)" in done.output, "cluster", "health")
     assert done.exit_code == 1
+    assert f"nodes {others[0]} and {others[1]} cannot be reached" in done.output
+    for module in ("asking", "diagnosis"):
+        monkeypatch.setattr(f"odradek.cli.{module}.PATIENCE_S", 0.1)
+    check_the_survivor(cluster, topic, int(str(leader)), others)
     for node_id in others:
         cluster.nodes[node_id].begin()
     for node_id in others:
         cluster.nodes[node_id].await_ready()
     eventually(cluster, is_healthy, "cluster", "health")
+
+
+def check_the_survivor(cluster: Embedded, topic: str, survivor: int, dead: list[int]) -> None:
+    """What is true of it is told, and what cannot be is refused long before a request would have timed out."""
+    header, _, *brokers = succeed(cluster, "cluster", "info").splitlines()
+    assert header.endswith("metadata led by nobody, 1 of 3 voting can be reached")
+    states = {int(line.split()[0]): "no answer" not in line and "alive" in line for line in brokers}
+    assert states == {survivor: True, **dict.fromkeys(dead, False)}
+    described = rows(cluster, "topic", "describe", topic)
+    assert [row["end"] for row in described] == [0 if row["leader"] == survivor else None for row in described]
+    for row in described:
+        if row["leader"] == survivor:
+            succeed(cluster, "consume", topic, "-p", str(row["partition"]), "-o", ":")
+    for refused in (["topic", "create", "later"], ["cluster", "elect"]):
+        began = time.monotonic()
+        done = run(cluster, *refused)
+        assert (done.exit_code, "no metadata majority (1 of 3)" in done.stderr) == (4, True), done.output
+        assert time.monotonic() - began < REQUEST_TIMEOUT_S
 
 
 def test_a_partition_moves_and_its_leadership_returns(cluster: Embedded, topic: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import select
 import socket
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from odradek.base.errors import ErrorCode
-from odradek.cli.remote import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, fail, fail_unreachable
+from odradek.cli.remote import CONNECT_TIMEOUT_S, PATIENCE_S, REQUEST_TIMEOUT_S, TIMED_OUT, fail, fail_unreachable
 from odradek.protocol.headers import has_tagged_response_header, request_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
@@ -19,20 +23,57 @@ CORRELATION_ID = 1
 REPLY_BYTES_MAX = 64 * 1024 * 1024
 
 
-class _HungUp(Exception):
-    """Somebody is there, and does not speak our language."""
+class NoAnswer(Exception):
+    """Somebody is there, and gives no answer that could be understood."""
+
+
+class Unreachable(NoAnswer):
+    pass
+
+
+class Late(NoAnswer):
+    pass
 
 
 def ask(bootstrap: str, request: Message, version: int, response: type[R]) -> R:
-    """The answer of the first broker that gives one; any of them answers for the cluster."""
-    reply = _first_reply(
-        bootstrap, request_frame(request.KEY, version, CORRELATION_ID, CLIENT_ID, request.encode(version))
-    )
+    """The answer of the first broker that gives one; any of them answers for the cluster. Ends the command without one.
+
+    Who waits for long is told why, if that is because nobody decides anything.
+    """
+    from odradek.cli.diagnosis import require_majority
+
+    with no_answer_told(bootstrap):
+        return answer(bootstrap, request, version, response, while_waiting=lambda: require_majority(bootstrap))
+
+
+@contextmanager
+def no_answer_told(bootstrap: str) -> Iterator[None]:
+    try:
+        yield
+    except Unreachable as nobody:
+        fail_unreachable(bootstrap, str(nobody))
+    except Late as slow:
+        fail(str(slow), TIMED_OUT)
+    except NoAnswer as nonsense:
+        fail(str(nonsense))
+
+
+def answer(
+    bootstrap: str,
+    request: Message,
+    version: int,
+    response: type[R],
+    *,
+    within_s: float = REQUEST_TIMEOUT_S,
+    while_waiting: Callable[[], None] = lambda: None,
+) -> R:
+    frame = request_frame(request.KEY, version, CORRELATION_ID, CLIENT_ID, request.encode(version))
+    reply = _first_reply(bootstrap, frame, within_s, while_waiting)
     try:
         tagged = has_tagged_response_header(request.KEY, version)
         return response.decode(reply, version, skip_tagged(reply, 5, reply[4]) if tagged else 4)
     except (MalformedMessage, IndexError) as broken:
-        fail(f"{bootstrap} answers something else than asked: {broken}")
+        raise NoAnswer(f"{bootstrap} answers something else than asked: {broken}") from broken
 
 
 def is_reachable(host: str, port: int, within_s: float = 1.0) -> bool:
@@ -43,6 +84,15 @@ def is_reachable(host: str, port: int, within_s: float = 1.0) -> bool:
     return True
 
 
+def unreachable(addresses: Mapping[int, tuple[str, int]]) -> list[int]:
+    """Of nodes by their ids: all are knocked at together, as each may take a while to be silent."""
+    if not addresses:
+        return []
+    with ThreadPoolExecutor(len(addresses)) as knocking:
+        found = knocking.map(lambda address: is_reachable(*address), addresses.values())
+        return sorted(node_id for node_id, there in zip(addresses, found, strict=True) if not there)
+
+
 def name_of(error_code: int) -> str:
     try:
         return ErrorCode(error_code).name
@@ -50,27 +100,34 @@ def name_of(error_code: int) -> str:
         return f"error {error_code}"
 
 
-def _first_reply(bootstrap: str, frame: bytes) -> memoryview:
+def _first_reply(bootstrap: str, frame: bytes, within_s: float, while_waiting: Callable[[], None]) -> memoryview:
     silent = []
     for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
         try:
-            return _exchange(address.strip(), frame)
-        except _HungUp as rude:
-            fail(f"{address} {rude}")
-        except (OSError, ValueError) as unreachable:
-            silent.append(str(unreachable))
-    return fail_unreachable(bootstrap, silent[0])
+            connection = socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S)
+        except (OSError, ValueError) as nobody:
+            silent.append(str(nobody))
+            continue
+        with connection:
+            connection.settimeout(within_s)
+            return _exchange(connection, address, frame, while_waiting)
+    raise Unreachable(silent[0])
 
 
-def _exchange(address: str, frame: bytes) -> memoryview:
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S) as connection:
-        connection.settimeout(REQUEST_TIMEOUT_S)
+def _exchange(connection: socket.socket, address: str, frame: bytes, while_waiting: Callable[[], None]) -> memoryview:
+    try:
         connection.sendall(frame)
+        if not select.select([connection], [], [], PATIENCE_S)[0]:
+            while_waiting()
         length = int.from_bytes(_exactly(connection, 4), "big")
         if length > REPLY_BYTES_MAX:
-            raise _HungUp(f"announces a reply of {length} bytes")
+            raise NoAnswer(f"{address} announces a reply of {length} bytes")
         return memoryview(_exactly(connection, length))
+    except TimeoutError:
+        raise Late(f"no answer in time from {address}, though somebody listens there") from None
+    except OSError as lost:
+        raise NoAnswer(f"{address} {lost}") from lost
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
@@ -78,6 +135,6 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     while len(received) < count:
         part = connection.recv(min(count - len(received), 1 << 16))
         if not part:
-            raise _HungUp("closed the connection instead of an answer: it may not know this request")
+            raise OSError("closed the connection instead of an answer: it may not know this request")
         received += part
     return bytes(received)

@@ -12,7 +12,8 @@ from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import REQUEST_TIMEOUT_S, admin_client, bootstrap_option, complain, refusals_told
 
 if TYPE_CHECKING:
-    from odradek.cli.health import PartitionState
+    from odradek.cli.health import PartitionState, QuorumState
+    from odradek.protocol.messages.p60_describe_cluster import DescribeClusterResponse
 
 PARTITION_FORM = "TOPIC:PARTITION"
 NEW_VOTER_FORM, VOTER_FORM = "ID@HOST:PORT[:DIRECTORY-ID]", "ID[:DIRECTORY-ID]"
@@ -49,15 +50,15 @@ def info(bootstrap: str, output: str) -> None:
         Counter(p.leader for p in partitions),
         Counter(replica for p in partitions for replica in p.replicas),
     )
+    silent = _silent(voters, described)
     if output == "table":
-        leader = "nobody" if voters.leader is None else f"node {voters.leader}"
-        click.echo(f"cluster {described.cluster_id}, metadata led by {leader}, {len(voters.voters)} voting")
+        click.echo(f"cluster {described.cluster_id}, metadata led by {_leadership(voters)}")
     rows = [
         {
             "broker": broker.broker_id,
             "address": f"{broker.host}:{broker.port}",
             "rack": broker.rack,
-            "state": "fenced" if broker.is_fenced else "alive",
+            "state": "no answer" if broker.broker_id in silent else "fenced" if broker.is_fenced else "alive",
             "leads": leads[broker.broker_id],
             "replicas": keeps[broker.broker_id],
         }
@@ -79,7 +80,7 @@ def health(bootstrap: str) -> None:
     voters = quorum.described(bootstrap)
     partitions = _partitions(bootstrap, with_min_in_sync=True)
     fenced = sorted(broker.broker_id for broker in described.brokers if broker.is_fenced)
-    found = list(problems(voters, fenced, partitions))
+    found = list(problems(voters, fenced, partitions, _silent(voters, described)))
     for sentence in found:
         click.echo(sentence)
     if found:
@@ -213,6 +214,21 @@ def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, yes: bool)
         click.echo("every partition is led by its preferred replica already")
     if refused:
         raise SystemExit(1)
+
+
+def _leadership(voters: QuorumState) -> str:
+    if voters.leader is not None:
+        return f"node {voters.leader}, {len(voters.voters)} voting"
+    return f"nobody, {len(voters.present)} of {len(voters.voters)} voting can be reached"
+
+
+def _silent(voters: QuorumState, described: DescribeClusterResponse) -> list[int]:
+    """Where nobody leads, who is alive was decided when somebody did: a door tells more."""
+    from odradek.cli.asking import unreachable
+
+    if voters.leader is not None:
+        return []
+    return unreachable({broker.broker_id: (broker.host, broker.port) for broker in described.brokers})
 
 
 def _partition(text: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.diagnosis import require_leaders
 from odradek.cli.names import complete_groups, topic_argument
 from odradek.cli.offsets import Place, Span, parse_span
 from odradek.cli.record_text import Formatter, formatter
@@ -76,7 +77,7 @@ def command(
         consumer = _consumer(bootstrap, group, span, {"error_cb": watch.on_error, **settings})
         try:
             if group is None:
-                _read_all(consumer, topics, _numbers(partitions), span, exit_at_end, printer)
+                _read_all(bootstrap, consumer, topics, _numbers(partitions), span, exit_at_end, printer)
             else:
                 consumer.subscribe(list(topics))
                 printer.follow(consumer, ends_of=consumer.assignment if exit_at_end else None)
@@ -120,9 +121,10 @@ def _consumer(bootstrap: str, group: str | None, span: Span, settings: Mapping[s
 
 
 def _read_all(
-    consumer: Consumer, topics: tuple[str, ...], only: list[int], span: Span, exit_at_end: bool, printer: _Printer
-) -> None:
-    assigned = _asked(consumer, topics, only)
+    bootstrap: str, consumer: Consumer, topics: tuple[str, ...], only: list[int], span: Span, exit_at_end: bool,
+    printer: _Printer,
+) -> None:  # fmt: skip
+    assigned = _asked(bootstrap, consumer, topics, only)
     stops: dict[Position, int] = {}
     for tp in assigned:
         tp.offset = span.begin.resolve(consumer, tp, REQUEST_TIMEOUT_S)
@@ -139,20 +141,23 @@ def _read_all(
     printer.follow(consumer, ends_of=(lambda: assigned) if exit_at_end or stops else None, stops=stops)
 
 
-def _asked(consumer: Consumer, topics: tuple[str, ...], only: list[int]) -> list[TopicPartition]:
+def _asked(bootstrap: str, consumer: Consumer, topics: tuple[str, ...], only: list[int]) -> list[TopicPartition]:
     from confluent_kafka import TopicPartition
 
-    known = consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    metadata = consumer.list_topics(timeout=REQUEST_TIMEOUT_S)
+    known = metadata.topics
     require_topics(topics, known)
     absent = [number for number in only if not any(number in known[topic].partitions for topic in topics)]
     if absent:
         fail(f"partition {absent[0]} does not exist in {topics[0]!r}", NOT_FOUND)
-    return [
-        TopicPartition(topic, index)
+    wanted = [
+        (topic, index)
         for topic in dict.fromkeys(topics)
         for index in sorted(known[topic].partitions)
         if not only or index in only
     ]
+    require_leaders(bootstrap, metadata, wanted)
+    return [TopicPartition(*place) for place in wanted]
 
 
 def _require_inside(consumer: Consumer, tp: TopicPartition, begin: Place) -> None:

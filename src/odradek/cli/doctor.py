@@ -6,7 +6,7 @@ import resource
 import shutil
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -119,23 +119,31 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
         )
         return
     yield Finding("cluster", "ok", f"{told.cluster_id}: {len(told.brokers)} brokers, {len(told.topics)} topics")
-    yield from _advertised(told.brokers.values())
-    yield _copies([partition for topic in told.topics.values() for partition in topic.partitions.values()])
+    away = {broker.id: why for broker in told.brokers.values() if (why := _refusal(f"{broker.host}:{broker.port}"))}
+    yield from _advertised(told.brokers, away)
+    yield _copies([partition for topic in told.topics.values() for partition in topic.partitions.values()], away)
 
 
-def _advertised(brokers: Iterable[BrokerMetadata]) -> Iterator[Finding]:
-    for broker in brokers:
-        why = _refusal(f"{broker.host}:{broker.port}")
-        if why:
-            yield Finding(
-                "advertised listener",
-                "failed",
-                f"broker {broker.id} says it is at {broker.host}:{broker.port}, not to be reached from here: {why}",
-                "is it running? if it is, set advertised.listeners to a name that clients can resolve and reach",
-            )
+def _advertised(brokers: Mapping[int, BrokerMetadata], away: Mapping[int, str]) -> Iterator[Finding]:
+    for broker_id, why in sorted(away.items()):
+        where = f"{brokers[broker_id].host}:{brokers[broker_id].port}"
+        yield Finding(
+            "advertised listener",
+            "failed",
+            f"broker {broker_id} says it is at {where}, not to be reached from here: {why}",
+            "is it running? if it is, set advertised.listeners to a name that clients can resolve and reach",
+        )
 
 
-def _copies(partitions: Sequence[PartitionMetadata]) -> Finding:
+def _copies(partitions: Sequence[PartitionMetadata], away: Container[int]) -> Finding:
+    lost = sum(partition.leader in away for partition in partitions)
+    if lost:
+        return Finding(
+            "partitions",
+            "failed",
+            f"{lost} of {len(partitions)} have a leader that cannot be reached",
+            "`odradek cluster health` says which",
+        )
     leaderless = sum(partition.leader < 0 for partition in partitions)
     lacking = sum(len(partition.isrs) < len(partition.replicas) for partition in partitions)
     if leaderless:

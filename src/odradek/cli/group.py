@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.diagnosis import each_told, patiently
 from odradek.cli.names import group_argument
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
@@ -13,7 +14,6 @@ from odradek.cli.remote import (
     REQUEST_TIMEOUT_S,
     admin_client,
     bootstrap_option,
-    each_told,
     fail,
     refusals_told,
 )
@@ -21,7 +21,7 @@ from odradek.cli.resets import committed_offsets, reset
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, ConsumerGroupListing
+    from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
 
 
 @click.group("group")
@@ -38,16 +38,16 @@ command.add_command(reset)
 def list_groups(bootstrap: str, output: str) -> None:
     """List the groups with their state."""
     with refusals_told(bootstrap):
-        groups = _groups(admin_client(bootstrap))
+        groups = _groups(bootstrap, admin_client(bootstrap))
     rows = [{"group": group.group_id, "state": group.state.name.lower()} for group in groups]
     print_rows(rows, output, nothing="no groups have read anything yet")
 
 
-def _groups(admin: AdminClient) -> list[ConsumerGroupListing]:
+def _groups(bootstrap: str, admin: AdminClient) -> list[ConsumerGroupListing]:
     """All of them: what a broker that did not answer coordinates is not taken for nothing."""
     from confluent_kafka import KafkaException
 
-    listed = admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+    listed = patiently(bootstrap, admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
     if listed.errors:
         raise KafkaException(listed.errors[0])
     return sorted(listed.valid, key=lambda group: group.group_id)
@@ -61,8 +61,8 @@ def describe(bootstrap: str, output: str, group: str) -> None:
     """Show each partition's committed offset, its end (where the next record goes), the lag between, and its owner."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        described = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
-        positions = committed_offsets(admin, group)
+        described = _described(bootstrap, admin, group)
+        positions = committed_offsets(bootstrap, admin, group)
         if described.state.name == "DEAD" and not positions:
             fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
         owners = {
@@ -70,7 +70,7 @@ def describe(bootstrap: str, output: str, group: str) -> None:
             for member in described.members
             for tp in (member.assignment.topic_partitions if member.assignment else [])
         }
-        ends = _log_ends(admin, sorted(positions.keys() | owners.keys()))
+        ends = _log_ends(bootstrap, admin, sorted(positions.keys() | owners.keys()))
     rows = [
         {
             "topic": topic,
@@ -88,7 +88,12 @@ def describe(bootstrap: str, output: str, group: str) -> None:
     print_rows(rows, output, nothing="nothing assigned and nothing committed")
 
 
-def _log_ends(admin: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def _described(bootstrap: str, admin: AdminClient, group: str) -> ConsumerGroupDescription:
+    asked = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
+    return patiently(bootstrap, asked[group])
+
+
+def _log_ends(bootstrap: str, admin: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -96,7 +101,10 @@ def _log_ends(admin: AdminClient, partitions: list[tuple[str, int]]) -> dict[tup
         return {}
     asked = {TopicPartition(topic, index): OffsetSpec.latest() for topic, index in partitions}
     answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
-    return {(tp.topic, tp.partition): answer.result().offset for tp, answer in sorted(answers.items(), key=_name)}
+    return {
+        (tp.topic, tp.partition): patiently(bootstrap, answer).offset
+        for tp, answer in sorted(answers.items(), key=_name)
+    }
 
 
 def _name(item: tuple[TopicPartition, object]) -> tuple[str, int]:
@@ -112,11 +120,11 @@ def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         if not groups:
-            groups = tuple(group.group_id for group in _groups(admin))
+            groups = tuple(group.group_id for group in _groups(bootstrap, admin))
         rows = []
         for group in groups:
-            positions = committed_offsets(admin, group)
-            ends = _log_ends(admin, sorted(positions))
+            positions = committed_offsets(bootstrap, admin, group)
+            ends = _log_ends(bootstrap, admin, sorted(positions))
             for topic in dict.fromkeys(name for name, _ in ends):
                 behind = [max(end - positions[place], 0) for place, end in ends.items() if place[0] == topic]
                 rows.append({"group": group, "topic": topic, "partitions": len(behind), "lag": sum(behind)})
@@ -131,7 +139,7 @@ def members(bootstrap: str, output: str, group: str) -> None:
     """Who is in the group, from where, and what each has."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        described = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
+        described = _described(bootstrap, admin, group)
     if described.state.name == "DEAD":
         fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
     rows = [
@@ -157,4 +165,4 @@ def delete(bootstrap: str, groups: tuple[str, ...]) -> None:
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         asked = list(dict.fromkeys(groups))
-        each_told(admin.delete_consumer_groups(asked, request_timeout=REQUEST_TIMEOUT_S), "deleted {}")
+        each_told(bootstrap, admin.delete_consumer_groups(asked, request_timeout=REQUEST_TIMEOUT_S), "deleted {}")

@@ -51,12 +51,22 @@ class QuorumState:
         return [voter.node_id for voter in self.voters if voter.node_id not in self.present]
 
 
-def problems(quorum: QuorumState, fenced_brokers: Sequence[int], partitions: Sequence[PartitionState]) -> Iterable[str]:
-    """The gravest first."""
+def problems(
+    quorum: QuorumState,
+    fenced_brokers: Sequence[int],
+    partitions: Sequence[PartitionState],
+    silent_brokers: Sequence[int] = (),
+) -> Iterable[str]:
+    """The gravest first. `silent_brokers`: who cannot be reached, where nobody decides that they are gone."""
     yield from _of_quorum(quorum)
+    for broker in silent_brokers:
+        if broker not in quorum.absent:
+            yield f"broker {broker} cannot be reached"
+    lost = [p for p in partitions if p.leader in silent_brokers]
+    yield from _told(lost, "{} a leader that cannot be reached: nothing is read or written ({})", _leader_of)
     without = [p for p in partitions if p.leader is None]
     yield from _told(without, "{} no leader: nothing is read or written ({})", _replicas_of)
-    led = [p for p in partitions if p.leader is not None]
+    led = [p for p in partitions if p.leader is not None and p not in lost]
     refusing = [p for p in led if p.min_in_sync is not None and len(p.in_sync) < p.min_in_sync]
     yield from _told(refusing, "{} fewer replicas in sync than min.insync.replicas: acks=all is refused ({})", _in_sync)
     behind = [p for p in led if len(p.in_sync) < len(p.replicas) and p not in refusing]
@@ -65,23 +75,30 @@ def problems(quorum: QuorumState, fenced_brokers: Sequence[int], partitions: Seq
         yield f"broker {broker} is registered but not alive, or still catching up with the metadata"
 
 
+def no_majority(quorum: QuorumState) -> str | None:
+    """What it means, when that is so."""
+    if quorum.leader is not None or not quorum.voters or len(quorum.present) >= quorum.majority:
+        return None
+    return (
+        f"no metadata majority ({len(quorum.present)} of {len(quorum.voters)}): {_nodes(quorum.absent)} cannot be "
+        "reached; what has a leader is served, topics, leaders and ISRs cannot change"
+    )
+
+
 def _of_quorum(quorum: QuorumState) -> Iterable[str]:
     count = len(quorum.voters)
     if quorum.leader is None:
         if count == 0:
             yield "no controller leads the metadata log: topics, leaders and ISRs cannot change"
-        elif len(quorum.present) < quorum.majority:
-            yield (
-                f"no metadata majority ({len(quorum.present)} of {count}): node {_names(quorum.absent)} cannot be "
-                "reached; what has a leader is served, topics, leaders and ISRs cannot change"
-            )
         else:
-            yield f"no controller leads the metadata log, though {len(quorum.present)} of {count} can be reached"
+            reached = f"{len(quorum.present)} of {count} can be reached"
+            yield no_majority(quorum) or f"no controller leads the metadata log, though {reached}"
     elif quorum.absent:
         more = len(quorum.present) - quorum.majority
         left = f"{more} more may fail" if more > 0 else "no other may fail"
         following = f"{len(quorum.present)} of {count} do, and {left}"
-        yield f"node {_names(quorum.absent)} votes but does not follow the metadata log: {following}"
+        do = "votes but does" if len(quorum.absent) == 1 else "vote but do"
+        yield f"{_nodes(quorum.absent)} {do} not follow the metadata log: {following}"
 
 
 def _told(
@@ -100,9 +117,19 @@ def _replicas_of(partition: PartitionState) -> str:
     return f"replicas on {_names(partition.replicas)}"
 
 
+def _leader_of(partition: PartitionState) -> str:
+    return f"broker {partition.leader}"
+
+
 def _in_sync(partition: PartitionState) -> str:
     missing = [replica for replica in partition.replicas if replica not in partition.in_sync]
     return f"{len(partition.in_sync)} of {len(partition.replicas)}, without {_names(missing)}"
+
+
+def _nodes(ids: Sequence[int]) -> str:
+    if len(ids) == 1:
+        return f"node {ids[0]}"
+    return f"nodes {_names(ids[:-1])} and {ids[-1]}"
 
 
 def _names(ids: Iterable[int]) -> str:

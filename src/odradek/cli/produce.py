@@ -13,9 +13,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.diagnosis import require_majority
 from odradek.cli.names import topic_argument
 from odradek.cli.record_text import bytes_of
 from odradek.cli.remote import (
+    PATIENCE_S,
     bootstrap_option,
     client_config,
     client_options,
@@ -74,7 +76,7 @@ def command(
     with refusals_told(bootstrap):
         producer = _producer(bootstrap, compression, acks, settings)
         require_writable_topic(producer, topic)
-        sending = _Sending(producer, topic)
+        sending = _Sending(bootstrap, producer, topic)
         try:
             with _lines(files) as lines:
                 for number, line in enumerate(_paced(lines, rate), 1):
@@ -101,7 +103,8 @@ def _producer(bootstrap: str, compression: str, acks: str, settings: dict[str, s
 class _Sending:
     """One topic; the first failure ends it."""
 
-    def __init__(self, producer: Producer, topic: str) -> None:
+    def __init__(self, bootstrap: str, producer: Producer, topic: str) -> None:
+        self._bootstrap = bootstrap
         self._producer = producer
         self._topic = topic
         self._failure: KafkaException | None = None
@@ -127,7 +130,12 @@ class _Sending:
         self._raise_failure()
 
     def finish(self) -> None:
-        unsent = self._producer.flush(FLUSH_TIMEOUT_S + 5)
+        unsent = self._producer.flush(PATIENCE_S)
+        if unsent:
+            require_majority(
+                self._bootstrap, lost=f"{unsent} record{'s were' if unsent > 1 else ' was'} not acknowledged: "
+            )
+            unsent = self._producer.flush(FLUSH_TIMEOUT_S + 5)
         self._raise_failure()
         if unsent:
             fail(f"{unsent} records were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")

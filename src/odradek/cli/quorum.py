@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from odradek.base.errors import ErrorCode
-from odradek.cli.asking import ask, is_reachable, name_of
-from odradek.cli.health import QuorumState, VoterState
+from odradek.cli.asking import answer, name_of, no_answer_told, unreachable
+from odradek.cli.health import QuorumState, VoterState, no_majority
 from odradek.cli.remote import fail
 from odradek.protocol.messages.p55_describe_quorum import (
     DescribeQuorumRequest,
@@ -16,35 +16,50 @@ from odradek.protocol.messages.p55_describe_quorum import (
 )
 
 METADATA_TOPIC = "__cluster_metadata"
+# A broker that finds no leader says so after two seconds.
+ANSWER_S = 3.0
 
 
 def described(bootstrap: str) -> QuorumState:
+    """Ends the command when there is no answer."""
+    with no_answer_told(bootstrap):
+        return state(bootstrap)
+
+
+def state(bootstrap: str) -> QuorumState:
     """As the leader has it; without one, by knocking at the voters' doors."""
     response = _ask(bootstrap)
     partition = _partition(response)
-    if partition is not None and partition.error_code == ErrorCode.NONE:
-        return QuorumState(
-            leader=partition.leader_id,
-            voters=tuple(
-                VoterState(node_id=voter.replica_id, silent_ms=silent_ms(voter, partition))
-                for voter in partition.current_voters
-            ),
-        )
-    voters = []
-    for node in response.nodes:
-        reachable = any(is_reachable(listener.host, listener.port) for listener in node.listeners)
-        voters.append(VoterState(node_id=node.node_id, silent_ms=0 if reachable else None))
+    if partition is None or partition.error_code != ErrorCode.NONE:
+        return _by_knocking(response)
+    return QuorumState(
+        leader=partition.leader_id,
+        voters=tuple(
+            VoterState(node_id=voter.replica_id, silent_ms=silent_ms(voter, partition))
+            for voter in partition.current_voters
+        ),
+    )
+
+
+def _by_knocking(response: DescribeQuorumResponse) -> QuorumState:
+    doors = {
+        node.node_id: (node.listeners[0].host, node.listeners[0].port) for node in response.nodes if node.listeners
+    }
+    silent = unreachable(doors)
+    voters = (VoterState(node_id=each, silent_ms=None if each in silent else 0) for each in sorted(doors))
     return QuorumState(leader=None, voters=tuple(voters))
 
 
 def of_leader(bootstrap: str) -> DescribeQuorumResponsePartitionData:
     """Ends the command when nobody leads."""
-    return _led(_ask(bootstrap))
+    with no_answer_told(bootstrap):
+        return _led(_ask(bootstrap))
 
 
 def with_listener(bootstrap: str) -> tuple[DescribeQuorumResponsePartitionData, str]:
     """Also the name of the listener at which voters reach each other. Ends the command when nobody leads."""
-    response = _ask(bootstrap)
+    with no_answer_told(bootstrap):
+        response = _ask(bootstrap)
     names = [listener.name for node in response.nodes for listener in node.listeners]
     if not names:
         fail("this node is alone and listens for no other: `docs/cluster.md` tells how a cluster is formed")
@@ -54,6 +69,8 @@ def with_listener(bootstrap: str) -> tuple[DescribeQuorumResponsePartitionData, 
 def _led(response: DescribeQuorumResponse) -> DescribeQuorumResponsePartitionData:
     partition = _partition(response)
     if partition is None or partition.error_code != ErrorCode.NONE:
+        if (sentence := no_majority(_by_knocking(response))) is not None:
+            fail(sentence)
         code = partition.error_code if partition is not None and partition.error_code else response.error_code
         said = (partition and partition.error_message) or response.error_message or name_of(code)
         fail(f"nobody leads the metadata log: {said}; `odradek cluster health` tells more")
@@ -81,7 +98,7 @@ def _ask(bootstrap: str) -> DescribeQuorumResponse:
     topic = DescribeQuorumRequestTopicData(
         topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
     )
-    return ask(bootstrap, DescribeQuorumRequest(topics=[topic]), 2, DescribeQuorumResponse)
+    return answer(bootstrap, DescribeQuorumRequest(topics=[topic]), 2, DescribeQuorumResponse, within_s=ANSWER_S)
 
 
 def _partition(response: DescribeQuorumResponse) -> DescribeQuorumResponsePartitionData | None:

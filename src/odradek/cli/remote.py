@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -17,14 +15,15 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 F = TypeVar("F", bound=Callable[..., Any])
-R = TypeVar("R")
 
 FAILED, NOT_FOUND, TIMED_OUT = 1, 3, 4
 REQUEST_TIMEOUT_S = 15.0
 CONNECT_TIMEOUT_S = 3.0
+# Who has waited so long wants to know why.
+PATIENCE_S = 3.0
 
-_NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
-_TIMEOUT_CODES = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
+NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
+TIMEOUT_CODES = {"_TIMED_OUT", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
 
 
 def bootstrap_option(command: F) -> F:
@@ -91,52 +90,17 @@ def refusals_told(bootstrap: str) -> Iterator[None]:
 def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
     error = refused.args[0]
     name = error.name()
-    if name in _TIMEOUT_CODES:
+    if name in TIMEOUT_CODES:
+        from odradek.cli.diagnosis import require_majority
+
         require_somebody_there(bootstrap)
+        require_majority(bootstrap)
         fail(
             f"no answer in time from {bootstrap}, though somebody listens there ({error.str()}).\n"
-            "Perhaps no controller leads: `odradek cluster health` tells what is wrong.",
+            "`odradek cluster health` tells what is wrong.",
             TIMED_OUT,
         )
-    fail(f"{error.str()} ({name})", NOT_FOUND if name in _NOT_FOUND_CODES else FAILED)
-
-
-def each_told(
-    answers: Mapping[str, Future[Any]], done: str, *, no_error: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """One line per name."""
-    for name, _ in granted(answers, no_error=no_error):
-        click.echo(done.format(name))
-
-
-def granted(
-    answers: Mapping[str, Future[R]], *, no_error: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[tuple[str, R]]:
-    """What was not refused. A refusal is told with its name and hides no others; in the end it ends the command.
-
-    `no_error` has what is said of refusals, by their names, that are none.
-    """
-    from confluent_kafka import KafkaException
-
-    refusals, unanswered = [], None
-    for name, answer in answers.items():
-        try:
-            result = answer.result()
-        except KafkaException as refused:
-            error = refused.args[0]
-            if error.name() in _TIMEOUT_CODES:
-                unanswered = refused
-            elif error.name() in no_error:
-                click.echo(no_error[error.name()].format(name))
-            else:
-                refusals.append(error.name())
-                complain(f"{name}: {error.str()} ({error.name()})")
-        else:
-            yield name, result
-    if unanswered is not None:
-        raise unanswered
-    if refusals:
-        raise SystemExit(NOT_FOUND if set(refusals) <= _NOT_FOUND_CODES else FAILED)
+    fail(f"{error.str()} ({name})", NOT_FOUND if name in NOT_FOUND_CODES else FAILED)
 
 
 def require_somebody_there(bootstrap: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.diagnosis import patiently, require_leaders
 from odradek.cli.names import complete_topics, group_argument
 from odradek.cli.offsets import Place, parse_place
 from odradek.cli.output import output_option, print_rows
@@ -24,7 +26,7 @@ from odradek.cli.remote import (
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, TopicMetadata
 
 Position = tuple[str, int]
 
@@ -50,10 +52,12 @@ def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, .
     begin = Place("beginning") if shift is not None else parse_place(to, datetime.now(UTC), "--to")
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        committed = committed_offsets(admin, group)
+        committed = committed_offsets(bootstrap, admin, group)
         consumer = _reader(bootstrap)
         try:
-            wanted = _wanted(consumer, topics, committed)
+            known = consumer.list_topics(timeout=REQUEST_TIMEOUT_S)
+            wanted = _wanted(known.topics, topics, committed)
+            require_leaders(bootstrap, known, wanted)
             if not wanted:
                 fail(f"group {group!r} committed nothing; name topics with --topic", NOT_FOUND)
             targets = {place: _target(consumer, place, committed.get(place), begin, shift) for place in wanted}
@@ -70,11 +74,11 @@ def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, .
         click.echo("nothing was changed (--dry-run)" if dry_run else f"group {group} was moved", err=True)
 
 
-def committed_offsets(admin: AdminClient, group: str) -> dict[Position, int]:
+def committed_offsets(bootstrap: str, admin: AdminClient, group: str) -> dict[Position, int]:
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     asked = [ConsumerGroupTopicPartitions(group)]
-    answer = admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
+    answer = patiently(bootstrap, admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group])
     return {(tp.topic, tp.partition): tp.offset for tp in answer.topic_partitions if tp.offset >= 0}
 
 
@@ -84,10 +88,11 @@ def _reader(bootstrap: str) -> Consumer:
     return Consumer(client_config(bootstrap, **{"group.id": "odradek-reset", "enable.auto.commit": False}))
 
 
-def _wanted(consumer: Consumer, topics: tuple[str, ...], committed: dict[Position, int]) -> list[Position]:
+def _wanted(
+    known: Mapping[str, TopicMetadata], topics: tuple[str, ...], committed: dict[Position, int]
+) -> list[Position]:
     if not topics:
         return sorted(committed)
-    known = consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
     wanted: list[Position] = []
     for text in topics:
         topic, _, numbers = text.partition(":")

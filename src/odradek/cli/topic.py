@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
+from odradek.cli.diagnosis import each_told, granted, patiently, require_leaders, silent_leaders
 from odradek.cli.names import topic_argument
 from odradek.cli.offsets import parse_place
 from odradek.cli.output import output_option, print_rows
@@ -14,8 +15,6 @@ from odradek.cli.remote import (
     admin_client,
     bootstrap_option,
     client_config,
-    each_told,
-    granted,
     key_value,
     refusals_told,
     require_topics,
@@ -72,6 +71,7 @@ def create(
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         each_told(
+            bootstrap,
             admin.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S),
             "created {}",
             no_error={"TOPIC_ALREADY_EXISTS": "{} exists already"} if if_not_exists else {},
@@ -89,19 +89,20 @@ def describe(bootstrap: str, output: str, name: str) -> None:
 
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-        require_topics([name], topics)
-        topic = topics[name]
+        known = admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+        require_topics([name], known.topics)
+        topic = known.topics[name]
 
-        # Nobody can say where a partition without a leader begins and ends.
-        led = [index for index, partition in topic.partitions.items() if partition.leader >= 0]
+        # Nobody can say where a partition begins and ends that has no leader, or one who does not answer.
+        silent = silent_leaders(known, [(name, index) for index in topic.partitions])
+        led = [index for index, each in topic.partitions.items() if each.leader >= 0 and each.leader not in silent]
 
         def offsets(spec: OffsetSpec) -> dict[int, int]:
             asked = {TopicPartition(name, index): spec for index in led}
             if not asked:
                 return {}
             answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
-            return {tp.partition: answer.result().offset for tp, answer in answers.items()}
+            return {tp.partition: patiently(bootstrap, answer).offset for tp, answer in answers.items()}
 
         first, last = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())
     rows = [
@@ -116,6 +117,9 @@ def describe(bootstrap: str, output: str, name: str) -> None:
         for index, partition in sorted(topic.partitions.items())
     ]
     print_rows(rows, output, nothing="")
+    for leader in silent:
+        broker = known.brokers[leader]
+        click.echo(f"Warning: broker {leader} at {broker.host}:{broker.port} does not answer", err=True)
 
 
 @command.command("add-partitions")
@@ -130,7 +134,9 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
         admin = admin_client(bootstrap)
         wanted = [NewPartitions(name, partitions)]
         each_told(
-            admin.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S), f"{{}} has {partitions} partitions"
+            bootstrap,
+            admin.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S),
+            f"{{}} has {partitions} partitions",
         )
 
 
@@ -145,7 +151,9 @@ def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
         if not yes:
             require_topics(names, admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
             click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
-        each_told(admin.delete_topics(list(dict.fromkeys(names)), request_timeout=REQUEST_TIMEOUT_S), "deleted {}")
+        each_told(
+            bootstrap, admin.delete_topics(list(dict.fromkeys(names)), request_timeout=REQUEST_TIMEOUT_S), "deleted {}"
+        )
 
 
 @command.command()
@@ -162,10 +170,11 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
     place = parse_place(before, datetime.now(UTC), "--before")
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-        require_topics([name], topics)
-        topic = topics[name]
-        asked = [TopicPartition(name, index) for index in partitions or sorted(topic.partitions)]
+        known = admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+        require_topics([name], known.topics)
+        numbers = partitions or sorted(known.topics[name].partitions)
+        require_leaders(bootstrap, known, [(name, index) for index in numbers])
+        asked = [TopicPartition(name, index) for index in numbers]
         consumer = Consumer(client_config(bootstrap, **{"group.id": "odradek-trim"}))
         try:
             for tp in asked:
@@ -178,7 +187,9 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
         answers = admin.delete_records(asked, request_timeout=REQUEST_TIMEOUT_S)
         rows: list[dict[str, object]] = []
         try:
-            for where, deleted in granted({f"{name}-{tp.partition}": answer for tp, answer in answers.items()}):
+            for where, deleted in granted(
+                bootstrap, {f"{name}-{tp.partition}": answer for tp, answer in answers.items()}
+            ):
                 rows.append({"partition": int(where.rpartition("-")[2]), "start": deleted.low_watermark})
         finally:
             # Also when others were refused: what is gone is gone.
