@@ -165,6 +165,9 @@ def test_nonsense_is_told(reply: bytes, code: int, said: str) -> None:
 def test_the_first_broker_that_answers_is_enough() -> None:
     with answering(ListPartitionReassignmentsResponse()) as broker:
         assert run(f"127.0.0.1:1,{broker.bootstrap}", "reassign").exit_code == 0
+        with answering(b"") as rude:
+            assert run(f"{rude.bootstrap},{broker.bootstrap}", "reassign").exit_code == 0
+            assert "instead of an answer" in run(f"127.0.0.1:1,{rude.bootstrap}", "reassign").stderr
     assert run("127.0.0.1:1,127.0.0.1:2", "reassign").exit_code == 4
 
 

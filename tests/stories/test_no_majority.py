@@ -47,7 +47,7 @@ def test_the_survivor_serves_what_it_leads_and_all_is_back_with_one_peer() -> No
         cluster.nodes[third].kill()
 
         said = await_health(cluster, "no metadata majority (1 of 3)")
-        assert f"node {peer}, {third} cannot be reached" in said
+        assert f"nodes {peer} and {third} cannot be reached" in said
         # What was acknowledged can be read. More is stored, but nobody may call it safe: nobody can change the ISR.
         nothing_is_lost(writer, cluster.bootstrap_servers)
         assert write(cluster, "t", before, acks=1) is None

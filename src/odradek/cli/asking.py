@@ -101,18 +101,24 @@ def name_of(error_code: int) -> str:
 
 
 def _first_reply(bootstrap: str, frame: bytes, within_s: float, while_waiting: Callable[[], None]) -> memoryview:
-    silent = []
+    failures: list[NoAnswer] = []
     for address in bootstrap.split(","):
-        host, _, port = address.strip().rpartition(":")
         try:
-            connection = socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S)
-        except (OSError, ValueError) as nobody:
-            silent.append(str(nobody))
-            continue
-        with connection:
-            connection.settimeout(within_s)
-            return _exchange(connection, address, frame, while_waiting)
-    raise Unreachable(silent[0])
+            with _connected(address) as connection:
+                connection.settimeout(within_s)
+                return _exchange(connection, address, frame, while_waiting)
+        except NoAnswer as failure:
+            failures.append(failure)
+    # Who is there and does not answer tells more than who is not.
+    raise min(failures, key=lambda failure: isinstance(failure, Unreachable))
+
+
+def _connected(address: str) -> socket.socket:
+    host, _, port = address.strip().rpartition(":")
+    try:
+        return socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S)
+    except (OSError, ValueError) as nobody:
+        raise Unreachable(str(nobody)) from nobody
 
 
 def _exchange(connection: socket.socket, address: str, frame: bytes, while_waiting: Callable[[], None]) -> memoryview:
