@@ -133,6 +133,23 @@ def test_pinned_files_are_not_evicted(tmp_path):
         file.pread(3, 0)
 
 
+def test_files_in_use_are_not_looked_at_for_each_one_that_is_opened(tmp_path, monkeypatch):
+    """A sync pins all segments that were rolled since the last one: there may be thousands."""
+    disk = OsDisk(str(tmp_path), descriptors=4)
+    looked_at = []
+    evict = disk._evict
+    monkeypatch.setattr(disk, "_evict", lambda capacity: looked_at.append(len(disk._open)) or evict(capacity))
+    files = [write(disk, f"f{n}", b"x") for n in range(200)]
+    for file in files:
+        file.pin()
+    assert sum(looked_at) < 10 * len(files)
+    for file in files:
+        file.unpin()
+    for n in range(200):
+        write(disk, f"g{n}", b"x")
+    assert disk.open_descriptors() == 4
+
+
 def test_the_least_recently_used_goes_first(tmp_path):
     disk = OsDisk(str(tmp_path), descriptors=3)
     hot, cold, other = (write(disk, name, b"") for name in ("hot", "cold", "other"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -35,6 +36,13 @@ def app_file(tmp_path, monkeypatch):
     path = tmp_path / "app.py"
     path.write_text(APP)
     return str(path)
+
+
+def test_where_spark_is_not_installed(app_file):
+    Path(app_file).write_text("raise ModuleNotFoundError(\"No module named 'pyspark'\", name='pyspark.sql')")
+    told = streams("describe", app_file)
+    assert told.exit_code == 1
+    assert "pip install 'odradek[spark]'" in told.output
 
 
 def streams(*arguments: str) -> Result:

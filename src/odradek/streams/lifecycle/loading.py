@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from odradek.spark.session import NoSpark
 from odradek.streams.app import App
 from odradek.streams.errors import StreamsError
 
@@ -61,10 +62,19 @@ def _module(path: Path) -> ModuleType:
     except SyntaxError as wrong:
         raise CannotLoad(_told(f"{wrong.filename}:{wrong.lineno}", wrong.text, f"SyntaxError: {wrong.msg}")) from wrong
     except Exception as wrong:  # whatever the user's code raises
-        own = [frame for frame in traceback.extract_tb(wrong.__traceback__) if frame.filename == str(path)]
-        place, line = (f"{path}:{own[-1].lineno}", own[-1].line) if own else (str(path), None)
-        raise CannotLoad(_told(place, line, f"{type(wrong).__name__}: {wrong}")) from wrong
+        raise CannotLoad(_told_at(path, wrong, _words(wrong))) from wrong
     return module
+
+
+def _words(wrong: Exception) -> str:
+    if isinstance(wrong, ModuleNotFoundError) and (wrong.name or "").partition(".")[0] == "pyspark":
+        return str(NoSpark())
+    return f"{type(wrong).__name__}: {wrong}"
+
+
+def _told_at(path: Path, wrong: Exception, what: str) -> str:
+    own = [frame for frame in traceback.extract_tb(wrong.__traceback__) if frame.filename == str(path)]
+    return _told(f"{path}:{own[-1].lineno}", own[-1].line, what) if own else _told(str(path), None, what)
 
 
 def _told(place: str, line: str | None, what: str) -> str:
