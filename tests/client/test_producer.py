@@ -270,6 +270,36 @@ def test_the_last_acknowledgement_may_close(bootstrap: str, topic: str) -> None:
         producer.send(topic, b"x")
 
 
+def test_who_waits_for_room_while_another_closes_is_told(impatient: None) -> None:
+    """A record that is handed over afterwards would be told of by nobody."""
+    told: list[str] = []
+
+    def send_late(producer: Producer) -> None:
+        with pytest.raises(RuntimeError, match="closed"):
+            producer.send("t", b"no room")
+        told.append("sync")
+
+    async def story() -> None:
+        producer = AsyncProducer("127.0.0.1:1", queue_buffering_max_messages=1)
+        await producer.send("t", b"x")
+        late = asyncio.create_task(producer.send("t", b"no room"))
+        await asyncio.sleep(0)
+        with pytest.raises(Undelivered):
+            await producer.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await late
+
+    asyncio.run(story())
+    producer = Producer("127.0.0.1:1", queue_buffering_max_messages=1)
+    producer.send("t", b"x")
+    late = threading.Thread(target=send_late, args=(producer,))
+    late.start()
+    with pytest.raises(Undelivered):
+        producer.close()
+    late.join()
+    assert told == ["sync"]
+
+
 def test_no_acknowledgement_is_forgotten(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Deliveries.outcome
 

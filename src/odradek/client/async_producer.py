@@ -63,18 +63,23 @@ class AsyncProducer(Generic[K, V]):
         timestamp: datetime | int | None = None,
     ) -> asyncio.Future[Stored]:
         """Waits while the queue is full; the future has the place of the record, or raises SendFailed."""
-        if not self._unclosed.alive:
-            raise RuntimeError("this producer is closed")
+        self._require_open()
         delivery = AsyncDelivery(self._loop, self._deliveries.unseen)
         delivered = partial(self._delivered, delivery)
         await self._outbox.learn_partitions(topic, partition)
         while True:
+            # After each wait: what is handed over after the end is not told of by anybody.
+            self._require_open()
             try:
                 self._outbox.hand_over(topic, value, key, headers, partition, timestamp, delivered)
             except BufferError:
                 await asyncio.sleep(FULL_QUEUE_WAIT_S)
             else:
                 return delivery
+
+    def _require_open(self) -> None:
+        if not self._unclosed.alive:
+            raise RuntimeError("this producer is closed")
 
     async def send_and_wait(
         self,

@@ -10,9 +10,8 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,39 +37,41 @@ class Unseen:
     """Records that failed and whose futures nobody has asked so far."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self.count = 0
         self.last: SendFailed
 
-    def add(self, failure: SendFailed, watch: Watch | None = None) -> None:
-        with self._lock:
+    def add(self, failure: SendFailed) -> None:
+        """Of a record whose future nobody can ask any more."""
+        with self.lock:
             self.count += 1
             self.last = failure
-            if watch is not None:
-                watch.is_counted = True
-
-    def remove(self, watch: Watch) -> None:
-        with self._lock:
-            self.count -= watch.is_counted
-            watch.is_counted = False
 
 
 class Watch:
-    """Whether somebody asks a future, or waits for it."""
+    """Whether somebody asks a future, or waits for it. It fails on one thread and is asked on another."""
 
     def __init__(self, unseen: Unseen) -> None:
         self._unseen = unseen
-        self.is_asked = False
-        self.is_counted = False
+        self._is_asked = False
+        self._has_failed = False
 
     def ask(self) -> None:
-        self.is_asked = True
-        if self.is_counted:
-            self._unseen.remove(self)
+        with self._unseen.lock:
+            self._unseen.count -= self._has_failed and not self._is_asked
+            self._is_asked = True
+
+    def leave(self) -> None:
+        """Without an answer."""
+        with self._unseen.lock:
+            self._unseen.count += self._has_failed and self._is_asked
+            self._is_asked = False
 
     def tell(self, failure: SendFailed) -> None:
-        if not self.is_asked:
-            self._unseen.add(failure, self)
+        with self._unseen.lock:
+            self._has_failed = True
+            self._unseen.count += not self._is_asked
+            self._unseen.last = failure
 
 
 class Delivery(Future[Stored]):
@@ -91,25 +92,20 @@ class Delivery(Future[Stored]):
         super().add_done_callback(fn)
 
     def result(self, timeout: float | None = None) -> Stored:
-        with self._asked():
-            return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        with self._asked():
-            return super().exception(timeout)
-
-    @contextmanager
-    def _asked(self) -> Iterator[None]:
         self._watch.ask()
         try:
-            yield
+            return super().result(timeout)
         except TimeoutError:
-            self._watch.is_asked = False  # gone again, without an answer
+            self._watch.leave()
             raise
-        finally:
-            # Once more: it may have failed on its thread while this one began to wait.
-            if self.done():
-                self._watch.ask()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._watch.ask()
+        try:
+            return super().exception(timeout)
+        except TimeoutError:
+            self._watch.leave()
+            raise
 
 
 class AsyncDelivery(asyncio.Future[Stored]):

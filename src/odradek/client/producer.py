@@ -138,11 +138,12 @@ class Producer(Generic[K, V]):
         timestamp: datetime | int | None = None,
     ) -> Future[Stored]:
         """The future has the place of the record, or raises SendFailed. A value of None is a tombstone."""
-        if not self._unclosed.alive:
-            raise RuntimeError("this producer is closed")
         delivery = Delivery(self._deliveries.unseen)
         delivered = partial(_settle, self._deliveries, delivery)
         while True:
+            # Each time: what is handed over after the end is not told of by anybody.
+            if not self._unclosed.alive:
+                raise RuntimeError("this producer is closed")
             try:
                 self._outbox.hand_over(topic, value, key, headers, partition, timestamp, delivered)
             except BufferError:
