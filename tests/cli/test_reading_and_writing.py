@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from odradek.cli.consume import _Printer
+from odradek.cli.produce import _Sending
 from odradek.cli.watching import Watch
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
@@ -176,3 +177,39 @@ def test_partitions(odradek_session: Embedded) -> None:
     assert sorted(both.splitlines()) == ["in 0", "in 2"]
     refused = odradek_command(odradek_session, "consume", "parts", "-p", "0,x", "-o", ":")
     assert "use numbers, as 0,1" in refused.stderr
+
+
+def test_who_writes_slowly_is_not_stopped_for_want_of_a_majority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is none, what has a leader is written all the same, be it after a while."""
+
+    class Slow:
+        def __init__(self, *left: int) -> None:
+            self.left = list(left)
+
+        def __len__(self) -> int:
+            return self.left[0]
+
+        def flush(self, _timeout: float) -> int:
+            if len(self.left) > 1:
+                self.left.pop(0)
+            return self.left[0]
+
+    asked: list[str] = []
+    monkeypatch.setattr("odradek.cli.produce.require_majority", lambda _, lost: asked.append(lost))
+    _Sending("", Slow(9, 5, 1, 0), "t").finish()
+    assert not asked
+    with pytest.raises(SystemExit):
+        _Sending("", Slow(9, 5, 5), "t").finish()
+    assert asked == ["5 records were not acknowledged: "]
+
+
+def test_who_reads_a_partition_that_is_gone_goes_on(odradek: Embedded) -> None:
+    """Its topic was deleted, and made anew with fewer."""
+    succeed(odradek, "topic", "create", "t", "-p", "1")
+    consumer = Consumer({"bootstrap.servers": odradek.bootstrap_servers, "group.id": "g"})
+    consumer.assign([TopicPartition("t", 0), TopicPartition("t", 1)])
+    watch = Watch(odradek.bootstrap_servers, ("t",))
+    watch.suspicious = True
+    watch.look(consumer)
+    consumer.close()
+    assert not watch.suspicious

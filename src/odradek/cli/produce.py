@@ -130,7 +130,10 @@ class _Sending:
         self._raise_failure()
 
     def finish(self) -> None:
-        unsent = self._producer.flush(PATIENCE_S)
+        waiting = len(self._producer)
+        # Slow is not lost: while some are acknowledged, the others have a leader, be it without a majority.
+        while (unsent := self._producer.flush(PATIENCE_S)) and unsent < waiting:
+            waiting = unsent
         if unsent:
             require_majority(
                 self._bootstrap, lost=f"{unsent} record{'s were' if unsent > 1 else ' was'} not acknowledged: "

@@ -193,4 +193,4 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
                 rows.append({"partition": int(where.rpartition("-")[2]), "start": deleted.low_watermark})
         finally:
             # Also when others were refused: what is gone is gone.
-            print_rows(rows, output, nothing="nothing was deleted")
+            print_rows(rows, output, nothing="no partition confirmed that records were deleted")

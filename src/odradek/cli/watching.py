@@ -44,7 +44,8 @@ class Watch:
     def _look_for_leaders(self, known: ClusterMetadata, assigned: dict[tuple[str, int], None]) -> None:
         led: dict[int, list[str]] = {}
         for topic, index in assigned:
-            if topic in known.topics:
+            # A topic that was made anew may have fewer partitions.
+            if topic in known.topics and index in known.topics[topic].partitions:
                 led.setdefault(known.topics[topic].partitions[index].leader, []).append(f"{topic}-{index}")
         for leader, partitions in sorted(led.items()):
             broker = known.brokers.get(leader)
