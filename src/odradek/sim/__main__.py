@@ -60,7 +60,7 @@ def _many(seeds: range, sizes: tuple[Size, ...], jobs: int) -> int:
     failed = 0
     faults: dict[str, int] = {}
     simulated_s = 0.0
-    acked = polled = nearby = boots = 0
+    acked = polled = nearby = boots = compactions = 0
     for outcome in _outcomes(seeds, sizes, jobs):
         for fault, count in outcome.faults.items():
             faults[fault] = faults.get(fault, 0) + count
@@ -69,6 +69,7 @@ def _many(seeds: range, sizes: tuple[Size, ...], jobs: int) -> int:
         polled += outcome.polled_records
         nearby += outcome.polled_nearby
         boots += outcome.boots
+        compactions += outcome.compactions
         if outcome.problem is not None:
             failed += 1
             print(_line(outcome), flush=True)
@@ -77,7 +78,7 @@ def _many(seeds: range, sizes: tuple[Size, ...], jobs: int) -> int:
         f"{len(seeds)} seeds of {_told(seeds, sizes)}, {failed} failed, "
         f"{took:.1f} s ({len(seeds) / took:.1f} seeds/s); "
         f"{simulated_s / 3600:.2f} simulated hours, {sum(faults.values())} faults, {boots} boots, "
-        f"{acked} records acknowledged, {polled} read, {nearby} of them from followers"
+        f"{compactions} compactions, {acked} records acknowledged, {polled} read, {nearby} of them from followers"
     )
     print("faults: " + ", ".join(f"{count} {fault}" for fault, count in sorted(faults.items()) if count))
     return 1 if failed else 0
@@ -127,7 +128,8 @@ def _line(outcome: Outcome) -> str:
     size = f"{outcome.knobs.nodes} nodes, " if outcome.knobs.nodes > 1 else ""
     return (
         f"seed {outcome.seed}: {verdict} ({size}{outcome.steps} steps, {outcome.simulated_s:.1f} s, "
-        f"{outcome.boots} boots, {outcome.acked_records} acknowledged, {outcome.polled_records} read)"
+        f"{outcome.boots} boots, {outcome.compactions} compactions, {outcome.acked_records} acknowledged, "
+        f"{outcome.polled_records} read)"
     )
 
 

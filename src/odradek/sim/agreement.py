@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.sim.history import Violation
+from odradek.sim.keyed import Deletions, check_compacted, is_compacted
 from odradek.sim.on_disk import StoredLog, stored_logs
 from odradek.sim.truth import Truth
 
@@ -56,8 +57,12 @@ def log_starts(truth: Truth) -> dict[str, int]:
     return starts
 
 
-def check_replica_logs(files_by_node: Mapping[str, dict[str, bytes]], starts: Mapping[str, int]) -> None:
+def check_replica_logs(
+    files_by_node: Mapping[str, dict[str, bytes]], starts: Mapping[str, int], deletions: Deletions = Deletions.STAY
+) -> None:
     """R3, once more from the disks: where two replicas have the same offset they have the same batch.
+
+    Of a compacted topic the same record, and of each key the same latest one.
 
     What was deleted and lies there still is nobody's truth.
     """
@@ -65,9 +70,21 @@ def check_replica_logs(files_by_node: Mapping[str, dict[str, bytes]], starts: Ma
     for name, files in files_by_node.items():
         for directory, log in stored_logs(files).items():
             other_name, other = known.setdefault(directory, (name, log))
+            if is_compacted(directory):
+                _check_compacted_logs(directory, {other_name: other, name: log}, starts.get(directory, 0), deletions)
+                continue
             present = {batch.base_offset: (batch.crc, batch.leader_epoch) for batch in other.batches}
             for batch in log.batches:
                 found = (batch.crc, batch.leader_epoch)
                 is_alive = batch.last_offset >= starts.get(directory, 0)
                 if is_alive and present.get(batch.base_offset, found) != found:
                     raise Violation(f"R3 {directory} at {batch.base_offset} differs between {other_name} and {name}")
+
+
+def _check_compacted_logs(directory: str, logs: Mapping[str, StoredLog], start: int, deletions: Deletions) -> None:
+    contents = {
+        name: {offset: told for offset, told in log.content().items() if offset >= start} for name, log in logs.items()
+    }
+    for name, content in contents.items():
+        for other, others in contents.items():
+            check_compacted(f"{directory} of {name}, compared to {other},", others, content, deletions)

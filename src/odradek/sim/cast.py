@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 
 from odradek.sim.cluster import rack_of
 from odradek.sim.cluster_knobs import GROWN, TUNED
+from odradek.sim.compaction_knobs import RETUNED
 from odradek.sim.history import Place
-from odradek.sim.knobs import LOST_DISK, Knobs, TopicPlan
+from odradek.sim.keyed import Deletions
+from odradek.sim.knobs import LOST_DISK, CompactedPlan, Knobs, TopicPlan
 from odradek.sim.machine import Machine
 from odradek.sim.workloads.admin import IdCollector, RecordDeleter, TopicChurn
 from odradek.sim.workloads.consumer import Consumer
 from odradek.sim.workloads.ephemeral import Ephemeral
 from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
 from odradek.sim.workloads.growing import Grower
+from odradek.sim.workloads.keyed import KeyedProducer, Rereader
 from odradek.sim.workloads.near import NearReader
 from odradek.sim.workloads.operating import Elector, Mover, Tuner
 from odradek.sim.workloads.producer import Producer, ProducerPlan
@@ -38,15 +41,24 @@ class Cast:
             return tuple((GROWN, partition) for partition in range(self._grower.partitions))
         return topic.places
 
+    @property
+    def deletions(self) -> Deletions:
+        """What readers and replicas of the compacted topic may have missed."""
+        compacted = self._knobs.compacted
+        if compacted is None or compacted.deletions_stay:
+            return Deletions.STAY
+        return Deletions.GO if self._knobs.nodes == 1 else Deletions.ARE_MISSED
+
     def workers(self) -> list[Worker]:
         topics = self._knobs.topics
         places = tuple(place for topic in topics for place in topic.places)
+        all_places = tuple(place for topic in self._knobs.all_topics for place in topic.places)
         firm = tuple(place for topic in topics if topic.safe and not topic.shrinks for place in topic.places)
-        trimmed = tuple(place for topic in topics if topic.deleted_from for place in topic.places)
+        trimmed = tuple(place for topic in self._knobs.all_topics if topic.deleted_from for place in topic.places)
         workers: list[Worker] = [
             *self._producers(places),
             *(
-                Consumer(f"reader{index}", self._errand(f"reader{index}"), places, in_session=in_session)
+                Consumer(f"reader{index}", self._errand(f"reader{index}"), all_places, in_session=in_session)
                 for index, in_session in enumerate((False, True))
             ),
             *self._group(firm),
@@ -57,7 +69,8 @@ class Cast:
             workers.append(Reincarnation("again", self._errand("again")))
         workers.append(TopicChurn("churn", self._errand("churn"), self._knobs.replicas))
         workers.append(IdCollector("ids", self._errand("ids")))
-        return [*workers, *self._operators(places), *self._near_readers(places)]
+        workers += self._around_compaction()
+        return [*workers, *self._operators(all_places), *self._near_readers(all_places)]
 
     def _producers(self, places: tuple[Place, ...]) -> list[Producer]:
         return [
@@ -77,6 +90,38 @@ class Cast:
             safe={topic.name: topic.safe and not topic.shrinks for topic in self._knobs.topics},
         )
         return Producer(name, errand, plan)
+
+    def _around_compaction(self) -> list[Worker]:
+        """Who writes keys, who reads them, and who changes how they are compacted."""
+        plan = self._knobs.compacted
+        if plan is None:
+            return []
+        topic, deletions = plan.topic, self.deletions
+        if not plan.deletions_stay:
+            # A reader may be slower than they go.
+            deletions = Deletions.ARE_MISSED
+        workers: list[Worker] = [
+            *(self._keyed_producer(f"key{n}", plan, idempotent=True) for n in range(plan.idempotent_producers)),
+            *(self._keyed_producer(f"plainkey{n}", plan, idempotent=False) for n in range(plan.plain_producers)),
+            Rereader("rereader", self._errand("rereader"), topic.places, deletions if topic.safe else None),
+        ]
+        if "configs" in self._knobs.chores:
+            values = {**RETUNED, "cleanup.policy": (topic.configs["cleanup.policy"], "delete")}
+            workers.append(Tuner("retuner", self._errand("retuner"), (topic.name,), values))
+        return workers
+
+    def _keyed_producer(self, name: str, plan: CompactedPlan, *, idempotent: bool) -> Producer:
+        errand = self._errand(name)
+        producer = ProducerPlan(
+            places=plan.topic.places,
+            idempotent=idempotent,
+            acks=-1 if idempotent else errand.rng.choice((1, -1)),
+            batches=plan.batches_per_producer,
+            records_max=3,
+            value_bytes_max=60,
+            safe={plan.topic.name: plan.topic.safe and not plan.topic.shrinks},
+        )
+        return KeyedProducer(name, errand, producer, plan.keys)
 
     def _group(self, places: tuple[Place, ...]) -> list[Worker]:
         knobs = self._knobs

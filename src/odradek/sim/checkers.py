@@ -6,10 +6,11 @@ whatever was not synced, as long as a prefix remains. A killed process takes not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from odradek.sim.history import History, Place, Violation
+from odradek.sim.history import History, Place, Sighting, Violation
+from odradek.sim.keyed import Deletions, check_compacted, is_compacted
 from odradek.sim.knobs import TopicPlan
 from odradek.sim.on_disk import StoredLog, checkpointed, stored_logs
 
@@ -63,10 +64,12 @@ class RecoveryWatch:
         before = self.before.get(directory, floor)
         if after.end < floor.end:
             raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, {floor.end} was safe")
-        present = after.crc_by_offset()
-        for batch in floor.batches:
-            if batch.base_offset >= after.start and present.get(batch.base_offset) != batch.crc:
-                raise Violation(f"L2 {directory} lost the batch at {batch.base_offset} in a {stop}")
+        if is_compacted(directory):
+            # What was just being compacted may be so now.
+            where = f"{directory} after a {stop}"
+            check_compacted(where, floor.content(), after.content(), Deletions.GO, start=max(after.start, log_start))
+        else:
+            self._compare_batches(directory, floor, after, stop)
         if directory == METADATA_LOG:
             # A new leader has written to it before the node serves.
             return
@@ -77,10 +80,22 @@ class RecoveryWatch:
         # The power may go before a follower has made a truncation durable; then it will do so again.
         if after.end > max(before.end, floor.end) and self.alone:
             raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, only {before.end} was ever written")
-        written = before.crc_by_offset()
-        for batch in after.batches:
-            if written.get(batch.base_offset, batch.crc) != batch.crc:
-                raise Violation(f"L2 {directory} has another batch at {batch.base_offset} after a {stop}")
+        if is_compacted(directory):
+            _require_same(f"L2 {directory} after a {stop}", before.content(), after.content())
+        else:
+            _require_same(f"L2 {directory} after a {stop}", before.crc_by_offset(), after.crc_by_offset())
+
+    def _compare_batches(self, directory: str, floor: StoredLog, after: StoredLog, stop: str) -> None:
+        present = after.crc_by_offset()
+        for batch in floor.batches:
+            if batch.base_offset >= after.start and present.get(batch.base_offset) != batch.crc:
+                raise Violation(f"L2 {directory} lost the batch at {batch.base_offset} in a {stop}")
+
+
+def _require_same(where: str, written: Mapping[int, object], found: Mapping[int, object]) -> None:
+    for offset, there in found.items():
+        if written.get(offset, there) != there:
+            raise Violation(f"{where} has another batch at {offset}: {there!r}, not {written[offset]!r}")
 
 
 def _up_to(logs: Mapping[str, StoredLog], ends: Mapping[str, int]) -> dict[str, StoredLog]:
@@ -92,10 +107,27 @@ def _up_to(logs: Mapping[str, StoredLog], ends: Mapping[str, int]) -> dict[str, 
 
 
 def check_sightings(history: History, place: Place, final: dict[int, bytes], *, safe: bool) -> None:
-    """J1 no lost write, J2 one offset one value, J3 no duplicate. `safe`: not even a power cut takes anything.
+    """J1 no lost write, J2 one offset one value. `safe`: not even a power cut takes anything."""
+    for sighting in still_promised(history, place, safe=safe):
+        offset = sighting.offset
+        if final.get(offset) != sighting.value:
+            what = "acknowledged" if sighting.acked else "read"
+            raise Violation(
+                f"J1 {place} offset {offset}: {sighting.value!r} was {what}, in the end there is {final.get(offset)!r}"
+            )
 
-    An offset means something else after each time that the log came back shorter than it.
-    """
+
+def check_keyed_sightings(
+    history: History, place: Place, final: dict[int, bytes], deletions: Deletions, *, safe: bool
+) -> None:
+    """J2, J3 and, of the latest record of each key, J1: L6 of a compacted topic."""
+    promised = {sighting.offset: sighting.value for sighting in still_promised(history, place, safe=safe)}
+    check_compacted(str(place), promised, final, deletions)
+    check_duplicates(history, place, {**promised, **final})
+
+
+def still_promised(history: History, place: Place, *, safe: bool) -> Iterator[Sighting]:
+    """J2 on the way. An offset means something else after each time that the log came back shorter than it."""
     ends = [
         (incarnation, by_place[place])
         for incarnation, by_place in sorted(history.ends_at_start.items())
@@ -112,12 +144,8 @@ def check_sightings(history: History, place: Place, final: dict[int, bytes], *, 
         if known != sighting.value:
             raise Violation(f"J2 {place} offset {offset} was {known!r} and {what} as {sighting.value!r}")
         lost = any(incarnation > sighting.incarnation for incarnation in lives)
-        if offset < horizon or (lost and not safe):
-            continue
-        if final.get(offset) != sighting.value:
-            raise Violation(
-                f"J1 {place} offset {offset}: {sighting.value!r} was {what}, in the end there is {final.get(offset)!r}"
-            )
+        if offset >= horizon and (safe or not lost):
+            yield sighting
 
 
 def check_duplicates(history: History, place: Place, final: dict[int, bytes]) -> None:

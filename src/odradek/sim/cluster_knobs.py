@@ -11,6 +11,7 @@ from dataclasses import replace
 from random import Random
 
 from odradek.metadata.configs.broker import RACK_AWARE_SELECTOR
+from odradek.sim.inode import DiskKnobs
 from odradek.sim.knobs import CHORES, CLUSTER_FAULTS, LOST_DISK, POWER_CUTS, Focus, Knobs, TopicPlan
 
 GROWN = "grown"
@@ -31,21 +32,10 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
     drawn = tuple(fault for fault in CLUSTER_FAULTS if rng.random() < 0.5)
     faults = (*knobs.faults, *drawn) if focus.faults is None else focus.faults
     cuts = any(fault in POWER_CUTS or fault == "power cut of several" for fault in faults)
-    at_once = cuts and "power cut of several" in faults
-    if cuts and not at_once:
-        at_once = rng.random() < 0.3
-    if focus.one_power_cut_at_a_time is not None:
-        at_once = cuts and not focus.one_power_cut_at_a_time
+    at_once = _draw_at_once(rng, focus, faults, cuts=cuts)
     replicas = min(rng.choice((3, 3, 2)), brokers)
     min_isr = rng.choice((1, 2))
-    # What is committed waits for disks; a session must not be over before.
-    slow_us = knobs.slow_call_mean_us
-    session_ms = rng.choice((1000, 3000, 6000) if slow_us <= 1_000 else (3000, 6000) if slow_us < 200_000 else (9000,))
-    # After a failed sync only a new boot of the machine helps, and that is a power cut of its own.
-    disk = knobs.disk if at_once else replace(knobs.disk, sync_error=0.0)
-    if LOST_DISK in faults:
-        # Where a disk may be lost, what is on the others is needed.
-        disk = replace(disk, short_write=0.0, write_error=0.0, sync_error=0.0)
+    session_ms = _draw_session_ms(rng, knobs.slow_call_mean_us)
     racks = rng.random() < 0.5
     chores = _draw_chores(rng, focus, faults)
     topics = knobs.topics
@@ -59,7 +49,7 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
         replicas=replicas,
         # Through a straw, no follower keeps up with the metadata of many topics.
         net=replace(knobs.net, piece_bytes_max=max(1_500, knobs.net.piece_bytes_max), window_bytes=65_536),
-        disk=disk,
+        disk=_disk(knobs.disk, faults, at_once=at_once),
         faults=faults,
         loses_power=cuts,
         power_cuts_at_once=at_once,
@@ -78,15 +68,44 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
             **knobs.broker,
             "offsets.topic.replication.factor": str(replicas),
             "min.insync.replicas": str(min_isr),
-            "broker.session.timeout.ms": str(session_ms),
-            "broker.heartbeat.interval.ms": str(session_ms // rng.choice((3, 10))),
-            "replica.lag.time.max.ms": rng.choice(("500", "2000", "10000")),
             **({"replica.selector.class": RACK_AWARE_SELECTOR} if racks else {}),
-            # Small enough for nodes to hear of the metadata by snapshots.
-            "metadata.log.max.record.bytes.between.snapshots": rng.choice(("2000", "20000", "20971520")),
-            "internal.metadata.log.segment.bytes": rng.choice(("20000", "8388608")),
+            **_draw_broker(rng, session_ms),
         },
     )
+
+
+def _draw_at_once(rng: Random, focus: Focus, faults: tuple[str, ...], *, cuts: bool) -> bool:
+    """Whether several machines may be without what they had not synced at the same time."""
+    at_once = cuts and "power cut of several" in faults
+    if cuts and not at_once:
+        at_once = rng.random() < 0.3
+    if focus.one_power_cut_at_a_time is not None:
+        at_once = cuts and not focus.one_power_cut_at_a_time
+    return at_once
+
+
+def _draw_session_ms(rng: Random, slow_us: int) -> int:
+    """What is committed waits for disks; a session must not be over before."""
+    return rng.choice((1000, 3000, 6000) if slow_us <= 1_000 else (3000, 6000) if slow_us < 200_000 else (9000,))
+
+
+def _disk(disk: DiskKnobs, faults: tuple[str, ...], *, at_once: bool) -> DiskKnobs:
+    if LOST_DISK in faults:
+        # Where a disk may be lost, what is on the others is needed.
+        return replace(disk, short_write=0.0, write_error=0.0, sync_error=0.0)
+    # After a failed sync only a new boot of the machine helps, and that is a power cut of its own.
+    return disk if at_once else replace(disk, sync_error=0.0)
+
+
+def _draw_broker(rng: Random, session_ms: int) -> dict[str, str]:
+    return {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // rng.choice((3, 10))),
+        "replica.lag.time.max.ms": rng.choice(("500", "2000", "10000")),
+        # Small enough for nodes to hear of the metadata by snapshots.
+        "metadata.log.max.record.bytes.between.snapshots": rng.choice(("2000", "20000", "20971520")),
+        "internal.metadata.log.segment.bytes": rng.choice(("20000", "8388608")),
+    }
 
 
 def _draw_chores(rng: Random, focus: Focus, faults: tuple[str, ...]) -> tuple[str, ...]:

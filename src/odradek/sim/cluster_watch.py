@@ -10,7 +10,8 @@ from odradek.log.log import Log
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.replication.partition import Partition
 from odradek.sim.history import Violation
-from odradek.sim.ledger import Ledger
+from odradek.sim.keyed import Deletions, is_compacted
+from odradek.sim.ledger import CompactedLedger, Ledger
 from odradek.sim.loop import Host
 from odradek.sim.quorum_watch import QuorumWatch
 from odradek.sim.truth import Running, Truth
@@ -19,14 +20,15 @@ Replica = tuple[bytes, int]
 
 
 class ClusterWatch:
-    """`safe`: the topics that nothing in this run may cost a committed record."""
+    """`safe`: the topics that nothing in this run may cost a committed record. `deletions`: of the compacted one."""
 
-    def __init__(self, truth: Truth, safe: tuple[str, ...]) -> None:
+    def __init__(self, truth: Truth, safe: tuple[str, ...], deletions: Deletions = Deletions.STAY) -> None:
         self._truth = truth
         self._safe = safe
+        self._deletions = deletions
         self._quorum = QuorumWatch()
         self._leaders: dict[tuple[Replica, int], int] = {}
-        self._ledgers: dict[Replica, Ledger] = {}
+        self._ledgers: dict[Replica, Ledger | CompactedLedger] = {}
         # By node, partition and leader epoch; and of which log, since one that failed is opened again as after a crash.
         self._watermarks: dict[tuple[Host, Replica, int], tuple[Log, int, int]] = {}
         self._image_offset = -1
@@ -86,8 +88,12 @@ class ClusterWatch:
             if seen is log and (start < before[0] or high < before[1]):
                 raise Violation(f"L5 {partition} of node {each.number} went back from {before} to {(start, high)}")
             self._watermarks[each.host, replica, epoch] = (log, start, high)
-            ledger = self._ledgers.setdefault(replica, Ledger("R3", str(partition)))
-            ledger.compare(each.host, log, high)
+            if replica not in self._ledgers:
+                self._ledgers[replica] = self._new_ledger(str(partition))
+            self._ledgers[replica].compare(each.host, log, high)
+
+    def _new_ledger(self, name: str) -> Ledger | CompactedLedger:
+        return CompactedLedger(name, self._deletions) if is_compacted(name) else Ledger("R3", name)
 
     def _look_at_candidates(self, image: ClusterImage, running: dict[int, Running]) -> None:
         """R2: whoever may lead next has all that is committed. R4: whoever leads waits for all of them."""

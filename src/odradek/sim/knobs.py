@@ -41,6 +41,9 @@ class TopicPlan:
     # Somebody asks for records to be deleted.
     deleted_from: bool = False
 
+    # It keeps the latest record of each key.
+    compacts: bool = False
+
     @property
     def shrinks(self) -> bool:
         return self.deleted_from or self.retention_bytes >= 0
@@ -48,6 +51,19 @@ class TopicPlan:
     @property
     def places(self) -> tuple[Place, ...]:
         return tuple((self.name, partition) for partition in range(self.partitions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedPlan:
+    """A topic that is compacted again and again while it is written to."""
+
+    topic: TopicPlan
+    keys: int
+    idempotent_producers: int
+    plain_producers: int
+    batches_per_producer: int
+    # Whether its deletions outlive the run. Otherwise whoever was away for too long may have missed one.
+    deletions_stay: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +104,11 @@ class Knobs:
     chores: tuple[str, ...] = ()
     # Whether brokers and some of the readers stand in racks, so that they read from followers.
     racks: bool = False
+    compacted: CompactedPlan | None = None
+
+    @property
+    def all_topics(self) -> tuple[TopicPlan, ...]:
+        return self.topics if self.compacted is None else (*self.topics, self.compacted.topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +122,7 @@ class Focus:
     retention_bytes: int | None = None
     one_power_cut_at_a_time: bool | None = None
     chores: tuple[str, ...] | None = None
+    compacts: bool | None = None
 
 
 def draw(rng: Random, focus: Focus) -> Knobs:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from odradek.log.log import Log
 from odradek.sim.history import Violation
+from odradek.sim.keyed import Deletions, check_compacted, key_of
 from odradek.sim.loop import Host
-from odradek.sim.records import whole_batches
+from odradek.sim.records import SeenBatch, whole_batches
 
 _READ_BYTES = 1 << 20
 
@@ -24,16 +27,9 @@ class Ledger:
     def compare(self, host: Host, log: Log, high_watermark: int) -> None:
         """What a node takes for committed must be what the others do."""
         position = max(self._read_to.get(host, 0), log.log_start_offset)
-        while position < high_watermark:
-            region = log.read(position, _READ_BYTES, high_watermark, whole_first_batch=True)
-            if region is None:
-                break
-            data = region.read()
-            region.release()
-            for batch in whole_batches(data):
-                if batch.last_offset >= position:
-                    self._compare_batch(host, batch.base_offset, (batch.last_offset, batch.crc, batch.leader_epoch))
-                    position = batch.last_offset + 1
+        for batch in _batches(log, position, high_watermark):
+            self._compare_batch(host, batch.base_offset, (batch.last_offset, batch.crc, batch.leader_epoch))
+            position = batch.last_offset + 1
         self._read_to[host] = position
         self.end = max(self.end, position)
 
@@ -44,3 +40,64 @@ class Ledger:
                 f"{self._promise} {self._name} at {base_offset}: {host.name} has {found}, and {known} was committed "
                 "(last offset, checksum, leader epoch)"
             )
+
+
+class CompactedLedger:
+    """Of one that every node compacts by itself: record by record, and nobody lacks the latest of a key."""
+
+    def __init__(self, name: str, deletions: Deletions) -> None:
+        self._name = name
+        self._deletions = deletions
+        # By offset: what is told of the record, and its leader epoch.
+        self._records: dict[int, tuple[bytes, int]] = {}
+        # By key.
+        self._latest: dict[bytes, int] = {}
+        self._read_to: dict[Host, int] = {}
+        self._shapes: dict[Host, list[tuple[int, int]]] = {}
+        self.end = 0
+
+    def compare(self, host: Host, log: Log, high_watermark: int) -> None:
+        """From where this node was left, or all of it when it has rolled, compacted or deleted anything."""
+        shape = [(segment.base_offset, segment.size) for segment in log._segments.in_order[:-1]]
+        has_changed = shape != self._shapes.get(host)
+        self._shapes[host] = shape
+        position = log.log_start_offset
+        if not has_changed:
+            position = max(self._read_to.get(host, 0), position)
+        for batch in _batches(log, position, high_watermark):
+            for offset, told in batch.records():
+                self._compare_record(host, offset, (told, batch.leader_epoch))
+            position = batch.last_offset + 1
+        self._read_to[host] = position
+        self.end = max(self.end, position)
+        if has_changed:
+            self._require_latest(host, log, high_watermark)
+
+    def _compare_record(self, host: Host, offset: int, found: tuple[bytes, int]) -> None:
+        known = self._records.get(offset)
+        if known is None:
+            self._records[offset] = found
+            key = key_of(found[0])
+            self._latest[key] = max(self._latest.get(key, -1), offset)
+        elif known != found:
+            raise Violation(f"R3 {self._name} at {offset}: {host.name} has {found}, and {known} was committed")
+
+    def _require_latest(self, host: Host, log: Log, high_watermark: int) -> None:
+        """Where this node is not yet, the one that it follows has perhaps compacted away what this one lacks."""
+        start = log.log_start_offset
+        left = {offset: told for batch in _batches(log, start, log.log_end_offset) for offset, told in batch.records()}
+        latest = {offset: self._records[offset][0] for offset in self._latest.values() if offset < high_watermark}
+        check_compacted(f"{self._name} of {host.name}", latest, left, self._deletions, start=start)
+
+
+def _batches(log: Log, position: int, end_offset: int) -> Iterator[SeenBatch]:
+    while position < end_offset:
+        region = log.read(position, _READ_BYTES, end_offset, whole_first_batch=True)
+        if region is None:
+            break
+        data = region.read()
+        region.release()
+        for batch in whole_batches(data):
+            if batch.last_offset >= position:
+                yield batch
+                position = batch.last_offset + 1

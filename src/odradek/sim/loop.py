@@ -22,6 +22,8 @@ from contextvars import Context
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple
 
+from odradek.sim.history import Violation
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -276,7 +278,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         failure = context.get("exception")
         if self._closed or isinstance(failure, PowerCut):
             return
-        problem = SimulationFailed(f"on {self.current.name}: {context['message']}: {failure!r}")
+        if isinstance(failure, Violation):
+            # Noticed in the middle of a node's work, but not by it.
+            self.failures.append(failure)
+            return
+        handle = context.get("handle")
+        what = context["message"] if handle is None else f"an exception in {_name_of(handle)}"
+        problem = SimulationFailed(f"on {self.current.name}: {what}: {failure!r}")
         problem.__cause__ = failure
         self.failures.append(problem)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from odradek.base.ids import DirectoryId
 from odradek.base.ports import Ports
+from odradek.base.steps import Finished
+from odradek.log.cleaning import Cleaned
 from odradek.log.directory import LogDirectory
 from odradek.node.build import Node
 from odradek.node.config import NodeConfig
@@ -58,13 +60,15 @@ class Machine:
             self._cluster_id, voters = draw_voters(streams.stream("voters"), knobs)
             self.directory_id = format_disk(self.disk, number, self._cluster_id, voters, self.clock)
         self.recovery = RecoveryWatch(alone=knobs.nodes == 1)
-        self._staying = ("__cluster_metadata", "__consumer_offsets", *(topic.name for topic in knobs.topics))
+        self._staying = ("__cluster_metadata", "__consumer_offsets", *(topic.name for topic in knobs.all_topics))
         self.host: Host | None = None
         self._dead: Host | None = None
         self.node: Node | None = None
         self.incarnation = 0
         # How often it went down without a clean stop.
         self.crashes = 0
+        # How often it compacted a log.
+        self.compactions = 0
         self._loaded = False
         self.started = False
         self.stopping = False
@@ -104,8 +108,10 @@ class Machine:
         self._loop.note(f"{self.name} serves")
         self.started = True
 
-    def _called(self, call: Callable[..., Any]) -> None:
-        if getattr(call, "__func__", None) is LogDirectory.load:
+    def _called(self, call: Callable[..., Any], result: Any) -> None:
+        if isinstance(result, Finished) and isinstance(result.result, Cleaned):
+            self.compactions += 1
+        elif getattr(call, "__func__", None) is LogDirectory.load:
             # Nobody has led, followed or answered yet: what is on disk now is what recovery made of it.
             self._loaded = True
             recovered = self.recovery.loaded(self.disk.files(), self._leaving)

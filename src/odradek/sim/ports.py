@@ -32,7 +32,7 @@ class SimClock:
 
 
 class SimSpawner:
-    """`on_failure` hears of each exception that escaped a task, `on_done` of each slow call that was made."""
+    """`on_failure` hears of each exception that escaped a task, `on_done` of each slow call and its result."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class SimSpawner:
         rng: Random,
         slow_call_mean_us: int,
         on_failure: Callable[[str, BaseException], None],
-        on_done: Callable[[Callable[..., Any]], None],
+        on_done: Callable[[Callable[..., Any], Any], None],
     ) -> None:
         self._on_failure = on_failure
         self._on_done = on_done
@@ -74,7 +74,7 @@ class SimSpawner:
         except Exception as failure:  # noqa: BLE001 - whatever the call raises belongs to whoever awaits it
             self._loop.call_at_ns(self._later_ns(), self._host, _deliver, outcome, outcome.set_exception, failure)
         else:
-            self._on_done(call)
+            self._on_done(call, result)
             self._loop.call_at_ns(self._later_ns(), self._host, _deliver, outcome, outcome.set_result, result)
 
     def _later_ns(self) -> int:

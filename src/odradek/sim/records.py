@@ -1,6 +1,7 @@
 """Record batches as the simulated clients and the checkers see them.
 
-Written apart from `protocol`: a mistake there cannot hide here as well. Values only, no keys, headers or compression.
+Written apart from `protocol`: a mistake there cannot hide here as well. No compression, and of a record without a key
+only the value counts; what of one with a key is in `keyed`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from struct import Struct, error
 
 from crc32c import crc32c
+
+from odradek.sim import keyed
 
 # base offset, length, leader epoch, magic, crc; attributes, last delta, times, pid, epoch, sequence, count
 _FRONT = Struct(">qiibI")
@@ -31,6 +34,7 @@ class SeenBatch:
     producer_epoch: int
     base_sequence: int
     leader_epoch: int
+    base_timestamp: int
     data: bytes
 
     @property
@@ -38,15 +42,31 @@ class SeenBatch:
         return self.base_sequence + self.last_offset - self.base_offset
 
     def records(self) -> list[tuple[int, bytes]]:
-        return [(self.base_offset + delta, value) for delta, value in _records(self.data)]
+        """By offset: the value, or what is told of a record with a key."""
+        return [(self.base_offset + delta, told) for delta, told in _records(self.data, self.base_timestamp)]
 
 
 def encode(
     values: Sequence[bytes], timestamp: int, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
 ) -> bytes:
     body = b"".join(_record(delta, value) for delta, value in enumerate(values))
-    count = len(values)
-    back = _BACK.pack(0, count - 1, timestamp, timestamp, producer_id, producer_epoch, base_sequence, count) + body
+    return _batch(body, len(values), timestamp, producer_id, producer_epoch, base_sequence, timestamp)
+
+
+def encode_keyed(
+    told: Sequence[bytes], producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+) -> bytes:
+    times = [keyed.time_of(each) for each in told]
+    body = b"".join(
+        _keyed_record(delta, time - times[0], each) for delta, (time, each) in enumerate(zip(times, told, strict=True))
+    )
+    return _batch(body, len(told), times[0], producer_id, producer_epoch, base_sequence, max(times))
+
+
+def _batch(
+    body: bytes, count: int, first: int, producer_id: int, producer_epoch: int, base_sequence: int, latest: int
+) -> bytes:
+    back = _BACK.pack(0, count - 1, first, latest, producer_id, producer_epoch, base_sequence, count) + body
     return _FRONT.pack(0, _FRONT.size - _LENGTH_FROM + len(back), -1, 2, crc32c(back)) + back
 
 
@@ -61,7 +81,7 @@ def whole_batches(data: bytes) -> Iterator[SeenBatch]:
 def batch_at(data: bytes, position: int) -> SeenBatch | None:
     try:
         base_offset, length, leader_epoch, magic, crc = _FRONT.unpack_from(data, position)
-        _, last_delta, _, max_timestamp, producer_id, producer_epoch, sequence, _ = _BACK.unpack_from(
+        _, last_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, _ = _BACK.unpack_from(
             data, position + _CRC_FROM
         )
     except error:
@@ -80,6 +100,7 @@ def batch_at(data: bytes, position: int) -> SeenBatch | None:
         producer_epoch=producer_epoch,
         base_sequence=sequence,
         leader_epoch=leader_epoch,
+        base_timestamp=base_timestamp,
         data=data[position:end],
     )
 
@@ -90,17 +111,42 @@ def _record(offset_delta: int, value: bytes) -> bytes:
     return _varint(len(body)) + body
 
 
-def _records(batch: bytes) -> Iterator[tuple[int, bytes]]:
+def _keyed_record(offset_delta: int, later: int, told: bytes) -> bytes:
+    key, text = keyed.key_of(told), keyed.text_of(told)
+    if keyed.is_deletion(told):
+        value, headers = _varint(-1), b"\2" + _varint(0) + _varint(len(text)) + text
+    else:
+        value, headers = _varint(len(text)) + text, b"\0"
+    body = b"\0" + _varint(later) + _varint(offset_delta) + _varint(len(key)) + key + value + headers
+    return _varint(len(body)) + body
+
+
+def _records(batch: bytes, base_timestamp: int) -> Iterator[tuple[int, bytes]]:
     position = HEADER_BYTES
     while position < len(batch):
         length, position = _read_varint(batch, position)
         end = position + length
-        _, position = _read_varint(batch, position + 1)
+        later, position = _read_varint(batch, position + 1)
         delta, position = _read_varint(batch, position)
         key_length, position = _read_varint(batch, position)
-        value_length, position = _read_varint(batch, position + max(key_length, 0))
-        yield delta, batch[position : position + max(value_length, 0)]
+        key = batch[position : position + max(key_length, 0)]
+        value_length, position = _read_varint(batch, position + len(key))
+        value = batch[position : position + max(value_length, 0)]
+        if key_length < 0:
+            yield delta, value
+        else:
+            text = value if value_length >= 0 else _name_in_header(batch, position)
+            yield delta, keyed.tell(key, text, base_timestamp + later, deletes=value_length < 0)
         position = end
+
+
+def _name_in_header(batch: bytes, position: int) -> bytes:
+    count, position = _read_varint(batch, position)
+    if count == 0:
+        return b""
+    key_length, position = _read_varint(batch, position)
+    length, position = _read_varint(batch, position + key_length)
+    return batch[position : position + length]
 
 
 def _varint(number: int) -> bytes:

@@ -10,10 +10,17 @@ from dataclasses import dataclass, field, replace
 from odradek.server.coordination import positive_java_hash
 from odradek.sim.agreement import check_images, check_replica_logs, log_starts, not_yet_quiet
 from odradek.sim.cast import Cast
-from odradek.sim.checkers import check_duplicates, check_jumps, check_retention, check_sightings
+from odradek.sim.checkers import (
+    check_duplicates,
+    check_jumps,
+    check_keyed_sightings,
+    check_retention,
+    check_sightings,
+)
 from odradek.sim.client import Address, ClientHost
 from odradek.sim.cluster_knobs import draw_cluster
 from odradek.sim.cluster_watch import ClusterWatch
+from odradek.sim.compaction_knobs import with_compaction
 from odradek.sim.history import History, Place, Violation
 from odradek.sim.inside import check_epochs, check_indexes, check_producers, logs_of
 from odradek.sim.knobs import Focus, Knobs, TopicPlan, draw
@@ -48,6 +55,7 @@ class Outcome:
     polled_records: int
     polled_nearby: int
     boots: int
+    compactions: int
     faults: dict[str, int] = field(default_factory=dict)
 
 
@@ -68,6 +76,7 @@ class World:
         self.knobs = draw(streams.stream("knobs"), focus or Focus())
         if nodes + controllers > 1:
             self.knobs = draw_cluster(streams.stream("cluster"), self.knobs, focus or Focus(), nodes, controllers)
+        self.knobs = with_compaction(streams.stream("compaction"), self.knobs, focus or Focus())
         self.loop = SimLoop(  # type: ignore[abstract]  # what is missing must raise
             streams.stream("schedule"), step_cost_ns=self.knobs.step_cost_ns
         )
@@ -117,6 +126,7 @@ class World:
             polled_records=self.history.polled_records,
             polled_nearby=self.history.polled_nearby,
             boots=sum(machine.incarnation for machine in self.machines),
+            compactions=sum(machine.compactions for machine in self.machines),
             faults=self._faults(),
         )
 
@@ -132,7 +142,7 @@ class World:
             machine.boot()
         topics = tuple(
             NewTopic(name=topic.name, partitions=topic.partitions, replicas=self.knobs.replicas, configs=topic.configs)
-            for topic in self.knobs.topics
+            for topic in self.knobs.all_topics
         )
         setter = TopicSetter("setter", self._errand("setter"), topics)
         await self._finish([self._start(setter)], "the topics were not created")
@@ -149,7 +159,8 @@ class World:
             watch: NodeWatch | ClusterWatch = NodeWatch(self.truth)
         else:
             offsets = ("__consumer_offsets",) if self.knobs.groups_safe else ()
-            watch = ClusterWatch(self.truth, (*offsets, *(topic.name for topic in self.knobs.topics if topic.safe)))
+            safe = tuple(topic.name for topic in self.knobs.all_topics if topic.safe)
+            watch = ClusterWatch(self.truth, (*offsets, *safe), self._cast.deletions)
         while True:
             watch.look()
             await asyncio.sleep(WATCH_S)
@@ -201,22 +212,23 @@ class World:
             return
         self.history.ends_at_start[incarnation] = {
             place: logs[f"{place[0]}-{place[1]}"].end
-            for topic in self.knobs.topics
+            for topic in self.knobs.all_topics
             for place in topic.places
             if f"{place[0]}-{place[1]}" in logs
         }
 
     async def _final_check(self) -> None:
-        places = tuple(place for topic in self.knobs.topics for place in self._cast.places(topic))
+        places = tuple(place for topic in self.knobs.all_topics for place in self._cast.places(topic))
         reader = FinalReader("last", replace(self._errand("last"), request_timeout_s=SETTLING_S), places)
         if self.knobs.nodes > 1:
             await self._until_quiet()
         await self._finish([self._start(reader)], "the last reader found no end")
-        for topic in self.knobs.topics:
+        for topic in self.knobs.all_topics:
             for place in self._cast.places(topic):
                 self._check_partition(topic, place, reader.starts[place], reader.content[place])
-        check_jumps(self.history, {topic.name: topic for topic in self.knobs.topics})
-        check_replica_logs({machine.name: machine.disk.files() for machine in self.machines}, log_starts(self.truth))
+        check_jumps(self.history, {topic.name: topic for topic in self.knobs.all_topics})
+        files = {machine.name: machine.disk.files() for machine in self.machines}
+        check_replica_logs(files, log_starts(self.truth), self._cast.deletions)
         for machine in self.machines:
             await self._inspect(machine, reader.starts)
 
@@ -254,5 +266,8 @@ class World:
         self.history.deletes_below(place, start)
         if topic.safe or self.knobs.nodes == 1:
             # Of a node alone it is known when its log came back shorter; of a cluster that may lose records, it is not.
-            check_sightings(self.history, place, content, safe=topic.safe)
+            if topic.compacts:
+                check_keyed_sightings(self.history, place, content, self._cast.deletions, safe=topic.safe)
+            else:
+                check_sightings(self.history, place, content, safe=topic.safe)
         check_duplicates(self.history, place, content)

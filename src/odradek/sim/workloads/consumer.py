@@ -121,8 +121,9 @@ class FinalReader(Consumer):
                 if is_out_of_range(partition):
                     raise AskAgain("retention took what was to be read next")
                 refuse(self.name, partition.error_code, f"the last read of {place}")
+                position = reader.position
                 records = reader.take(leadership_of(session, leader, place), partition)
-                if not records:
+                if reader.position == position:
                     raise Violation(f"J6 {place} ends at {latest} and answers nothing at {reader.position}")
                 self.history.polled(leader.incarnation, place, records)
                 found.update(records)

@@ -117,12 +117,11 @@ class Producer(Worker):
         place = self.rng.choice(self.plan.places)
         values = [self._make_value() for _ in range(self.rng.randrange(self.plan.records_max) + 1)]
         sequence = self._sequences.get(place, 0)
-        timestamp = self.errand.clock.wall_ms()
         if self.plan.idempotent:
-            data = records.encode(values, timestamp, self._producer_id, 0, sequence)
+            data = self._encode(values, self._producer_id, 0, sequence)
             self._sequences[place] = sequence + len(values)
         else:
-            data = records.encode(values, timestamp)
+            data = self._encode(values, -1, -1, -1)
         batch = _Batch(place, values, data)
         self._made += 1
         self._open.append(batch)
@@ -132,6 +131,9 @@ class Producer(Worker):
     def _make_value(self) -> bytes:
         self._values_made += 1
         return f"{self.name}/{self._values_made}/".encode().ljust(self.rng.randrange(self.plan.value_bytes_max), b".")
+
+    def _encode(self, values: list[bytes], producer_id: int, producer_epoch: int, sequence: int) -> bytes:
+        return records.encode(values, self.errand.clock.wall_ms(), producer_id, producer_epoch, sequence)
 
     def _request(self, batch: _Batch) -> ProduceRequest:
         topic, partition = batch.place

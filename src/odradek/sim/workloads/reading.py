@@ -14,6 +14,7 @@ from odradek.protocol.messages.p02_list_offsets import (
 )
 from odradek.sim.client import Address, BrokerConnection
 from odradek.sim.history import Place, Violation
+from odradek.sim.keyed import COMPACTED
 from odradek.sim.records import SeenBatch, whole_batches
 from odradek.sim.workloads.refusals import refuse
 from odradek.sim.workloads.session import Session
@@ -32,6 +33,7 @@ class PartitionReader:
     def __init__(self, place: Place, position: int) -> None:
         self.place = place
         self.position = position
+        self._compacted = place[0] == COMPACTED
         # Which leader told us what follows.
         self._leadership: Leadership | None = None
         self.high_watermark = -1
@@ -40,14 +42,14 @@ class PartitionReader:
     def take(self, leadership: Leadership, answer: PartitionData) -> list[tuple[int, bytes]]:
         """The records at and after the position; moves the position behind them."""
         self._check_offsets(leadership, answer)
-        found: list[tuple[int, bytes]] = []
-        for batch in self._batches(answer):
-            found += [record for record in batch.records() if record[0] >= self.position]
-            if not found or found[0][0] != self.position:
-                first = found[0][0] if found else batch.base_offset
+        batches = self._batches(answer)
+        found = [record for batch in batches for record in batch.records() if record[0] >= self.position]
+        if batches:
+            # Of what is compacted, no record may be left.
+            first = found[0][0] if found and not self._compacted else batches[0].last_offset
+            if first < self.position or (first > self.position and not self._compacted):
                 raise Violation(f"J4 {self.place} was asked for {self.position} and answered from {first}")
-        if found:
-            self.position = found[-1][0] + 1
+            self.position = batches[-1].last_offset + 1
         return found
 
     def _check_offsets(self, leadership: Leadership, answer: PartitionData) -> None:
@@ -71,7 +73,8 @@ class PartitionReader:
         if sum(len(batch.data) for batch in batches) != len(data):
             raise Violation(f"L3 {self.place} answered {len(data)} bytes that are not whole, undamaged batches")
         for batch, following in pairwise(batches):
-            if batch.last_offset + 1 != following.base_offset:
+            missing = following.base_offset - batch.last_offset - 1
+            if missing < 0 or (missing > 0 and not self._compacted):
                 raise Violation(f"L1 {self.place}: {following.base_offset} follows {batch.last_offset}")
         if batches and batches[-1].last_offset >= answer.high_watermark:
             raise Violation(f"L5 {self.place} answered {batches[-1].last_offset}, not yet committed")

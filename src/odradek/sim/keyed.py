@@ -1,0 +1,78 @@
+"""Records with keys, and what a compacted log must still say.
+
+Told as `key=value@time`, or as `key!name@time` when it deletes the key: the name is in a header, since otherwise nobody
+could tell two deletions apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from odradek.sim.history import Violation
+
+COMPACTED = "compacted"
+_DELETES = ord("!")
+
+
+class Deletions(Enum):
+    """What has become of a deletion that nothing came after."""
+
+    STAY = "it is there"
+    GO = "it is there, or nothing of its key is"
+    ARE_MISSED = "whoever was away for longer than delete.retention.ms may have an older value for good"
+
+
+def tell(key: bytes, text: bytes, time: int, *, deletes: bool) -> bytes:
+    return b"%s%s%s@%d" % (key, b"!" if deletes else b"=", text, time)
+
+
+def key_of(told: bytes) -> bytes:
+    return told[: _key_bytes(told)]
+
+
+def text_of(told: bytes) -> bytes:
+    return told[_key_bytes(told) + 1 : told.rindex(b"@")]
+
+
+def time_of(told: bytes) -> int:
+    return int(told[told.rindex(b"@") + 1 :])
+
+
+def is_deletion(told: bytes) -> bool:
+    return told[_key_bytes(told)] == _DELETES
+
+
+def _key_bytes(told: bytes) -> int:
+    return min(position for mark in b"=!" if (position := told.find(mark)) >= 0)
+
+
+def is_compacted(directory: str) -> bool:
+    return directory.rpartition("-")[0] == COMPACTED
+
+
+def latest_by_key(content: Mapping[int, bytes]) -> dict[bytes, int]:
+    """`content`: what is told of each offset."""
+    return {key_of(content[offset]): offset for offset in sorted(content)}
+
+
+def check_compacted(
+    where: str, written: Mapping[int, bytes], left: Mapping[int, bytes], deletions: Deletions, *, start: int = 0
+) -> None:
+    """J2: what is left is what was written there. L6: the latest of each key is left, unless it lies before `start`.
+
+    What is left may go on beyond what is known to be written.
+    """
+    for offset, told in left.items():
+        if written.get(offset, told) != told:
+            raise Violation(f"J2 {where} offset {offset} was {written[offset]!r}, there is {told!r}")
+    latest = latest_by_key(left)
+    for key, offset in latest_by_key(written).items():
+        found = latest.get(key, -1)
+        if found >= offset or offset < start:
+            continue
+        may_go = deletions is Deletions.ARE_MISSED or (deletions is Deletions.GO and found < 0)
+        if may_go and is_deletion(written[offset]):
+            continue
+        there = repr(left[found]) if found >= 0 else "nothing"
+        raise Violation(f"L6 {where} offset {offset} is the latest of its key, {written[offset]!r}; there is {there}")
