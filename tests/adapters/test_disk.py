@@ -150,6 +150,19 @@ def test_files_in_use_are_not_looked_at_for_each_one_that_is_opened(tmp_path, mo
     assert disk.open_descriptors() == 4
 
 
+def test_descriptors_that_were_in_use_are_given_back_though_no_more_are_open_than_before(tmp_path):
+    """Sockets need them."""
+    disk = OsDisk(str(tmp_path), descriptors=40)
+    files = [write(disk, f"f{n}", b"x") for n in range(100)]
+    for file in files:
+        file.pin()
+    for file in files:
+        file.unpin()
+    for _ in range(100):
+        write(disk, "g", b"x").close()
+    assert disk.open_descriptors() <= 40
+
+
 def test_the_least_recently_used_goes_first(tmp_path):
     disk = OsDisk(str(tmp_path), descriptors=3)
     hot, cold, other = (write(disk, name, b"") for name in ("hot", "cold", "other"))

@@ -159,7 +159,8 @@ class OsDisk:
 
     def __init__(self, root: str, *, descriptors: int | None = None) -> None:
         self._root = os.path.abspath(root)
-        self._capacity = self._crowd = descriptors or max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self._capacity = descriptors or max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self._unlooked = 0  # so many more are opened before another look for one that can give way
         self._lock = threading.RLock()
         self._replacing = threading.Lock()  # two at once would write aside into one file
         self._tree = _Folder(None, "")
@@ -317,11 +318,12 @@ class OsDisk:
         file.fd = fd
         file.recent = False
         self._open[file] = None
-        if len(self._open) > self._crowd:
+        self._unlooked -= 1
+        if len(self._open) > self._capacity and self._unlooked <= 0:
             self._evict(self._capacity)
             left = len(self._open)
             # Those in use stay, and are not looked at again for each one more.
-            self._crowd = self._capacity if left <= self._capacity else left * 5 // 4
+            self._unlooked = 1 + left // 4 if left > self._capacity else 0
 
     def _evict(self, capacity: int) -> None:
         """Close the oldest ones that are neither in use nor used since they were last passed over."""
