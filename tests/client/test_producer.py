@@ -262,6 +262,22 @@ def test_an_error_of_the_block_is_not_hidden_by_what_was_not_delivered(
     assert caplog.text.count("1 record was not delivered") == 2
 
 
+def test_a_close_that_is_given_up_logs_what_was_not_delivered(
+    impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        producer = AsyncProducer("127.0.0.1:1")
+        await producer.send("t", b"x")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+    asyncio.run(story())
+    assert re.search(NOBODY, caplog.text)
+
+
 def test_the_last_acknowledgement_may_close(bootstrap: str, topic: str) -> None:
     producer = Producer(bootstrap)
     producer.send(topic, b"x").add_done_callback(lambda _: producer.close())

@@ -103,8 +103,7 @@ class AsyncProducer(Generic[K, V]):
     async def close(self) -> None:
         """As Producer's: raises Undelivered when records failed and nobody has asked their futures."""
         if self._unclosed.detach():
-            await asyncio.to_thread(self._deliveries.end)
-            self._take()
+            await self._end()
             self._deliveries.raise_unseen()
 
     async def __aenter__(self) -> Self:
@@ -116,9 +115,22 @@ class AsyncProducer(Generic[K, V]):
         if error is None:
             await self.close()
         elif self._unclosed.detach():
-            await asyncio.to_thread(self._deliveries.end)
+            await self._end()
+            self._deliveries.log_unseen()
+
+    async def _end(self) -> None:
+        def log(_: object) -> None:
             self._take()
             self._deliveries.log_unseen()
+
+        ending = self._loop.run_in_executor(None, self._deliveries.end)
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            # It ends all the same, and has nobody left to raise to.
+            ending.add_done_callback(log)
+            raise
+        self._take()
 
     def _delivered(self, delivery: AsyncDelivery, error: KafkaError | None, message: Message) -> None:
         """In whichever thread polls."""
