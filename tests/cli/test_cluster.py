@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner, Result
 
+from odradek.cli.asking import Late, answer
 from odradek.cli.main import main
 from odradek.protocol.headers import response_frame
 from odradek.protocol.messages.p45_alter_partition_reassignments import (
@@ -19,6 +21,7 @@ from odradek.protocol.messages.p45_alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from odradek.protocol.messages.p46_list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
@@ -160,6 +163,15 @@ def test_nonsense_is_told(reply: bytes, code: int, said: str) -> None:
         done = run(broker.bootstrap, "reassign")
     assert done.exit_code == code
     assert said in done.output
+
+
+def test_who_may_take_so_long_is_not_waited_for_longer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where, request = f"127.0.0.1:{silent.getsockname()[1]}", ListPartitionReassignmentsRequest()
+        began = time.monotonic()
+        with pytest.raises(Late):
+            answer(where, request, 0, ListPartitionReassignmentsResponse, within_s=0.1)
+        assert time.monotonic() - began < 2
 
 
 def test_the_first_broker_that_answers_is_enough() -> None:

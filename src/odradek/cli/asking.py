@@ -65,7 +65,7 @@ def answer(
     response: type[R],
     *,
     within_s: float = REQUEST_TIMEOUT_S,
-    while_waiting: Callable[[], None] = lambda: None,
+    while_waiting: Callable[[], None] | None = None,
 ) -> R:
     frame = request_frame(request.KEY, version, CORRELATION_ID, CLIENT_ID, request.encode(version))
     reply = _first_reply(bootstrap, frame, within_s, while_waiting)
@@ -100,7 +100,7 @@ def name_of(error_code: int) -> str:
         return f"error {error_code}"
 
 
-def _first_reply(bootstrap: str, frame: bytes, within_s: float, while_waiting: Callable[[], None]) -> memoryview:
+def _first_reply(bootstrap: str, frame: bytes, within_s: float, while_waiting: Callable[[], None] | None) -> memoryview:
     failures: list[NoAnswer] = []
     for address in bootstrap.split(","):
         try:
@@ -121,10 +121,12 @@ def _connected(address: str) -> socket.socket:
         raise Unreachable(str(nobody)) from nobody
 
 
-def _exchange(connection: socket.socket, address: str, frame: bytes, while_waiting: Callable[[], None]) -> memoryview:
+def _exchange(
+    connection: socket.socket, address: str, frame: bytes, while_waiting: Callable[[], None] | None
+) -> memoryview:
     try:
         connection.sendall(frame)
-        if not select.select([connection], [], [], PATIENCE_S)[0]:
+        if while_waiting is not None and not select.select([connection], [], [], PATIENCE_S)[0]:
             while_waiting()
         length = int.from_bytes(_exactly(connection, 4), "big")
         if length > REPLY_BYTES_MAX:
