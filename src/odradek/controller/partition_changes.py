@@ -89,16 +89,18 @@ class PartitionChange:
 
     def _update_eligible(self) -> None:
         """Nothing is acknowledged below min.insync.replicas, so whoever left the ISR then has all that was."""
-        # A leader counts its own replicas. The smaller number is right both before and after it hears of this change.
-        enough = min(self._electorate.min_isr(self._topic), len(self.was.replicas), len(self.replicas))
         if not self._electorate.has_eligible_leaders:
             return
-        if len(self.isr) >= enough:
+        if self._acknowledges_with(self.isr):
             self._elr = []
             return
         candidates = dict.fromkeys([*self._elr, *self.was.isr])
         gone = (self.stopped_uncleanly, self.lost)
         self._elr = [b for b in candidates if b not in self.isr and b not in gone and b in self.replicas]
+
+    def _acknowledges_with(self, isr: list[BrokerId]) -> bool:
+        # A leader counts its own replicas. The smaller number is right both before and after it hears of this change.
+        return len(isr) >= min(self._electorate.min_isr(self._topic), len(self.was.replicas), len(self.replicas))
 
     def _elect(self, change: PartitionChangeRecord) -> None:
         leader = self._clean_leader()
@@ -109,7 +111,9 @@ class PartitionChange:
                 self.recovery = Recovery.RECOVERING
         elif leader in self._elr:
             self.isr = [leader]
-            self._elr = [member for member in self._elr if member != leader]
+            # The number may be a smaller one by now: then this leader needs nobody, and the others fall behind.
+            alone = self._acknowledges_with(self.isr)
+            self._elr = [] if alone else [member for member in self._elr if member != leader]
         following = NO_BROKER if leader is None else leader
         if following != self.was.leader:
             change.leader = following

@@ -49,7 +49,7 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
         replicas=replicas,
         # Through a straw, no follower keeps up with the metadata of many topics.
         net=replace(knobs.net, piece_bytes_max=max(1_500, knobs.net.piece_bytes_max), window_bytes=65_536),
-        disk=_disk(knobs.disk, faults, at_once=at_once),
+        disk=_disk(knobs.disk, faults, cuts=cuts, at_once=at_once),
         faults=faults,
         loses_power=cuts,
         power_cuts_at_once=at_once,
@@ -89,9 +89,9 @@ def _draw_session_ms(rng: Random, slow_us: int) -> int:
     return rng.choice((1000, 3000, 6000) if slow_us <= 1_000 else (3000, 6000) if slow_us < 200_000 else (9000,))
 
 
-def _disk(disk: DiskKnobs, faults: tuple[str, ...], *, at_once: bool) -> DiskKnobs:
-    if LOST_DISK in faults:
-        # Where a disk may be lost, what is on the others is needed.
+def _disk(disk: DiskKnobs, faults: tuple[str, ...], *, cuts: bool, at_once: bool) -> DiskKnobs:
+    if LOST_DISK in faults or (cuts and not at_once):
+        # Where a disk or a memory may be lost, the others are needed: none of them gives up by itself.
         return replace(disk, short_write=0.0, write_error=0.0, sync_error=0.0)
     # After a failed sync only a new boot of the machine helps, and that is a power cut of its own.
     return disk if at_once else replace(disk, sync_error=0.0)

@@ -40,10 +40,10 @@ class Nemesis:
         self._rng = rng
         self._truth = truth
         self._under_way: list[asyncio.Task[None]] = []
-        # Lost its power last, and may lack what the others have; as whom the controller knew it then.
-        self._weakened: tuple[Machine, int] | None = None
-        # A disk is lost, and the controller does not know it yet: whoever else failed now might have the only copy.
-        self._mourning = False
+        # Lost its disk, or what it had in memory, and the controller does not know it yet: whoever else failed now, or
+        # were only taken for dead, might have the only copy.
+        self._mourned: Machine | None = None
+        self._vigil: asyncio.Task[None] | None = None
         self.fired: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -51,7 +51,7 @@ class Nemesis:
         ends_at = self._loop.time() + self._knobs.duration_s
         while self._loop.time() < ends_at:
             await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.fault_gap_mean_s)
-            if not self._raise_the_dead() and self._knobs.faults and not self._mourning:
+            if not self._raise_the_dead() and self._knobs.faults and self._mourned is None:
                 self._break(self._rng.choice(self._knobs.faults))
         await self._make_peace()
 
@@ -107,17 +107,32 @@ class Nemesis:
 
     def _may_lose_power(self, machine: Machine) -> bool:
         """Any time, or not before all others have what this one will have lost; again before it takes part again."""
-        if self._knobs.power_cuts_at_once or self._truth.is_whole():
+        if self._knobs.power_cuts_at_once or self._mourned is machine:
             return True
-        return self._weakened == (machine, self._truth.registered(machine.number))
-
-    def _weaken(self, machine: Machine) -> None:
-        self._weakened = (machine, self._truth.registered(machine.number))
+        return self._mourned is None and self._truth.is_whole()
 
     def _lose_power(self, machine: Machine) -> None:
         if machine.host is not None and self._may_lose_power(machine):
-            self._weaken(machine)
+            self._mourn_memory(machine)
             machine.lose_power()
+
+    def _mourn_memory(self, machine: Machine) -> None:
+        if not self._knobs.power_cuts_at_once:
+            self._mourn(machine)
+
+    def _mourn(self, machine: Machine) -> None:
+        """It goes alone, among healthy ones, until it has said that it comes back with less."""
+        if self._mourned is None:
+            self._mourned = machine
+            self._calm_down()
+            self._vigil = self._loop.create_task(self._wait_for_its_word(machine), name="vigil")
+            self._vigil.add_done_callback(self._complain)
+
+    async def _wait_for_its_word(self, machine: Machine) -> None:
+        known_as = self._truth.registered(machine.number)
+        while machine.is_broker and self._truth.registered(machine.number) == known_as:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.1)
+        self._mourned = None
 
     def _break(self, fault: str) -> None:
         victim = self._victim()
@@ -181,7 +196,7 @@ class Nemesis:
 
     async def _kill_and_lose_power(self, machine: Machine) -> None:
         """What the killed one had not synced is shown by the next one; and then it is gone."""
-        self._weaken(machine)
+        self._mourn_memory(machine)
         machine.kill()
         machine.boot()
         for _ in range(self._rng.randrange(1, 100)):
@@ -197,16 +212,12 @@ class Nemesis:
         return is_quiet and self._truth.is_whole() and self._truth.have_all_seats()
 
     async def _lose_disk(self, machine: Machine) -> None:
-        """As an operator would want it: alone among healthy ones, until it has said that it comes back with nothing."""
-        self._mourning = True
-        self._calm_down()
-        known_as = self._truth.registered(machine.number)
+        self._mourn(machine)
         machine.lose_disk()
         await self._stay_down(machine)
-        while machine.is_broker and self._truth.registered(machine.number) == known_as:
+        while self._mourned is machine:
             machine.boot_if_down()
             await asyncio.sleep(0.1)
-        self._mourning = False
 
     def _operations(self) -> int:
         return self._rng.choice((1, 3, 10, 50, 200))
@@ -215,7 +226,7 @@ class Nemesis:
         await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.down_mean_s)
         if machine.host is None:
             machine.boot()
-            if self._rng.random() < 0.3 and not self._mourning:
+            if self._rng.random() < 0.3 and self._mourned in (None, machine):
                 self._hit_recovery(machine)
 
     def _hit_recovery(self, machine: Machine) -> None:
