@@ -193,6 +193,35 @@ def test_a_log_that_was_cut_meanwhile_is_not_touched(run, monkeypatch):
     run(scenario())
 
 
+def test_what_retention_took_meanwhile_does_not_undo_the_rest(run, monkeypatch):
+    """A throttled run may take so long that retention always has something to take."""
+    disk = MemoryDisk()
+
+    async def scenario():
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 20)
+            log = broker.partition("t").log
+            in_thread = cleaning.clean
+
+            def meanwhile(disk, plan):
+                cleaned = yield from in_thread(disk, plan)
+                assert len(cleaned.replacements) > 1
+                log.advance_log_start(plan.segments[1].base_offset)
+                broker.logs.retire(log.delete_expired(0, log.log_end_offset))
+                return cleaned
+
+            monkeypatch.setattr(cleaner, "clean", meanwhile)
+            monkeypatch.setattr(cleaning._Rewriting, "has_room_for", lambda *_: False)
+            await broker.housekeeping.compact()
+            assert log.cleaned_until == 18
+            assert [offset for offset, _ in rows(broker, "t")] == [15, 16, 17, 18, 19]
+            assert [name for name in disk.listdir("t-0") if name.endswith((".cleaned", ".swap"))] == []
+
+    run(scenario())
+
+
 def test_a_topic_that_was_deleted_meanwhile(run, monkeypatch):
     async def scenario():
         async with DataBroker() as broker:

@@ -8,7 +8,7 @@ goes in and out can be copied to another process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from odradek.base.ports import Disk
@@ -126,11 +126,10 @@ def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
     )
 
 
-def discard(folder: Folder, replacements: Iterable[Replacement]) -> None:
-    """Slow. They will not be put in place."""
-    for replacement in replacements:
-        for segment in replacement.new:
-            _remove(folder, segment.base_offset)
+def discard(folder: Folder, replacement: Replacement) -> None:
+    """Slow. It will not be put in place."""
+    for segment in replacement.new:
+        _remove(folder, segment.base_offset)
 
 
 class _Traffic:

@@ -510,11 +510,7 @@ class Log:
     def begin_swap(self, plan: CleaningPlan, replacement: Replacement) -> Swap | None:
         """To be stepped through by the caller, or by whatever else changes names; None when it is out of date."""
         here = [segment.base_offset for segment in self._segments.in_order[:-1]]
-        if (
-            self._failure is not None
-            or plan.history != self._durability.history
-            or not all(base in here for base in replacement.old)
-        ):
+        if not self.is_as_planned(plan) or not all(base in here for base in replacement.old):
             return None
         self._swap = Swap(
             self._folder,
@@ -536,6 +532,10 @@ class Log:
             raise self._fail(broken) from broken
         self._swap = None
         return False
+
+    def is_as_planned(self, plan: CleaningPlan) -> bool:
+        """Neither failed nor truncated since. Retention may have taken segments."""
+        return self._failure is None and plan.history == self._durability.history
 
     def cleaned(self, plan: CleaningPlan, end_offset: int) -> None:
         """All of it is in place, durably."""

@@ -139,11 +139,13 @@ class Cleaner:
         log = partition.log
         # Where offsets are missing, recovery must not look for loss.
         await self._slow(self._logs.write_checkpoints)
-        for done, replacement in enumerate(cleaned.replacements):
+        for replacement in cleaned.replacements:
             if not await self._swap(log, plan, replacement):
-                logger.info("%s changed while it was compacted: another time", partition)
-                await self._slow(discard, Folder(self._logs.disk, plan.directory), cleaned.replacements[done:])
-                return False
+                # Perhaps retention was faster with these: then the others still count.
+                await self._slow(discard, Folder(self._logs.disk, plan.directory), replacement)
+        if not log.is_as_planned(plan):
+            logger.info("%s changed while it was compacted: another time", partition)
+            return False
         log.cleaned(plan, cleaned.end_offset)
         await self._slow(self._logs.write_checkpoints)
         logger.info(
