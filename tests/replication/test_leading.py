@@ -87,6 +87,18 @@ def test_a_follower_joins_when_it_has_all_that_is_committed():
     assert (leader.partition.isr, leader.partition.partition_epoch) == ((1, 2), 1)
 
 
+def test_a_follower_joins_only_without_what_was_deleted():
+    """Deleted while it was away: elected before it has heard of that, it would bring it back."""
+    replicas = Replicas(2, isr=(1,))
+    leader = replicas[1]
+    leader.append("a", "b")
+    leader.log.advance_log_start(1)
+    fetched(replicas, 2, 2, log_start_offset=0)
+    assert leader.proposals == []
+    fetched(replicas, 2, 2, log_start_offset=1)
+    assert len(leader.proposals) == 1
+
+
 def test_the_watermark_waits_for_a_replica_that_is_only_proposed():
     """Maximal ISR: the controller may have agreed, and elect it, before the leader hears of it."""
     replicas = Replicas(2, isr=(1,))

@@ -86,6 +86,21 @@ def test_a_parked_follower_is_woken_by_an_append_that_is_not_committed(run):
     run(scenario())
 
 
+def test_what_was_deleted_is_said_at_once(run):
+    """Until it has heard of it, the follower cannot join the ISR."""
+
+    async def scenario():
+        async with Quiet(2) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            producer, follower = await cluster[1].connect(), await cluster[1].connect()
+            await producer.produce("t", batch("a"))
+            cluster[1].partition().log.advance_log_start(1)
+            part = await fetch(follower, request(cluster, offset=1, last_epoch=0, max_wait_ms=FOREVER_MS))
+            assert (part.error_code, part.log_start_offset, part.records) == (0, 1, b"")
+
+    run(scenario())
+
+
 def test_the_follower_s_arrival_answers_the_producer(run):
     async def scenario():
         async with Quiet(2) as cluster:

@@ -335,6 +335,10 @@ REPLICATION = (
         stories=("tests/replication/test_leading.py::test_a_follower_joins_only_from_the_leaders_epoch_on",),
     ),
     replication(
+        *("has_deleted_as_much", always, "joining the ISR only with nothing that was deleted"),
+        stories=("tests/replication/test_leading.py::test_a_follower_joins_only_without_what_was_deleted",),
+    ),
+    replication(
         *("is_same_incarnation", always, "forgetting what an earlier life of a follower fetched"),
         stories=("tests/replication/test_leading.py::test_only_a_live_replica_of_the_registered_incarnation_joins",),
     ),

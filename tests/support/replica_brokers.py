@@ -108,6 +108,7 @@ class ReplicaBroker:
             follow=self.fetchers.follow,
         )
         self.broker = SimpleNamespace(
+            listener_name="PLAINTEXT",
             node_id=self.broker_id,
             config=self.config,
             clock=self.clock,

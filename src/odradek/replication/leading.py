@@ -172,8 +172,11 @@ class Leading:
         ]
 
     def _may_join(self, follower: Follower) -> bool:
-        return self._is_eligible(follower) and safeguards.is_in_sync(
-            follower.log_end_offset, self._partition.high_watermark, self._epoch_start_offset
+        partition = self._partition
+        return (
+            self._is_eligible(follower)
+            and safeguards.is_in_sync(follower.log_end_offset, partition.high_watermark, self._epoch_start_offset)
+            and safeguards.has_deleted_as_much(follower.log_start_offset, partition.log.log_start_offset)
         )
 
     def _is_eligible(self, follower: Follower) -> bool:

@@ -25,6 +25,11 @@ def is_in_sync(log_end_offset: int, high_watermark: int, epoch_start_offset: int
     return log_end_offset >= high_watermark and log_end_offset >= epoch_start_offset
 
 
+def has_deleted_as_much(log_start_offset: int, leaders_start_offset: int) -> bool:
+    """Whoever may lead next must not bring back what was deleted while it was away. A negative start is not said."""
+    return not 0 <= log_start_offset < leaders_start_offset
+
+
 def is_same_incarnation(fetched_with: int, registered: int) -> bool:
     """A broker that came back may have lost what it had: what it fetched before counts no more (KIP-903)."""
     return fetched_with == registered

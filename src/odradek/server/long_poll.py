@@ -90,6 +90,9 @@ class Fetch:
                 found.urgent = True
             if self._tells_watermarks and read.high_watermark != wanted.high_watermark:
                 found.urgent = True
+            if self.replica is not None and 0 <= wanted.fetch.log_start_offset < read.log_start_offset:
+                # It cannot join the ISR before it has heard what was deleted.
+                found.urgent = True
             found.reads.append((wanted, partition, read))
         return found
 

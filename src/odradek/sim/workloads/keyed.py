@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from odradek.protocol.messages.p01_fetch import FetchResponse
 from odradek.sim import keyed, records
-from odradek.sim.history import Place
+from odradek.sim.history import Place, Violation
 from odradek.sim.keyed import Deletions, check_compacted
 from odradek.sim.workloads.producer import Producer, ProducerPlan, _Batch
 from odradek.sim.workloads.reading import (
@@ -118,5 +118,26 @@ class Rereader(Worker):
             if self._deletions is not None:
                 # A crash may bring back what was asked to be deleted.
                 start = max(reading.start, self.history.deleted_below.get(reader.place, 0))
-                promised = {offset: told for offset, told in reading.promised.items() if offset < reading.end}
-                check_compacted(f"{reader.place}, read again,", promised, reading.content, self._deletions, start=start)
+                self._check(reading, self._deletions, start)
+
+    def _check(self, reading: _Pass, deletions: Deletions, start: int) -> None:
+        place = reading.reader.place
+        promised = {offset: told for offset, told in reading.promised.items() if offset < reading.end}
+        where = f"{place}, read again,"
+        try:
+            check_compacted(where, promised, reading.content, deletions, start=start)
+        except Violation:
+            if deletions is Deletions.STAY:
+                raise
+            # A deletion that came while it was read may be gone again, and with it what was promised.
+            kept = {offset: told for offset, told in promised.items() if not self._may_be_deleted(place, offset, told)}
+            check_compacted(where, kept, reading.content, deletions, start=start)
+
+    def _may_be_deleted(self, place: Place, offset: int, told: bytes) -> bool:
+        """By whatever was sent and is not known to lie before."""
+        before = {sighting.value for sighting in self.history.sightings[place] if sighting.offset <= offset}
+        return any(
+            at == place and keyed.is_deletion(value) and keyed.key_of(value) == keyed.key_of(told)
+            for value, at in self.history.sent.items()
+            if value not in before
+        )
