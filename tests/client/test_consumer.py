@@ -144,7 +144,8 @@ def test_a_dropped_consumer_warns_and_leaves_its_group(bootstrap: str, orders: s
         del consumer
     threads_end()
     with Consumer(orders, **options) as other:
-        assert other.poll(20) == first, "it comes again: nobody said that it was done"
+        again = [other.poll(20) for _ in range(12)]
+    assert first in again, "it comes again: nobody said that it was done"
 
 
 def test_a_dropped_async_consumer_warns_and_ends_its_thread(bootstrap: str, orders: str) -> None:
