@@ -607,6 +607,25 @@ def test_a_connection_that_comes_too_late_is_closed(run):
     run(scenario())
 
 
+def test_a_stop_does_not_wait_for_a_connection_that_nobody_wanted(run, monkeypatch):
+    """Made in the moment in which its attempt is cancelled, uvloop never tells it that it is lost."""
+
+    async def scenario():
+        async with asking() as (peers, node):
+            peers.net = late = Waiting(peers.net)
+            asked = ask(peers, 1, timeout_ms=200)
+            await until(lambda: late.made)
+            peers.places[1] = Place("elsewhere", 1)
+            moved = ask(peers, 2, timeout_ms=200)
+            await until(lambda: len(late.made) == 2)
+            monkeypatch.setattr(type(late.made[0]), "connection_lost", lambda *_: None)
+            await asyncio.get_running_loop().create_connection(lambda: late.made[0], "127.0.0.1", node.port)
+            await asyncio.wait_for(peers.close(), 5)
+            await asyncio.gather(asked, moved, return_exceptions=True)
+
+    run(scenario())
+
+
 def simulated_run(seed: int) -> list[str]:
     """Two hosts, a hundred questions, connections that a middlebox forgets, and a peer that is killed and returns."""
     loop = SimLoop(Random(seed))

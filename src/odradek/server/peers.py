@@ -263,10 +263,12 @@ class _Line:
     # What connections tell
 
     def made(self, connection: PeerConnection) -> None:
-        self._peers.opened(connection)
         if self._attempt is None or connection.address != self._address:
+            # Not waited for when this node stops: uvloop never tells a connection that it is lost when it was made in
+            # the very moment in which its attempt was cancelled.
             connection.end("nobody wants it any more")
             return
+        self._peers.opened(connection)
         self._attempt = None
         self._connection = connection
         waiting, self._waiting = self._waiting, {}
