@@ -202,7 +202,8 @@ def test_damage_is_found_and_named(stored: Path, odradek: Embedded) -> None:
     assert [row["problem"] for row in json.loads(found.stdout)] == ["the checksum does not match"]
     segment.write_bytes(data[:-10])
     found = odradek_command(odradek, "log", "verify", str(stored), "-o", "json")
-    assert any("ends after" in row["problem"] for row in json.loads(found.stdout))
+    (cut,) = [row for row in json.loads(found.stdout) if "ends after" in row["problem"]]
+    assert cut["position"] > 0, "the batch that is broken, not the one before it"
     nothing = odradek_command(odradek, "log", "dump", str(stored.parent))
     assert (nothing.exit_code, "is no segment file" in nothing.stderr) == (3, True)
 

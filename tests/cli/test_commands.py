@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -178,6 +179,20 @@ def test_who_reads_a_topic_is_told_when_it_is_deleted(odradek: Embedded, group: 
         said = reader.communicate(timeout=60)[1]
     assert reader.returncode == 3
     assert "there is no topic 'doomed'" in said
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_stopped_leaves_its_group_with_what_it_printed(odradek: Embedded, stop: signal.Signals) -> None:
+    topic = f"stopped-{stop.name.lower()}"
+    succeed(odradek, "produce", topic, stdin="x\n")
+    command = ["odradek.cli", "consume", "-b", odradek.bootstrap_servers, topic, "-o", "beginning", "-g", topic]
+    with subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout.readline() == "x\n"
+        reader.send_signal(stop)
+        reader.wait(60)
+    assert reader.returncode == 0
+    (row,) = json.loads(succeed(odradek, "group", "describe", topic, "-o", "json"))
+    assert (row["committed"], row["owner"]) == (1, None)
 
 
 def test_who_reads_is_told_once_that_the_broker_is_gone_and_once_that_it_is_back(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -73,7 +75,7 @@ def command(
     _check_group(group, partitions, span)
     watch = Watch(bootstrap, topics)
     printer = _Printer(formatter(form), count, watch)
-    with refusals_told(bootstrap):
+    with refusals_told(bootstrap), _ended_by_sigterm():
         consumer = _consumer(bootstrap, group, span, {"error_cb": watch.on_error, **settings})
         try:
             if group is None:
@@ -85,6 +87,16 @@ def command(
             pass
         finally:
             consumer.close()
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """As by Ctrl-C: what was printed is committed, and the group hears that this one leaves."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _check_group(group: str | None, partitions: tuple[str, ...], span: Span) -> None:

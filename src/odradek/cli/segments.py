@@ -26,25 +26,33 @@ class _Batch(NamedTuple):
     max_timestamp: int
 
 
+class BrokenSegment(MalformedRecords):
+    """Where a file stops to be batches, and why."""
+
+    def __init__(self, segment: Path, position: int, problem: str) -> None:
+        super().__init__(f"{segment} at {position}: {problem}")
+        self.position = position
+        self.problem = problem
+
+
 def segments_of(path: Path) -> list[Path]:
     found = sorted(path.glob("*.log")) if path.is_dir() else [path] if path.is_file() else []
     return [segment for segment in found if segment.suffix == ".log" and segment.stem.isdigit()]
 
 
 def batches_of(segment: Path) -> Iterator[tuple[int, BatchHeader, bytes]]:
-    """Position, header and bytes of each. MalformedRecords says where a file stops to be batches."""
+    """Position, header and bytes of each, up to where it is a BrokenSegment."""
     with segment.open("rb") as file:
         position = 0
         while head := file.read(HEADER_BYTES):
             try:
                 header = read_header(head)
             except MalformedRecords as broken:
-                raise MalformedRecords(f"{segment} at {position}: {broken}") from None
+                raise BrokenSegment(segment, position, str(broken)) from None
             rest = file.read(header.size_bytes - HEADER_BYTES)
             if len(head) + len(rest) < header.size_bytes:
-                raise MalformedRecords(
-                    f"{segment} at {position}: a batch of {header.size_bytes} bytes ends after {len(head) + len(rest)}"
-                )
+                there = len(head) + len(rest)
+                raise BrokenSegment(segment, position, f"a batch of {header.size_bytes} bytes ends after {there}")
             yield position, header, head + rest
             position += header.size_bytes
 
@@ -68,8 +76,8 @@ def verify_partition(path: Path) -> tuple[int, list[Finding]]:
                     )
                 next_offset = max(next_offset, header.next_offset)
                 batches.append(_Batch(position, header.last_offset, header.max_timestamp))
-        except MalformedRecords as broken:
-            findings.append(Finding(segment, batches[-1].position if batches else 0, str(broken)))
+        except BrokenSegment as broken:
+            findings.append(Finding(segment, broken.position, broken.problem))
         findings += _index_findings(segment, base, batches)
         count += len(batches)
     return count, findings

@@ -23,6 +23,8 @@ class Watch:
         # librdkafka lost a connection, be it for a moment.
         self.suspicious = False
         self._missed: str | None = None
+        # Where that is, when it is a leader: another may lead before it is back.
+        self._missed_at: tuple[str, int] | None = None
 
     def on_error(self, _error: KafkaError) -> None:
         """For librdkafka's `error_cb`: it says each second what it lost, and never that it is back."""
@@ -55,11 +57,14 @@ class Watch:
             if not is_reachable(broker.host, broker.port):
                 where = f"broker {leader} at {broker.host}:{broker.port}"
                 self._miss(where, f"does not answer, and it leads {', '.join(partitions)}")
+                self._missed_at = (broker.host, broker.port)
                 return
         self.suspicious = False
         if self._missed is not None:
-            click.echo(f"{self._missed} is back: reading on", err=True)
-            self._missed = None
+            is_back = self._missed_at is None or is_reachable(*self._missed_at)
+            told = f"{self._missed} is back" if is_back else f"others lead instead of {self._missed}"
+            click.echo(f"{told}: reading on", err=True)
+            self._missed = self._missed_at = None
 
     def _miss(self, who: str, why: str) -> None:
         self.suspicious = True
