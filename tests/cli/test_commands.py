@@ -213,6 +213,22 @@ def test_who_reads_is_told_once_that_the_broker_is_gone_and_once_that_it_is_back
             assert reader.communicate(timeout=60) == ("y\n", "")
 
 
+def test_who_reads_is_told_that_others_lead_instead_of_one_who_stays_dead() -> None:
+    with Embedded(brokers=3) as cluster:
+        succeed(cluster, "topic", "create", "t", "-r", "3")
+        succeed(cluster, "produce", "t", stdin="x\n")
+        (row,) = json.loads(succeed(cluster, "topic", "describe", "t", "-o", "json"))
+        command = ["odradek.cli", "consume", "-b", cluster.bootstrap_servers, "t", "-o", "beginning"]
+        with subprocess.Popen(
+            [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as reader:
+            assert reader.stdout.readline() == "x\n"
+            cluster.nodes[row["leader"]].kill()
+            assert "does not answer, and it leads t-0" in reader.stderr.readline()
+            assert reader.stderr.readline().startswith("others lead instead of broker ")
+            reader.terminate()
+
+
 def test_producing_to_a_topic_that_may_not_spring_up_is_refused_at_once() -> None:
     with Embedded(config={"auto.create.topics.enable": False}) as broker:
         result = odradek_command(broker, "produce", "nowhere", stdin="x\n")

@@ -166,14 +166,7 @@ def test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left(partition,
     if written_meanwhile:
         partition.logs.write_checkpoints()
     partition.log = partition.logs.create_log(name, topic_id, partition.config, 0)
-    partition.append(b"new", leader_epoch=0)
-    partition.log.sync()
-    for epoch in (1, 2, 3):
-        partition.append(b"new", leader_epoch=epoch)
-        partition.roll()
-    partition.crash()
-    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2), (3, 3)]
-    assert partition.values() == [b"new"] * 4
+    is_judged_by_itself(partition)
 
 
 def test_a_replica_that_comes_back_to_a_full_disk_is_created_later_and_not_judged_either(partition, monkeypatch):
@@ -187,13 +180,7 @@ def test_a_replica_that_comes_back_to_a_full_disk_is_created_later_and_not_judge
         with pytest.raises(OSError, match="No space"):
             partition.logs.create_log(name, topic_id, partition.config, 0)
     partition.log = partition.logs.create_log(name, topic_id, partition.config, 0)
-    partition.append(b"new", leader_epoch=0)
-    partition.log.sync()
-    for epoch in (1, 2, 3):
-        partition.append(b"new", leader_epoch=epoch)
-        partition.roll()
-    partition.crash()
-    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    is_judged_by_itself(partition)
 
 
 def _no_space(*_):
@@ -347,3 +334,15 @@ def test_a_power_cut_after_beginning_anew_does_not_begin_from_zero(make_partitio
         partition.crash()
         assert partition.log is not None
         assert (partition.log.topic_id is not None, partition.log.log_start_offset) == (True, 10)
+
+
+def is_judged_by_itself(partition):
+    """Little of what the new log holds is synced: after a crash all of it is looked at."""
+    partition.append(b"new", leader_epoch=0)
+    partition.log.sync()
+    for epoch in (1, 2, 3):
+        partition.append(b"new", leader_epoch=epoch)
+        partition.roll()
+    partition.crash()
+    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert partition.values() == [b"new"] * 4
