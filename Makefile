@@ -49,8 +49,11 @@ check: .venv/dev
 	$(BIN)/lint-imports
 	$(BIN)/pytest tests/tidy
 
+# A worker whose test takes too long ends without a word; where its threads were is told before.
+BESIDE := -n 2 -o faulthandler_timeout=110
+
 unit: .venv/dev
-	$(BIN)/pytest -n 2 -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
+	$(BIN)/pytest $(BESIDE) -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
 	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories
 
 clients: .venv/dev
@@ -59,7 +62,7 @@ clients: .venv/dev
 
 # make stories TIMES=10  a cluster of real processes under real clients: killed, restarted, changed
 stories: .venv/dev
-	TIMES=$(or $(TIMES),2) $(BIN)/pytest -n 2 -rs tests/stories
+	TIMES=$(or $(TIMES),2) $(BIN)/pytest $(BESIDE) -rs tests/stories
 
 # make crash ROUNDS=50   kill -9 at random moments under load
 crash: .venv/dev
@@ -71,7 +74,7 @@ chaos: .venv/dev
 
 # make sim SEEDS=1000 NODES=3    deterministic simulation: power cuts, torn writes, walls between nodes
 sim: .venv/dev
-	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest -n 2 tests/sim)
+	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest $(BESIDE) tests/sim)
 
 # make ablations         every rule that protects data switched off: who notices? writes the table of docs/track-record.md
 ablations: .venv/dev

@@ -27,7 +27,7 @@ class OnThread:
         self.topic = topic
         self.errors: list[object] = []
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -37,7 +37,8 @@ class OnThread:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ending.set()
-        self._thread.join()
+        self._thread.join(WITHIN_S)
+        assert not self._thread.is_alive(), f"{type(self).__name__}: does not end"
 
     def _run(self) -> None:
         try:

@@ -24,7 +24,7 @@ from odradek.cli.remote import (
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
-    from confluent_kafka import Consumer, KafkaError, Message
+    from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 MB = 1_000_000
 STALLED_S = 30.0
@@ -117,7 +117,7 @@ def consume(bootstrap: str, output: str, topic: str, records: int | None, settin
 @client_options
 def e2e(bootstrap: str, output: str, topic: str, records: int, size: int, settings: dict[str, str]) -> None:
     """How long a record takes from here to the broker and back to a consumer, one after the other."""
-    from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+    from confluent_kafka import Consumer, Producer, TopicPartition
 
     with refusals_told(bootstrap):
         producer = Producer(client_config(bootstrap, **{"linger.ms": 0, **settings}))
@@ -125,22 +125,48 @@ def e2e(bootstrap: str, output: str, topic: str, records: int, size: int, settin
         own = {"group.id": "odradek-perf", "enable.auto.commit": False, "fetch.wait.max.ms": 500}
         consumer = Consumer(client_config(bootstrap, **own))
         require_writable_topic(producer, topic)
-        consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
-        # The first answer tells that the consumer is where it shall be.
-        consumer.poll(1.0)
+        # From an offset, not from "the end": that could be asked for after the first record was written.
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=REQUEST_TIMEOUT_S)
+        consumer.assign([TopicPartition(topic, 0, end)])
         value = _noise(size)
         latencies = []
         with _bar(records, "measuring") as bar:
             for _ in range(records):
                 started = time.perf_counter()
-                producer.produce(topic, value, partition=0)
-                producer.flush()
-                if consumer.poll(STALLED_S) is None:
-                    fail(f"a record did not come back within {STALLED_S:.0f} s")
+                written = _written(producer, topic, value)
+                while _came_back(consumer) < written:
+                    pass  # what others write
                 latencies.append(time.perf_counter() - started)
                 bar.update(1)
         consumer.close()
     print_rows([{"records": records, **_percentiles(latencies)}], output, nothing="")
+
+
+def _written(producer: Producer, topic: str, value: bytes) -> int:
+    """The offset of a record that was just written; below all of them where the client does not hear of it."""
+    from confluent_kafka import KafkaException
+
+    reports: list[tuple[KafkaError | None, int]] = []
+    producer.produce(
+        topic, value, partition=0, on_delivery=lambda error, message: reports.append((error, message.offset() or 0))
+    )
+    producer.flush()
+    [(error, offset)] = reports
+    if error is not None:
+        raise KafkaException(error)
+    return offset
+
+
+def _came_back(consumer: Consumer) -> int:
+    """The offset of the next record."""
+    from confluent_kafka import KafkaException
+
+    message = consumer.poll(STALLED_S)
+    if message is None:
+        fail(f"a record did not come back within {STALLED_S:.0f} s")
+    if error := message.error():
+        raise KafkaException(error)
+    return message.offset() or 0
 
 
 class _Acknowledged:
