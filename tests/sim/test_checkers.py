@@ -7,6 +7,7 @@ from odradek.sim.checkers import RecoveryWatch, check_duplicates, check_jumps, c
 from odradek.sim.history import History, Violation
 from odradek.sim.knobs import TopicPlan
 from odradek.sim.on_disk import stored_logs
+from odradek.sim.workloads.group_member import GroupPlan
 
 PLACE = ("orders", 0)
 
@@ -181,3 +182,30 @@ def test_retention_by_size_leaves_the_size():
     check_retention(-1, PLACE, 3, log)
     with pytest.raises(Violation, match=r"^L6"):
         check_retention(10_000, PLACE, 3, log)
+
+
+def _group(*attempts):
+    plan = GroupPlan("readers", (PLACE,), safe=True, alone=False)
+    for offset in attempts:
+        plan.attempt(PLACE, offset)
+    return plan
+
+
+def test_a_commit_that_is_forgotten():
+    plan = _group(14, 32)
+    plan.acknowledge(PLACE, 14)
+    plan.acknowledge(PLACE, 32)
+    plan.found_commit(PLACE, 32, known=32)
+    with pytest.raises(Violation, match=r"^G4"):
+        plan.found_commit(PLACE, 14, known=32)
+
+
+def test_a_commit_that_arrived_after_later_ones_is_where_its_group_goes_on():
+    plan = _group(5, 32)
+    plan.acknowledge(PLACE, 32)
+    plan.found_commit(PLACE, 5, known=32)
+    plan.attempt(PLACE, 15)
+    plan.acknowledge(PLACE, 15)
+    plan.found_commit(PLACE, 15, known=32)
+    with pytest.raises(Violation, match=r"^G4"):
+        plan.found_commit(PLACE, 14, known=15)

@@ -69,10 +69,20 @@ class GroupPlan:
         if owner != member:
             raise Violation(f"G1 {place} belongs to {owner} and {member} in generation {generation} of {self.group}")
 
-    def found_commit(self, place: Place, offset: int, at_least: int) -> None:
-        """`at_least`: what was acknowledged before the question was asked."""
+    def attempt(self, place: Place, offset: int) -> None:
+        self.attempted[place] = max(offset, self.attempted.get(place, -1))
+        self.in_doubt.setdefault(place, []).append(offset)
+
+    def acknowledge(self, place: Place, offset: int) -> None:
+        self.in_doubt[place].remove(offset)
+        # Also when it is less than before: whoever is told one of those in doubt goes on from there.
+        self.committed[place] = offset
+
+    def found_commit(self, place: Place, offset: int, known: int) -> None:
+        """`known`: what was acknowledged before the question was asked."""
         if offset in self.in_doubt.get(place, ()):
             return
+        at_least = min(known, self.committed.get(place, -1))
         if self.safe and not at_least <= offset <= self.attempted.get(place, -1):
             raise Violation(
                 f"G4 {self.group} committed {at_least} of {place} and is told {offset}, "
@@ -252,15 +262,13 @@ class GroupMember(GroupClient):
     async def _commit(self, connection: BrokerConnection, readers: list[PartitionReader]) -> None:
         offsets = {reader.place: reader.position for reader in readers}
         for place, offset in offsets.items():
-            self.plan.attempted[place] = max(offset, self.plan.attempted.get(place, -1))
-            self.plan.in_doubt.setdefault(place, []).append(offset)
+            self.plan.attempt(place, offset)
         answer = await self._send_commit(connection, offsets, self._generation)
         for topic in answer.topics:
             for partition in topic.partitions:
                 self._heed(partition.error_code, "a commit")
                 place = (topic.name, partition.partition_index)
-                self.plan.in_doubt[place].remove(offsets[place])
-                self.plan.committed[place] = max(offsets[place], self.plan.committed.get(place, -1))
+                self.plan.acknowledge(place, offsets[place])
 
     async def _send_commit(
         self, connection: BrokerConnection, offsets: dict[Place, int], generation: int
