@@ -237,8 +237,9 @@ def test_producing_to_a_topic_that_may_not_spring_up_is_refused_at_once() -> Non
     assert "odradek topic create nowhere" in result.output
 
 
-def test_a_taken_port_is_told_and_nothing_is_written(odradek: Embedded, tmp_path: Path) -> None:
-    result = odradek_command(odradek, "up", "--data", str(tmp_path / "data"), "--port", str(odradek.port))
+@pytest.mark.parametrize("nodes", [[], ["-n", "3"]])
+def test_a_taken_port_is_told_and_nothing_is_written(odradek: Embedded, tmp_path: Path, nodes: list[str]) -> None:
+    result = odradek_command(odradek, "up", *nodes, "--data", str(tmp_path / "data"), "--port", str(odradek.port))
     assert result.exit_code == 1
     assert f"cannot listen on 127.0.0.1:{odradek.port}" in result.output
     assert not (tmp_path / "data").exists()

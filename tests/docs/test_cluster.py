@@ -183,8 +183,17 @@ def test_the_cluster_in_a_terminal(terminal: subprocess.Popen[str], tmp_path: Pa
     os.kill(pid_of(2, tmp_path), signal.SIGKILL)
     assert terminal.stdout is not None
     assert terminal.stdout.readline() == "node 2 was ended by SIGKILL\n"
+    start_again = re.fullmatch(r"`(odradek node start .*)` starts it again\n", terminal.stdout.readline())
     health = "until odradek cluster health | grep 'without 2'; do sleep 0.1; done"
     assert "not in sync" in bash(health, tmp_path, ODRADEK_BOOTSTRAP_SERVERS=servers).stdout
+    assert start_again
+    again = subprocess.Popen([sys.executable, "-m", "odradek.cli", *shlex.split(start_again[1])[1:]])
+    try:
+        whole = "until odradek cluster health; do sleep 0.1; done"
+        bash(whole, tmp_path, ODRADEK_BOOTSTRAP_SERVERS=servers)
+    finally:
+        again.terminate()
+        again.wait(60)
     terminal.send_signal(signal.SIGINT)
     assert terminal.wait(60) == 1
     assert (tmp_path / "cluster" / "1.properties").exists()

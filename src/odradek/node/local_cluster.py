@@ -8,7 +8,6 @@ formation that was cut short goes on with the same ids; afterwards an empty dire
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +21,13 @@ from odradek.node.initial_voters import parse_initial_voters, write_initial_vote
 from odradek.node.listeners import Endpoint
 from odradek.node.machine import format_on_machine, machine_rng
 from odradek.node.properties import parse_properties, write_properties
+from odradek.node.tcp_ports import free_port, is_free, require_free
 from odradek.quorum import voters as quorum
 
 CONTROLLER_LISTENER = "CONTROLLER"
 # Where controllers listen, seen from where clients come: high enough to be out of the way.
 CONTROLLER_PORT_DISTANCE = 10_000
 _FORMING = "forming.properties"
-_PORT_MAX = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +49,6 @@ class LocalNode:
         return ",".join(role for role, where in ((BROKER, self.clients), (CONTROLLER, self.controllers)) if where)
 
 
-def free_port(host: str) -> int:
-    with socket.socket(_family(host)) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
 def local_nodes(
     count: int,
     directory: Path,
@@ -75,14 +68,19 @@ def local_nodes(
     directory = directory.absolute()
     roles = [f"{BROKER},{CONTROLLER}"] * count if not controllers else [BROKER] * count + [CONTROLLER] * controllers
     _refuse_others(len(roles), directory)
-    directory.mkdir(parents=True, exist_ok=True)
     nodes = [
         _node(node_id, role, directory, host, port and port + node_id - 1, choose_port)
         for node_id, role in enumerate(roles, start=1)
     ]
+    if port:
+        # Or the one that finds its port taken would end alone, and the others go on without it.
+        for node in nodes:
+            for where in node.endpoints:
+                require_free(where)
     settings = [_settings(node, nodes, {**overrides, **own.get(node.node_id, {})}) for node in nodes]
     configs = [NodeConfig.parse(entry) for entry in settings]
     formed = nodes[-1].properties.exists() and not (directory / _FORMING).exists()
+    directory.mkdir(parents=True, exist_ok=True)
     plan = None if formed else _plan(directory, nodes)
     for node, entry in zip(nodes, settings, strict=True):
         _write(node.properties, entry)
@@ -124,8 +122,8 @@ def _node(
         if BROKER in roles:
             clients = Endpoint(host=host, port=port or choose_port(host))
         if CONTROLLER in roles:
-            wanted = port + CONTROLLER_PORT_DISTANCE if port else 0
-            controllers = Endpoint(host=host, port=wanted if _is_free(host, wanted) else choose_port(host))
+            wanted = Endpoint(host=host, port=port + CONTROLLER_PORT_DISTANCE if port else 0)
+            controllers = wanted if is_free(wanted) else Endpoint(host=host, port=choose_port(host))
     return LocalNode(
         node_id=node_id,
         clients=clients,
@@ -133,22 +131,6 @@ def _node(
         data=directory / str(node_id),
         properties=properties,
     )
-
-
-def _is_free(host: str, port: int) -> bool:
-    if not 0 < port <= _PORT_MAX:
-        return False
-    with socket.socket(_family(host)) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _settings(node: LocalNode, nodes: list[LocalNode], overrides: Mapping[str, str]) -> dict[str, str]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import os
 import signal
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from odradek.metadata.configs.without_meaning import WITHOUT_MEANING
 from odradek.node.build import Node
 from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
+from odradek.node.tcp_ports import require_free
 
 logger = logging.getLogger(__name__)
 
@@ -98,20 +97,6 @@ class OneLine(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
         return super().formatMessage(record).translate(self._ESCAPED)
-
-
-def require_free(where: Endpoint) -> None:
-    """Before anything is written: a node that cannot listen should leave no trace."""
-    try:
-        families = socket.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        with socket.socket(families[0][0]) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(families[0][4])
-    except socket.gaierror as unknown:
-        raise OSError(f"{where.host} is no address of this machine: {unknown.strerror}") from unknown
-    except OSError as refused:
-        hint = "stop what listens there, or choose another port" if refused.errno == errno.EADDRINUSE else "try another"
-        raise OSError(f"cannot listen on {where.host}:{where.port}: {refused.strerror}; {hint}") from refused
 
 
 def log_to_stderr(level: int) -> None:

@@ -79,7 +79,10 @@ class Supervisor:
         pause_s = self._patience.restart_first_s
         while not self._stopping.is_set():
             await self._start_and_listen(member)
-            if self._stopping.is_set() or not self._restart:
+            if self._stopping.is_set():
+                return
+            if not self._restart:
+                self._tell(f"`odradek node start --config {member.node.properties}` starts it again")
                 return
             if member.ready.is_set():
                 pause_s = self._patience.restart_first_s
