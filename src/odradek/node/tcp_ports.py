@@ -1,0 +1,40 @@
+"""Which of this machine's ports a node can listen on."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from odradek.node.listeners import Endpoint
+
+_PORT_MAX = 65535
+
+
+def free_port(host: str) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(where: Endpoint) -> bool:
+    if not 0 < where.port <= _PORT_MAX:
+        return False
+    try:
+        require_free(where)
+    except OSError:
+        return False
+    return True
+
+
+def require_free(where: Endpoint) -> None:
+    """Before anything is written: a node that cannot listen should leave no trace."""
+    try:
+        families = socket.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        with socket.socket(families[0][0]) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(families[0][4])
+    except socket.gaierror as unknown:
+        raise OSError(f"{where.host} is no address of this machine: {unknown.strerror}") from unknown
+    except OSError as refused:
+        hint = "stop what listens there, or choose another port" if refused.errno == errno.EADDRINUSE else "try another"
+        raise OSError(f"cannot listen on {where.host}:{where.port}: {refused.strerror}; {hint}") from refused
