@@ -249,7 +249,8 @@ def test_speed_is_measured(odradek: Embedded) -> None:
 
 def test_the_doctor(odradek: Embedded, tmp_path: Path) -> None:
     found = {row["check"]: row for row in rows(odradek, "doctor", "--data", str(tmp_path))}
-    assert {found[check]["verdict"] for check in ("Python", "librdkafka", "cluster", "partitions")} == {"ok"}
+    checks = ("Python", "librdkafka", "cluster", "metadata quorum", "partitions")
+    assert {found[check]["verdict"] for check in checks} == {"ok"}
     assert "✓ cluster" in succeed(odradek, "doctor")
     nobody = odradek_command(odradek, "doctor", "-b", "127.0.0.1:1")
     assert nobody.exit_code == 1

@@ -14,9 +14,9 @@ def quorum(leader, *silent_ms):
     return QuorumState(leader=leader, voters=voters)
 
 
-def partition(leader=1, in_sync=(1, 2, 3), index=0, min_in_sync=None):
+def partition(leader=1, in_sync=(1, 2, 3), index=0, min_in_sync=None, topic="orders"):
     return PartitionState(
-        topic="orders", index=index, leader=leader, replicas=(1, 2, 3), in_sync=in_sync, min_in_sync=min_in_sync
+        topic=topic, index=index, leader=leader, replicas=(1, 2, 3), in_sync=in_sync, min_in_sync=min_in_sync
     )
 
 
@@ -95,3 +95,9 @@ def test_the_gravest_comes_first():
         "broker 2 is registered but not alive, or still catching up with the metadata",
         "broker 3 is registered but not alive, or still catching up with the metadata",
     ]
+
+
+def test_what_users_have_is_named_before_what_the_cluster_keeps():
+    behind = [partition(in_sync=(1,), topic="__consumer_offsets", index=index) for index in range(50)]
+    (sentence,) = problems(GOOD, [], [*behind, partition(in_sync=(1,))])
+    assert "under-replicated (orders-0: 1 of 3, without 2, 3, __consumer_offsets-0" in sentence

@@ -109,6 +109,8 @@ def check_the_survivor(cluster: Embedded, topic: str, survivor: int, dead: list[
     for row in described:
         if row["leader"] == survivor:
             succeed(cluster, "consume", topic, "-p", str(row["partition"]), "-o", ":")
+    doctor = run(cluster, "doctor")
+    assert (doctor.exit_code, "✗ metadata quorum: no metadata majority (1 of 3)" in doctor.output) == (1, True)
     for refused in (["topic", "create", "later"], ["cluster", "elect"]):
         began = time.monotonic()
         done = run(cluster, *refused)

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from odradek.cli import quorum
+from odradek.cli.asking import NoAnswer
+from odradek.cli.health import of_quorum
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import CONNECT_TIMEOUT_S, FAILED, REQUEST_TIMEOUT_S, bootstrap_option, silent_logger
 
@@ -118,10 +121,25 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
             "cluster", "failed", refused.args[0].str(), "somebody listens there and does not speak Kafka's protocol"
         )
         return
-    yield Finding("cluster", "ok", f"{told.cluster_id}: {len(told.brokers)} brokers, {len(told.topics)} topics")
+    topics = sum(not name.startswith("__") for name in told.topics)
+    sizes = f"{_counted(len(told.brokers), 'broker')}, {_counted(topics, 'topic')} of users"
+    yield Finding("cluster", "ok", f"{told.cluster_id}: {sizes}")
+    yield from _majority(bootstrap)
     away = {broker.id: why for broker in told.brokers.values() if (why := _refusal(f"{broker.host}:{broker.port}"))}
     yield from _advertised(told.brokers, away)
     yield _copies([partition for topic in told.topics.values() for partition in topic.partitions.values()], away)
+
+
+def _majority(bootstrap: str) -> Iterator[Finding]:
+    try:
+        state = quorum.state(bootstrap)
+    except NoAnswer:
+        return  # as an old Kafka
+    for sentence in of_quorum(state):
+        verdict = "warning" if state.leader is not None else "failed"
+        yield Finding("metadata quorum", verdict, sentence, "start the nodes that are away; no record is lost by it")
+    if state.leader is not None and not state.absent:
+        yield Finding("metadata quorum", "ok", f"node {state.leader} leads, {_counted(len(state.voters), 'voter')}")
 
 
 def _advertised(brokers: Mapping[int, BrokerMetadata], away: Mapping[int, str]) -> Iterator[Finding]:
@@ -161,6 +179,10 @@ def _copies(partitions: Sequence[PartitionMetadata], away: Container[int]) -> Fi
             "`odradek cluster health` says which",
         )
     return Finding("partitions", "ok", f"all {len(partitions)} have a leader and all their copies")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _refusal(address: str) -> str | None:

@@ -58,7 +58,9 @@ def problems(
     silent_brokers: Sequence[int] = (),
 ) -> Iterable[str]:
     """The gravest first. `silent_brokers`: who cannot be reached, where nobody decides that they are gone."""
-    yield from _of_quorum(quorum)
+    yield from of_quorum(quorum)
+    # What the cluster keeps for itself, after what its users have.
+    partitions = sorted(partitions, key=lambda partition: partition.topic.startswith("__"))
     for broker in silent_brokers:
         if broker not in quorum.absent:
             yield f"broker {broker} cannot be reached"
@@ -85,7 +87,7 @@ def no_majority(quorum: QuorumState) -> str | None:
     )
 
 
-def _of_quorum(quorum: QuorumState) -> Iterable[str]:
+def of_quorum(quorum: QuorumState) -> Iterable[str]:
     count = len(quorum.voters)
     if quorum.leader is None:
         if count == 0:
