@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client import Consumer
+from odradek.client import ClientError, Consumer
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
 
@@ -206,6 +206,24 @@ def test_damage_is_found_and_named(stored: Path, odradek: Embedded) -> None:
     assert cut["position"] > 0, "the batch that is broken, not the one before it"
     nothing = odradek_command(odradek, "log", "dump", str(stored.parent))
     assert (nothing.exit_code, "is no segment file" in nothing.stderr) == (3, True)
+
+
+def test_a_reader_is_not_given_what_is_damaged(stored: Path, odradek: Embedded) -> None:
+    segment = sorted(stored.glob("*.log"))[1]
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+    damaged_from = int(segment.stem)
+    with Embedded(data=stored.parent) as broker:
+        read = odradek_command(broker, "consume", "t", "-o", ":", "-f", "%o\\n")
+        with Consumer("t", bootstrap=broker.bootstrap_servers, stop_at_end=True) as consumer:
+            records = iter(consumer)
+            assert [next(records).offset for _ in range(damaged_from)] == list(range(damaged_from))
+            with pytest.raises(ClientError, match=r"^t\[0\] from .* failed CRC32C check .*`odradek log verify`"):
+                next(records)
+    assert (read.exit_code, read.stdout.split()) == (1, [str(offset) for offset in range(damaged_from)])
+    assert "t[0]: MessageSet at offset" in read.stderr
+    assert "`odradek log verify` on the directory t-0" in read.stderr
 
 
 def test_there_is_nothing_to_verify_where_there_are_no_segments(tmp_path: Path, odradek: Embedded) -> None:

@@ -62,6 +62,7 @@ def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: E
         (["topic", "describe", "nowhere"], 3, "there is no topic 'nowhere'"),
         (["consume", "nowhere"], 3, "there is no topic 'nowhere'"),
         (["group", "describe", "nobody"], 3, "there is no group 'nobody'"),
+        (["group", "lag", "nobody"], 3, "there is no group 'nobody'"),
         (["topic", "create", "bad name"], 1, "'bad name' contains"),
         (["topic", "create", "x", "-c", "no.such.key=1"], 1, "no.such.key"),
         (["topic", "create", "x", "-c", "nonsense"], 2, "KEY=VALUE"),

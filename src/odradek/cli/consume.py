@@ -128,6 +128,7 @@ def _consumer(bootstrap: str, group: str | None, span: Span, settings: Mapping[s
         "auto.offset.reset": "earliest" if span.begin == Place("beginning") else "latest",
         "partition.assignment.strategy": "cooperative-sticky",
         "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
+        "check.crcs": True,
     }
     return Consumer(client_config(bootstrap, **{**ours, **settings}))
 
@@ -222,6 +223,10 @@ class _Printer:
                 ended.add(place)
             elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and place[0].startswith("^"):
                 continue  # a pattern waits for what matches
+            elif error.code() == KafkaError._BAD_MSG:  # noqa: SLF001
+                damaged = "damaged on the broker's disk, or on the way"
+                hint = f"`odradek log verify` on the directory {place[0]}-{place[1]} of its machine finds out"
+                fail(f"{place[0]}[{place[1]}]: {error.str()}; {damaged}: {hint}")
             else:
                 raise KafkaException(error)
             # By name: a rebalance takes some away, among them such that had ended.

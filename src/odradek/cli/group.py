@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -64,7 +64,7 @@ def describe(bootstrap: str, output: str, group: str) -> None:
         described = _described(bootstrap, admin, group)
         positions = committed_offsets(bootstrap, admin, group)
         if described.state.name == "DEAD" and not positions:
-            fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
+            _no_group(group)
         owners = {
             (tp.topic, tp.partition): member.client_id
             for member in described.members
@@ -86,6 +86,10 @@ def describe(bootstrap: str, output: str, group: str) -> None:
         members = len(described.members)
         click.echo(f"{group}: {described.state.name.lower()}, {members} member{'' if members == 1 else 's'}", err=True)
     print_rows(rows, output, nothing="nothing assigned and nothing committed")
+
+
+def _no_group(group: str) -> NoReturn:
+    fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
 
 
 def _described(bootstrap: str, admin: AdminClient, group: str) -> ConsumerGroupDescription:
@@ -124,6 +128,8 @@ def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
         rows = []
         for group in groups:
             positions = committed_offsets(bootstrap, admin, group)
+            if not positions and _described(bootstrap, admin, group).state.name == "DEAD":
+                _no_group(group)
             ends = _log_ends(bootstrap, admin, sorted(positions))
             for topic in dict.fromkeys(name for name, _ in ends):
                 behind = [max(end - positions[place], 0) for place, end in ends.items() if place[0] == topic]
@@ -141,7 +147,7 @@ def members(bootstrap: str, output: str, group: str) -> None:
         admin = admin_client(bootstrap)
         described = _described(bootstrap, admin, group)
     if described.state.name == "DEAD":
-        fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
+        _no_group(group)
     rows = [
         {
             "member": member.member_id,

@@ -136,6 +136,9 @@ def _store(admin: AdminClient, group: str, targets: dict[Position, int]) -> None
     told = admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
     for tp in told.topic_partitions:
         if tp.error is not None and tp.error.code() == KafkaError.UNKNOWN_MEMBER_ID:
-            fail(f"group {group!r} has members; stop them first: `odradek group members {group}` shows them")
+            fail(
+                f"group {group!r} has members; stop them first: `odradek group members {group}` shows them. "
+                "One that died without leaving counts until its session times out, after 45 s by default"
+            )
         if tp.error is not None:
             raise KafkaException(tp.error)

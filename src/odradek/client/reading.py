@@ -76,6 +76,7 @@ class Reading(Generic[K, V]):
             "enable.partition.eof": stop_at_end,
             "auto.offset.reset": start if isinstance(start, str) else "earliest",
             "partition.assignment.strategy": "cooperative-sticky",
+            "check.crcs": True,
         }
         self.client = confluent_kafka.Consumer(client_config(bootstrap, ours, config))
         self.is_closed = False
@@ -160,7 +161,8 @@ class Reading(Generic[K, V]):
             if (message.topic() or "").startswith("^"):
                 return None  # a pattern waits for what matches
             raise UnknownTopic(message.topic() or "", self._bootstrap)
-        raise ClientError(f"reading from {self._bootstrap}", error)
+        what = f"{message.topic()}[{message.partition()}]" if message.topic() else "reading"
+        raise ClientError(f"{what} from {self._bootstrap}", error)
 
     @property
     def is_at_end(self) -> bool:
