@@ -68,6 +68,8 @@ class KafkaPythonReader(_LeavesSockets, _Reader):
     def go_on(self) -> None:
         reader = KafkaConsumer(self.topic, **self.config)
         try:
+            # Or it may lead its group before it has heard of the topic, give itself nothing, and stay with that.
+            reader.partitions_for_topic(self.topic)
             while not self._ending.is_set():
                 for messages in reader.poll(200).values():
                     self.seen += (((each.partition, each.offset), int(each.value)) for each in messages)
