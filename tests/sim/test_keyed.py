@@ -138,8 +138,8 @@ class Copy:
             self.log.append_as_follower(memoryview(each), NOW)
 
 
-def compare(*copies):
-    ledger = CompactedLedger(DIRECTORY, Deletions.STAY)
+def compare(*copies, deletions=Deletions.STAY):
+    ledger = CompactedLedger(DIRECTORY, deletions)
     for copy in copies:
         ledger.compare(copy.host, copy.log, copy.log.log_end_offset)
 
@@ -161,6 +161,13 @@ def test_a_replica_that_lacks_the_latest_of_a_key_or_has_another(compare, promis
         compare(whole, Copy(2, batch(0, A1), batch(2, A2)))
     with pytest.raises(Violation, match=f"^{promise} .* (at|offset) 0"):
         compare(whole, Copy(2, batch(0, put(b"a", b"3")), batch(1, B1), batch(2, A2)))
+
+
+def test_a_deletion_may_come_and_go_between_two_looks():
+    had = Copy(1, batch(0, A1), batch(1, B1))
+    compare(had, Copy(2, batch(0, A1), batch(3, A2)), deletions=Deletions.GO)
+    with pytest.raises(Violation, match=r"^L6"):
+        compare(had, Copy(2, batch(0, A1), batch(2, A2)), deletions=Deletions.GO)
 
 
 def test_what_readers_were_told_of_a_key_is_not_taken_back():
