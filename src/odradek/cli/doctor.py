@@ -122,7 +122,7 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
         )
         return
     topics = sum(not name.startswith("__") for name in told.topics)
-    sizes = f"{_counted(len(told.brokers), 'broker')}, {_counted(topics, 'topic')} of users"
+    sizes = f"{_counted(len(told.brokers), 'broker')}, {_counted(topics, 'topic')}"
     yield Finding("cluster", "ok", f"{told.cluster_id}: {sizes}")
     yield from _majority(bootstrap)
     away = {broker.id: why for broker in told.brokers.values() if (why := _refusal(f"{broker.host}:{broker.port}"))}
