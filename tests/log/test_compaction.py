@@ -175,6 +175,22 @@ def test_the_last_batch_before_the_high_watermark_stays_empty(compacted, now):
     assert compacted.log.log_end_offset == 3
 
 
+def test_whoever_copies_the_log_knows_where_each_epoch_began(compacted, now):
+    """Or it could lead a replica whose last records lost against an epoch of which no record is left."""
+    compacted.put((b"a", b"1"))
+    for epoch, values in ((1, (b"2", b"3")), (4, (b"4", b"5"))):
+        for value in values:
+            compacted.put((b"a", value), leader_epoch=epoch)
+    compacted.roll()
+    compacted.clean()
+    assert [(h.base_offset, h.records_count) for h in headers(compacted)] == [(1, 0), (3, 0), (4, 1)]
+    copy = type(compacted)(type(compacted.disk)(), compacted.config)
+    copy.log.append_as_follower(memoryview(compacted.log.read(0, 1000, 5, True).read()), now)
+    ends = {epoch: compacted.log.end_offset_for_epoch(epoch) for epoch in (0, 1, 2, 4)}
+    assert ends == {0: (0, 1), 1: (1, 3), 2: (1, 3), 4: (4, 5)}
+    assert {epoch: copy.log.end_offset_for_epoch(epoch) for epoch in ends} == ends
+
+
 # --- how far
 
 
@@ -580,6 +596,7 @@ def test_readers_of_old_segments_are_not_disturbed(compacted):
         ),
         ("keeps_last_sequence", lambda: False, test_the_last_batch_of_a_producer_stays_empty),
         ("keeps_last_offset", lambda *_: False, test_the_last_batch_before_the_high_watermark_stays_empty),
+        ("keeps_epoch_starts", lambda: False, test_whoever_copies_the_log_knows_where_each_epoch_began),
         (
             "cleaned_after_truncation",
             lambda cleaned_until, _: cleaned_until,

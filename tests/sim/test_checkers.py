@@ -209,3 +209,19 @@ def test_a_commit_that_arrived_after_later_ones_is_where_its_group_goes_on():
     plan.found_commit(PLACE, 15, known=32)
     with pytest.raises(Violation, match=r"^G4"):
         plan.found_commit(PLACE, 14, known=15)
+
+
+def test_an_acknowledgement_that_comes_late_excuses_nothing():
+    plan = _group(10, 20)
+    plan.acknowledge(PLACE, 20)
+    plan.acknowledge(PLACE, 10)
+    with pytest.raises(Violation, match=r"^G4"):
+        plan.found_commit(PLACE, 10, known=20)
+
+
+def test_a_commit_that_was_refused_is_not_in_doubt():
+    plan = _group(10, 20)
+    plan.refused(PLACE, 10)
+    plan.acknowledge(PLACE, 20)
+    with pytest.raises(Violation, match=r"^G4"):
+        plan.found_commit(PLACE, 10, known=20)

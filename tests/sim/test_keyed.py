@@ -152,6 +152,7 @@ def test_replicas_compact_by_themselves_and_agree():
     whole, compacted = Copy(1, batch(0, A1), batch(1, B1), batch(2, A2)), Copy(2, batch(1, B1), batch(2, A2))
     for compared in (compare, compare_disks):
         compared(whole, compacted, Copy(3, batch(0, A1)))
+        compared(whole, compacted, Copy(3, batch(1, B1)))
 
 
 @pytest.mark.parametrize(("compare", "promise"), [(compare, "R3"), (compare_disks, "J2")])

@@ -45,6 +45,7 @@ class CleaningPlan:
     wall_ms: int
     delete_retention_ms: int
     last_batches: Mapping[int, LastBatch]
+    epoch_starts: frozenset[int]
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
@@ -101,6 +102,7 @@ def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
         wall_ms=plan.wall_ms,
         delete_retention_ms=plan.delete_retention_ms,
         last_batches=plan.last_batches,
+        epoch_starts=plan.epoch_starts,
     )
     done: list[_Rewriting] = []
     try:

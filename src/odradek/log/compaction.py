@@ -48,6 +48,7 @@ class Compaction:
     wall_ms: int
     delete_retention_ms: int
     last_batches: Mapping[int, LastBatch]  # by producer id
+    epoch_starts: frozenset[int]  # where leader epochs after the first possible one began
 
     def what_is_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
         """Of a batch whose checksum was verified: the batch itself, a smaller one, or None.
@@ -90,7 +91,9 @@ class Compaction:
         )
         # Without the last batch of all, a log would end earlier after a crash, and a new follower's for good.
         says_end = safeguards.keeps_last_offset(header.next_offset, self.high_watermark)
-        if not (says_sequence or says_end):
+        # A new follower learns from batches where epochs began; not knowing, it could lead one whose last records lost.
+        says_epoch = header.base_offset in self.epoch_starts and safeguards.keeps_epoch_starts()
+        if not (says_sequence or says_end or says_epoch):
             return None
         return batch if header.records_count == 0 else _emptied(header)
 

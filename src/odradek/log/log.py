@@ -501,6 +501,7 @@ class Log:
             wall_ms=wall_ms,
             delete_retention_ms=config.delete_retention_ms,
             last_batches=self.known_producers(wall_ms).last_batches(),
+            epoch_starts=frozenset(start for epoch, start in self.leader_epochs.entries() if epoch),
             segment_bytes=config.segment_bytes,
             segment_index_bytes=config.segment_index_bytes,
             index_interval_bytes=config.index_interval_bytes,

@@ -110,6 +110,11 @@ def keeps_last_offset(next_offset: int, high_watermark: int) -> bool:
     return next_offset == high_watermark
 
 
+def keeps_epoch_starts() -> bool:
+    """And the first one of each leader epoch, by which whoever copies the log knows where the one before it ended."""
+    return True
+
+
 def is_cleanable(segment_end_offset: int, last_stable_offset: int) -> bool:
     """Compaction never looks at what is not committed: a record that is truncated later has replaced nothing."""
     return segment_end_offset <= last_stable_offset

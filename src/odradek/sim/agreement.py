@@ -86,8 +86,7 @@ def _check_compacted_logs(directory: str, logs: Mapping[str, StoredLog], start: 
         name: {offset: told for offset, told in log.content().items() if offset >= start} for name, log in logs.items()
     }
     for name, content in contents.items():
-        # It may be new here, and still copying.
-        end = logs[name].end
         for other, others in contents.items():
-            so_far = {offset: told for offset, told in others.items() if offset < end}
-            check_compacted(f"{directory} of {name}, compared to {other},", so_far, content, deletions)
+            # It may be new here, and still copying.
+            end = logs[name].end
+            check_compacted(f"{directory} of {name}, compared to {other},", others, content, deletions, end=end)

@@ -12,6 +12,7 @@ from enum import Enum
 from odradek.sim.history import Violation
 
 COMPACTED = "compacted"
+OFFSET_MAX = 2**63 - 1
 _DELETES = ord("!")
 
 
@@ -57,9 +58,15 @@ def latest_by_key(content: Mapping[int, bytes]) -> dict[bytes, int]:
 
 
 def check_compacted(
-    where: str, written: Mapping[int, bytes], left: Mapping[int, bytes], deletions: Deletions, *, start: int = 0
+    where: str,
+    written: Mapping[int, bytes],
+    left: Mapping[int, bytes],
+    deletions: Deletions,
+    *,
+    start: int = 0,
+    end: int = OFFSET_MAX,
 ) -> None:
-    """J2: what is left is what was written there. L6: the latest of each key is left, unless it lies before `start`.
+    """J2: what is left is what was written there. L6: the latest of each key is left, if it lies from `start` to `end`.
 
     What is left may go on beyond what is known to be written.
     """
@@ -69,7 +76,7 @@ def check_compacted(
     latest = latest_by_key(left)
     for key, offset in latest_by_key(written).items():
         found = latest.get(key, -1)
-        if found >= offset or offset < start:
+        if found >= offset or not start <= offset < end:
             continue
         may_go = deletions is Deletions.ARE_MISSED or (deletions is Deletions.GO and found < 0)
         if may_go and is_deletion(written[offset]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from odradek.log.log import Log
 from odradek.sim.history import Violation
@@ -86,18 +86,18 @@ class CompactedLedger:
         """Where this node is not yet, the one that it follows has perhaps compacted away what this one lacks."""
         start = log.log_start_offset
         left = {offset: told for batch in _batches(log, start, log.log_end_offset) for offset, told in batch.records()}
+        unseen = self._last_unseen(high_watermark) if self._deletions is not Deletions.STAY else -1
+        keys_left = {key_of(told) for told in left.values()}
         latest = {
             offset: self._records[offset][0]
             for key, offset in self._latest.items()
-            if offset < high_watermark and not self._may_be_deleted(key, left, high_watermark)
+            # A deletion may come and go between two looks.
+            if offset < high_watermark and (key in keys_left or offset > unseen)
         }
         check_compacted(f"{self._name} of {host.name}", latest, left, self._deletions, start=start)
 
-    def _may_be_deleted(self, key: bytes, left: Mapping[int, bytes], high_watermark: int) -> bool:
-        """By a deletion that came and went between two looks."""
-        if self._deletions is Deletions.STAY or any(key_of(told) == key for told in left.values()):
-            return False
-        return any(offset not in self._records for offset in range(self._latest[key] + 1, high_watermark))
+    def _last_unseen(self, high_watermark: int) -> int:
+        return next((offset for offset in range(high_watermark - 1, -1, -1) if offset not in self._records), -1)
 
 
 def _batches(log: Log, position: int, end_offset: int) -> Iterator[SeenBatch]:

@@ -43,6 +43,8 @@ from odradek.sim.workloads.worker import Errand, Worker
 
 _SESSION_TIMEOUT_MS = 3000
 _REBALANCE_TIMEOUT_MS = 5000
+# Refused for sure, and what to do about it.
+_REJOIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 @dataclass(slots=True)
@@ -73,16 +75,21 @@ class GroupPlan:
         self.attempted[place] = max(offset, self.attempted.get(place, -1))
         self.in_doubt.setdefault(place, []).append(offset)
 
-    def acknowledge(self, place: Place, offset: int) -> None:
+    def refused(self, place: Place, offset: int) -> None:
         self.in_doubt[place].remove(offset)
-        # Also when it is less than before: whoever is told one of those in doubt goes on from there.
-        self.committed[place] = offset
+
+    def acknowledge(self, place: Place, offset: int, *, may_go_back: bool = False) -> None:
+        self.in_doubt[place].remove(offset)
+        self.committed[place] = offset if may_go_back else max(offset, self.committed.get(place, -1))
 
     def found_commit(self, place: Place, offset: int, known: int) -> None:
         """`known`: what was acknowledged before the question was asked."""
+        floor = self.committed.get(place, -1)
         if offset in self.in_doubt.get(place, ()):
+            # It arrived after later ones. Whoever is told goes on from there.
+            self.committed[place] = min(offset, floor)
             return
-        at_least = min(known, self.committed.get(place, -1))
+        at_least = min(known, floor)
         if self.safe and not at_least <= offset <= self.attempted.get(place, -1):
             raise Violation(
                 f"G4 {self.group} committed {at_least} of {place} and is told {offset}, "
@@ -111,8 +118,13 @@ class GroupClient(Worker):
         super().__init__(name, errand)
         self.plan = plan
 
-    async def ask_commits(self, coordinator: BrokerConnection, places: Sequence[Place]) -> dict[Place, int]:
-        """A coordinator that was deposed and does not know it may answer what was true before; nobody promises more."""
+    async def ask_commits(
+        self, coordinator: BrokerConnection, places: Sequence[Place]
+    ) -> tuple[dict[Place, int], bool]:
+        """What it tells, and whether that counts.
+
+        A coordinator that was deposed and does not know it may answer what was true before; nobody promises more.
+        """
         group = self.plan.group
         known = {place: self.plan.committed.get(place, -1) for place in places}
         in_charge = self.errand.in_charge(coordinator.address, group)
@@ -127,7 +139,7 @@ class GroupClient(Worker):
                 found[place] = partition.committed_offset
                 if counts:
                     self.plan.found_commit(place, partition.committed_offset, known[place])
-        return found
+        return found, counts
 
 
 class CommitAuditor(GroupClient):
@@ -145,9 +157,10 @@ class GroupMember(GroupClient):
         super().__init__(name, errand, plan)
         self._member_id = ""
         self._generation = -1
-        # The last one in which it was given anything.
-        # By which incarnation of a coordinator, in which generation.
+        # By which incarnation of a coordinator, in which generation: the last one in which it was given anything.
         self._assigned_in: tuple[object, int] = (None, -1)
+        # Or it goes on from what was true before, and may commit that where it counts.
+        self._told_the_truth = True
 
     async def work(self, session: Session) -> None:
         coordinator = await session.coordinator(self.plan.group)
@@ -250,7 +263,8 @@ class GroupMember(GroupClient):
                 self.history.polled(leader.incarnation, reader.place, records)
 
     async def _resume(self, coordinator: BrokerConnection, places: list[Place]) -> list[PartitionReader]:
-        found = await self.ask_commits(coordinator, places)
+        found, counts = await self.ask_commits(coordinator, places)
+        self._told_the_truth = counts
         return [PartitionReader(place, max(offset, 0)) for place, offset in found.items()]
 
     async def _commit_as_of_old(self, connection: BrokerConnection, place: Place) -> None:
@@ -264,11 +278,15 @@ class GroupMember(GroupClient):
         for place, offset in offsets.items():
             self.plan.attempt(place, offset)
         answer = await self._send_commit(connection, offsets, self._generation)
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                self._heed(partition.error_code, "a commit")
-                place = (topic.name, partition.partition_index)
-                self.plan.acknowledge(place, offsets[place])
+        codes = {
+            (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
+        }
+        for place, code in codes.items():
+            if code in _REJOIN:
+                self.plan.refused(place, offsets[place])
+        for place, code in codes.items():
+            self._heed(code, "a commit")
+            self.plan.acknowledge(place, offsets[place], may_go_back=not self._told_the_truth)
 
     async def _send_commit(
         self, connection: BrokerConnection, offsets: dict[Place, int], generation: int
@@ -299,7 +317,7 @@ class GroupMember(GroupClient):
         self._member_id = ""
 
     def _heed(self, code: int, what: str) -> None:
-        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
+        if code in _REJOIN:
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self._member_id = ""
             raise RejoinNeeded
