@@ -66,6 +66,14 @@ def test_a_duplicate():
         check_duplicates(history, PLACE, {0: b"a", 1: b"a"})
 
 
+def test_the_memory_of_what_is_deleted_goes_with_it():
+    history = _history((1, 0, b"a", True))
+    history.deletes_below(PLACE, 1)
+    check_duplicates(history, PLACE, {0: b"a", 1: b"a"})
+    with pytest.raises(Violation, match=r"^J3"):
+        check_duplicates(history, PLACE, {1: b"a", 2: b"a"})
+
+
 def test_a_value_out_of_nowhere():
     with pytest.raises(Violation, match=r"^J5"):
         History().polled(1, PLACE, [(0, b"phantom")])

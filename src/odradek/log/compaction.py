@@ -1,7 +1,7 @@
 """What compaction leaves of one batch: the latest record of each key, and what must outlive its records.
 
-Base offset, last offset and sequences stay as they were: an offset never changes its meaning. Even when it is empty, the
-last batch of a producer says which sequence comes next, and the first one of a leader epoch where the epoch before ended.
+Base offset, last offset and sequences stay as they were: an offset never changes its meaning. Even when it is empty,
+the last batch of a producer says which sequence comes next, the first one of a leader epoch where the one before ended.
 """
 
 from __future__ import annotations

@@ -149,8 +149,9 @@ def still_promised(history: History, place: Place, *, safe: bool) -> Iterator[Si
 
 
 def check_duplicates(history: History, place: Place, final: dict[int, bytes]) -> None:
+    """J3. With what is deleted goes the memory that it was written; a stop may bring back the one and not the other."""
     first_at: dict[bytes, int] = {}
-    for offset in sorted(final):
+    for offset in sorted(offset for offset in final if offset >= history.deleted_below.get(place, 0)):
         value = final[offset]
         if value in history.once and value in first_at:
             raise Violation(f"J3 {place} holds {value!r} at {first_at[value]} and at {offset}")

@@ -18,6 +18,8 @@ from odradek.sim.machine import Machine
 from odradek.sim.net import SimNet, Wall, one_way, two_ways
 from odradek.sim.truth import Truth
 
+BURIED_WITHIN_S = 30.0
+
 
 class Nemesis:
     """Half of what it breaks in a cluster is of whoever leads the most."""
@@ -70,12 +72,21 @@ class Nemesis:
         # Who is about to stop must have stopped, or it would do so later.
         await asyncio.gather(*self._under_way, return_exceptions=True)
         self._calm_down()
+        await self._bury()
         for machine in self._machines:
             disk = machine.disk
             disk.knobs = replace(disk.knobs, short_write=0.0, write_error=0.0, sync_error=0.0)
             if disk.disturbed and machine.host is not None:
                 machine.kill()
             machine.boot_if_down()
+
+    async def _bury(self) -> None:
+        """Nobody else goes while one is mourned."""
+        ends_at = self._loop.time() + BURIED_WITHIN_S
+        while self._mourned is not None and self._loop.time() < ends_at:
+            for machine in self._machines:
+                machine.boot_if_down()
+            await asyncio.sleep(0.1)
 
     def _calm_down(self) -> None:
         """Ends what only disturbs, and what would happen at a write to come."""
