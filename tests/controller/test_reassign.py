@@ -108,9 +108,18 @@ def test_a_move_is_cancelled(five):
     assert move(five, None) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_a_move_is_not_cancelled_when_only_new_replicas_are_in_sync(five):
+@pytest.mark.parametrize(
+    "who",
+    [
+        {"isr": [4], "leader": 4},
+        {"isr": [], "eligible_leader_replicas": [4], "leader": -1},
+        {"isr": [], "eligible_leader_replicas": [], "last_known_elr": [4], "leader": -1},
+    ],
+    ids=["in sync", "eligible", "the last that led"],
+)
+def test_a_move_is_not_cancelled_when_only_a_new_replica_has_everything(five, who):
     move(five, [4, 5, 1])
-    alone = PartitionChangeRecord(topic_id=five.image.topics["t"].topic_id, partition_id=0, isr=[4], leader=4)
+    alone = PartitionChangeRecord(topic_id=five.image.topics["t"].topic_id, partition_id=0, **who)
     five.take(Decision(records=(alone,), response=None))
     assert move(five, None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert five.partition().adding == (4, 5)

@@ -147,9 +147,12 @@ class _Moves:
         change.replicas = _without(partition.replicas, partition.adding)
         change.isr = _without(partition.isr, partition.adding)
         change.adding, change.removing = [], []
-        in_sync = bool(change.isr)
+        staying = change.replicas
         record = change.record()
-        if partition.isr and not in_sync and (record is None or record.leader in (NO_BROKER, LEADER_UNCHANGED)):
+        # While nobody is in sync, one of those who are eligible has everything, or the last one who led the most.
+        knowing = partition.isr or partition.elr or partition.last_known_elr
+        forgotten = knowing and not any(member in staying for member in knowing)
+        if forgotten and (record is None or record.leader in (NO_BROKER, LEADER_UNCHANGED)):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Unable to revert partition assignment for {topic.name}-{partition.index} because it would require "
