@@ -14,6 +14,7 @@ from odradek.node.config import NodeConfig
 from odradek.node.format import decode_identity
 from odradek.node.local_cluster import holds_several, local_nodes
 from odradek.node.machine import locked
+from odradek.node.tcp_ports import PortTaken
 
 
 def planned(directory, count=3, port=0, **overrides):
@@ -116,3 +117,17 @@ def test_the_directory_of_a_node_alone_is_left_to_it(tmp_path):
     (tmp_path / "meta.properties").touch()
     with pytest.raises(UnusableDirectory, match="a node alone"):
         planned(tmp_path)
+
+
+def test_a_remembered_port_that_is_taken_is_told_before_anybody_starts(tmp_path):
+    nodes = planned(tmp_path)
+    with socket.create_server(("127.0.0.1", nodes[2].controllers.port)), pytest.raises(PortTaken, match="in use"):
+        planned(tmp_path)
+
+
+def test_clients_are_not_sent_to_where_controllers_listen(tmp_path):
+    nodes = planned(tmp_path)
+    before = nodes[0].properties.read_text()
+    with pytest.raises(PortTaken, match=r"node 1 listens on .* already"):
+        planned(tmp_path, port=nodes[0].controllers.port)
+    assert nodes[0].properties.read_text() == before

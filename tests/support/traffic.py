@@ -38,7 +38,7 @@ class OnThread:
     ) -> None:
         self._ending.set()
         self._thread.join(WITHIN_S)
-        assert not self._thread.is_alive(), f"{type(self).__name__}: does not end"
+        assert kind is not None or not self._thread.is_alive(), f"{type(self).__name__}: does not end"
 
     def _run(self) -> None:
         try:

@@ -224,9 +224,8 @@ class _Printer:
             elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and place[0].startswith("^"):
                 continue  # a pattern waits for what matches
             elif error.code() == KafkaError._BAD_MSG:  # noqa: SLF001
-                damaged = "damaged on the broker's disk, or on the way"
-                hint = f"`odradek log verify` on the directory {place[0]}-{place[1]} of its machine finds out"
-                fail(f"{place[0]}[{place[1]}]: {error.str()}; {damaged}: {hint}")
+                hint = f"`odradek log verify` on the directory {place[0]}-{place[1]} of the leader's disk tells whether"
+                fail(f"{place[0]}[{place[1]}]: {error.str()}; {hint} it is damaged there, or was on the way")
             else:
                 raise KafkaException(error)
             # By name: a rebalance takes some away, among them such that had ended.

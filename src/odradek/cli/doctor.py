@@ -133,11 +133,13 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
 def _majority(bootstrap: str) -> Iterator[Finding]:
     try:
         state = quorum.state(bootstrap)
-    except NoAnswer:
-        return  # as an old Kafka
+    except NoAnswer as unknown:  # as an old Kafka
+        yield Finding("metadata quorum", "warning", str(unknown))
+        return
     for sentence in of_quorum(state):
         verdict = "warning" if state.leader is not None else "failed"
-        yield Finding("metadata quorum", verdict, sentence, "start the nodes that are away; no record is lost by it")
+        advice = "start the nodes that are away, or look why the others do not reach them" if state.absent else ""
+        yield Finding("metadata quorum", verdict, sentence, advice)
     if state.leader is not None and not state.absent:
         yield Finding("metadata quorum", "ok", f"node {state.leader} leads, {_counted(len(state.voters), 'voter')}")
 
@@ -178,7 +180,9 @@ def _copies(partitions: Sequence[PartitionMetadata], away: Container[int]) -> Fi
             f"{lacking} of {len(partitions)} lack a copy",
             "`odradek cluster health` says which",
         )
-    return Finding("partitions", "ok", f"all {len(partitions)} have a leader and all their copies")
+    return Finding(
+        "partitions", "ok", f"all {len(partitions)}, the cluster's own among them, have a leader and all their copies"
+    )
 
 
 def _counted(count: int, what: str) -> str:

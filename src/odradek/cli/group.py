@@ -123,12 +123,10 @@ def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
     """How far GROUPS, or all groups, are behind: one line for each topic that a group reads."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        if not groups:
-            groups = tuple(group.group_id for group in _groups(bootstrap, admin))
         rows = []
-        for group in groups:
+        for group in groups or [group.group_id for group in _groups(bootstrap, admin)]:
             positions = committed_offsets(bootstrap, admin, group)
-            if not positions and _described(bootstrap, admin, group).state.name == "DEAD":
+            if group in groups and not positions and _described(bootstrap, admin, group).state.name == "DEAD":
                 _no_group(group)
             ends = _log_ends(bootstrap, admin, sorted(positions))
             for topic in dict.fromkeys(name for name, _ in ends):

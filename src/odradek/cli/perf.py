@@ -129,17 +129,22 @@ def e2e(bootstrap: str, output: str, topic: str, records: int, size: int, settin
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=REQUEST_TIMEOUT_S)
         consumer.assign([TopicPartition(topic, 0, end)])
         value = _noise(size)
+        _go_there_and_back(producer, consumer, topic, value)  # connects both
         latencies = []
         with _bar(records, "measuring") as bar:
             for _ in range(records):
                 started = time.perf_counter()
-                written = _written(producer, topic, value)
-                while _came_back(consumer) < written:
-                    pass  # what others write
+                _go_there_and_back(producer, consumer, topic, value)
                 latencies.append(time.perf_counter() - started)
                 bar.update(1)
         consumer.close()
     print_rows([{"records": records, **_percentiles(latencies)}], output, nothing="")
+
+
+def _go_there_and_back(producer: Producer, consumer: Consumer, topic: str, value: bytes) -> None:
+    written = _written(producer, topic, value)
+    while _came_back(consumer) < written:
+        pass  # what others write
 
 
 def _written(producer: Producer, topic: str, value: bytes) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.base.errors import ErrorCode
-from odradek.cli.asking import answer, name_of, no_answer_told, unreachable
+from odradek.cli.asking import NoAnswer, answer, name_of, no_answer_told, unreachable
 from odradek.cli.health import QuorumState, VoterState, no_majority
 from odradek.cli.remote import fail
 from odradek.protocol.messages.p55_describe_quorum import (
@@ -31,6 +31,8 @@ def state(bootstrap: str) -> QuorumState:
     response = _ask(bootstrap)
     partition = _partition(response)
     if partition is None or partition.error_code != ErrorCode.NONE:
+        if not response.nodes:
+            raise NoAnswer(f"{bootstrap} does not tell of its metadata quorum: {name_of(response.error_code)}")
         return _by_knocking(response)
     return QuorumState(
         leader=partition.leader_id,

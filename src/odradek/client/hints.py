@@ -40,7 +40,7 @@ HINTS: dict[str, str] = {
     "RECORD_LIST_TOO_LARGE": _TOO_LARGE,
     "OFFSET_OUT_OF_RANGE": "Admin.start_offsets and Admin.end_offsets tell which offsets there are",
     "KAFKA_STORAGE_ERROR": "a broker's disk is full or broken: free it, and it goes on by itself",
-    "_BAD_MSG": "damaged on the broker's disk, or on the way: `odradek log verify` on its machine finds out",
+    "_BAD_MSG": "damaged on the broker's disk or on the way: `odradek log verify` on its machine tells which",
     # Groups
     "NON_EMPTY_GROUP": "stop the group's members first: `odradek group members` names them",
     "GROUP_ID_NOT_FOUND": "`odradek group ls` shows the groups that exist",

@@ -161,8 +161,8 @@ class Reading(Generic[K, V]):
             if (message.topic() or "").startswith("^"):
                 return None  # a pattern waits for what matches
             raise UnknownTopic(message.topic() or "", self._bootstrap)
-        what = f"{message.topic()}[{message.partition()}]" if message.topic() else "reading"
-        raise ClientError(f"{what} from {self._bootstrap}", error)
+        where = "" if message.partition() is None else f"[{message.partition()}]"
+        raise ClientError(f"{message.topic() or 'reading'}{where} from {self._bootstrap}", error)
 
     @property
     def is_at_end(self) -> bool:

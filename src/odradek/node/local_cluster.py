@@ -8,7 +8,7 @@ formation that was cut short goes on with the same ids; afterwards an empty dire
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from odradek.node.initial_voters import parse_initial_voters, write_initial_vote
 from odradek.node.listeners import Endpoint
 from odradek.node.machine import format_on_machine, machine_rng
 from odradek.node.properties import parse_properties, write_properties
-from odradek.node.tcp_ports import free_port, is_free, require_free
+from odradek.node.tcp_ports import PortTaken, free_port, is_free, require_free
 from odradek.quorum import voters as quorum
 
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -72,11 +72,7 @@ def local_nodes(
         _node(node_id, role, directory, host, port and port + node_id - 1, choose_port)
         for node_id, role in enumerate(roles, start=1)
     ]
-    if port:
-        # Or the one that finds its port taken would end alone, and the others go on without it.
-        for node in nodes:
-            for where in node.endpoints:
-                require_free(where)
+    _require_free(nodes)
     settings = [_settings(node, nodes, {**overrides, **own.get(node.node_id, {})}) for node in nodes]
     configs = [NodeConfig.parse(entry) for entry in settings]
     formed = nodes[-1].properties.exists() and not (directory / _FORMING).exists()
@@ -102,6 +98,17 @@ def _refuse_others(count: int, directory: Path) -> None:
     forming = (directory / _FORMING).exists()
     if existing not in (0, count) and not forming:
         raise UnusableDirectory(f"{directory} holds a cluster of {existing} nodes; start it with -n {existing}")
+
+
+def _require_free(nodes: Iterable[LocalNode]) -> None:
+    """Or the one that finds its port taken would end alone, and the others go on without it."""
+    owners: dict[Endpoint, int] = {}
+    for node in nodes:
+        for where in node.endpoints:
+            require_free(where)
+            if where in owners:
+                raise PortTaken(f"node {owners[where]} listens on {where} already: name other ports")
+            owners[where] = node.node_id
 
 
 def _node(

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from odradek.node.local_cluster import LocalNode
 
@@ -82,7 +83,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             if not self._restart:
-                self._tell(f"`odradek node start --config {member.node.properties}` starts it again")
+                self._tell(f"`odradek node start --config {quote(str(member.node.properties))}` starts it again")
                 return
             if member.ready.is_set():
                 pause_s = self._patience.restart_first_s

@@ -10,6 +10,10 @@ from odradek.node.listeners import Endpoint
 _PORT_MAX = 65535
 
 
+class PortTaken(OSError):
+    pass
+
+
 def free_port(host: str) -> int:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
@@ -21,7 +25,7 @@ def is_free(where: Endpoint) -> bool:
         return False
     try:
         require_free(where)
-    except OSError:
+    except PortTaken:
         return False
     return True
 
@@ -36,5 +40,7 @@ def require_free(where: Endpoint) -> None:
     except socket.gaierror as unknown:
         raise OSError(f"{where.host} is no address of this machine: {unknown.strerror}") from unknown
     except OSError as refused:
-        hint = "stop what listens there, or choose another port" if refused.errno == errno.EADDRINUSE else "try another"
-        raise OSError(f"cannot listen on {where.host}:{where.port}: {refused.strerror}; {hint}") from refused
+        told = f"cannot listen on {where}: {refused.strerror}"
+        if refused.errno == errno.EADDRINUSE:
+            raise PortTaken(f"{told}; stop what listens there, or choose another port") from refused
+        raise OSError(f"{told}; try another") from refused
