@@ -86,6 +86,20 @@ def test_a_cut_in_the_middle_of_a_callback_ends_only_that_host(loop):
     loop.run_until_complete(asyncio.sleep(1))
 
 
+def test_what_a_cut_host_would_have_looked_at_is_not_missed(loop):
+    host = Host("node")
+
+    def cut():
+        outcome = loop.create_future()
+        outcome.add_done_callback(asyncio.Future.exception)
+        outcome.set_exception(ValueError("nobody will look at it"))
+        loop.cut(host)
+
+    with loop.on(host):
+        loop.call_soon(cut)
+    loop.run_until_complete(asyncio.sleep(1))
+
+
 def test_a_paused_host_runs_later(loop):
     host = Host("node")
     ran_at = []

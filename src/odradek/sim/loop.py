@@ -86,6 +86,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.world = Host("world")
         self.current = self.world
         self._tasks: list[asyncio.Task[Any]] = []
+        # Of hosts that were cut.
+        self._undone: list[_Callback | _Timer] = []
         self._digest = hashlib.blake2b(digest_size=16)
         self._running = False
         self._closed = False
@@ -104,8 +106,9 @@ class SimLoop(asyncio.AbstractEventLoop):
             self.current = before
 
     def cut(self, host: Host) -> None:
-        """The host stops between two instructions. Its tasks stay referenced until `close`: none is finalised early."""
+        """The host stops between two instructions. What it was to do stays referenced until `close`, to end quietly."""
         host.alive = False
+        self._undone += host.ready
         host.ready.clear()
 
     def pause(self, host: Host) -> None:
@@ -262,6 +265,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
                     _close_quietly(task.get_coro())
         self._tasks.clear()
+        self._undone.clear()
         self._timers.clear()
         self._runnable.clear()
 
