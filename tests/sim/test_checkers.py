@@ -44,6 +44,23 @@ def test_what_a_power_cut_may_take_depends_on_the_topic():
         check_sightings(lost, PLACE, final, safe=True)
 
 
+def test_a_power_cut_may_take_a_log_by_its_name():
+    gone = _history((1, 0, b"a", True), ends={1: 0})
+    gone.ends_at_start[2] = {}
+    check_sightings(gone, PLACE, {}, safe=False)
+    check_sightings(gone, PLACE, {0: b"b"}, safe=False)
+    with pytest.raises(Violation, match=r"^J1"):
+        check_sightings(gone, PLACE, {}, safe=True)
+
+
+@pytest.mark.parametrize(("synced_to", "power_cut"), [(0, False), (1, True)])
+def test_a_log_that_is_gone_after_a_kill_or_a_sync(synced_to, power_cut):
+    watch = RecoveryWatch()
+    watch.stopping({_log_name(0): ONE}, {"orders-0": synced_to}, power_cut=power_cut)
+    with pytest.raises(Violation, match=r"^L2 orders-0 is gone"):
+        watch.loaded({}, never)
+
+
 def test_a_late_answer_of_an_earlier_life_is_judged_by_that_life():
     history = _history((2, 1, b"c", True), (1, 1, b"b", True), ends={1: 0, 2: 1})
     check_sightings(history, PLACE, {1: b"c"}, safe=False)

@@ -127,12 +127,12 @@ def check_keyed_sightings(
 
 
 def still_promised(history: History, place: Place, *, safe: bool) -> Iterator[Sighting]:
-    """J2 on the way. An offset means something else after each time that the log came back shorter than it."""
-    ends = [
-        (incarnation, by_place[place])
-        for incarnation, by_place in sorted(history.ends_at_start.items())
-        if place in by_place
-    ]
+    """J2 on the way. An offset means something else after each time that the log came back shorter than it.
+
+    A log that did not come back at all has lost everything: a power cut may take the name of a directory. Whether it
+    was allowed to is for L2 to say.
+    """
+    ends = [(incarnation, by_place.get(place, 0)) for incarnation, by_place in sorted(history.ends_at_start.items())]
     horizon = history.deleted_below.get(place, 0)
     values: dict[tuple[int, int], bytes] = {}
     for sighting in history.sightings.get(place, ()):

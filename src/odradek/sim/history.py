@@ -31,7 +31,7 @@ class History:
     # Written by idempotent producers: these must appear once.
     once: dict[bytes, None] = field(default_factory=dict)
     sightings: dict[Place, list[Sighting]] = field(default_factory=dict)
-    # Where each partition ended when an incarnation began to serve.
+    # Where each partition ended when an incarnation had recovered its logs. Of those left out there was no log.
     ends_at_start: dict[int, dict[Place, int]] = field(default_factory=dict)
     # Below this nothing is promised any more: somebody deleted it or asked to.
     deleted_below: dict[Place, int] = field(default_factory=dict)
