@@ -14,7 +14,7 @@ from odradek.sim.checkers import RecoveryWatch, check_keyed_sightings
 from odradek.sim.disk import SimDisk
 from odradek.sim.history import History, Violation
 from odradek.sim.inode import DiskKnobs
-from odradek.sim.keyed import COMPACTED, Deletions, check_compacted, key_of, tell
+from odradek.sim.keyed import COMPACTED, OFFSET_MAX, Deletions, check_compacted, key_of, last_deletions, tell
 from odradek.sim.ledger import CompactedLedger
 from odradek.sim.loop import Host
 from odradek.sim.on_disk import stored_logs
@@ -144,8 +144,9 @@ def compare(*copies, deletions=Deletions.STAY):
         ledger.compare(copy.host, copy.log, copy.log.log_end_offset)
 
 
-def compare_disks(*copies):
-    check_replica_logs({copy.host.name: copy.disk.files() for copy in copies}, {})
+def compare_disks(*copies, deletions=Deletions.STAY, **deleted_at):
+    files = {copy.host.name: copy.disk.files() for copy in copies}
+    check_replica_logs(files, {}, deletions, {DIRECTORY: {key.encode(): at for key, at in deleted_at.items()}})
 
 
 def test_replicas_compact_by_themselves_and_agree():
@@ -169,6 +170,28 @@ def test_a_deletion_may_come_and_go_between_two_looks():
     compare(had, Copy(2, batch(0, A1), batch(3, A2)), deletions=Deletions.GO)
     with pytest.raises(Violation, match=r"^L6"):
         compare(had, Copy(2, batch(0, A1), batch(2, A2)), deletions=Deletions.GO)
+
+
+def test_a_replica_that_was_away_keeps_what_is_deleted_elsewhere():
+    was_away, was_there = Copy(1, batch(0, B1), batch(3, A2)), Copy(2, batch(3, A2))
+    compare_disks(was_away, was_there, deletions=Deletions.ARE_MISSED, b=2)
+    compare_disks(was_there, was_away, deletions=Deletions.ARE_MISSED, b=2)
+    for lie in ({}, {"a": 2}, {"b": 0}):
+        with pytest.raises(Violation, match=r"^L6 .* offset 0 "):
+            compare_disks(was_away, was_there, deletions=Deletions.ARE_MISSED, **lie)
+    with pytest.raises(Violation, match=r"^L6 .* offset 0 "):
+        compare_disks(was_away, was_there, deletions=Deletions.STAY, b=2)
+    with pytest.raises(Violation, match=r"^J2 .* offset 0 "):
+        compare_disks(was_away, Copy(3, batch(0, A1), batch(3, A2)), deletions=Deletions.ARE_MISSED, b=2)
+
+
+def test_the_last_deletion_of_a_key_is_where_somebody_saw_it_or_anywhere():
+    history = History()
+    history.sends(PLACE, [B1, B_GONE, delete(b"b", b"again"), delete(b"c", b"gone")], once=True)
+    history.sends((COMPACTED, 1), [delete(b"a", b"gone")], once=True)
+    history.acknowledged(1, PLACE, 4, [B1, B_GONE])
+    history.polled(1, PLACE, [(7, delete(b"b", b"again"))])
+    assert last_deletions(history, PLACE) == {b"b": 7, b"c": OFFSET_MAX}
 
 
 def test_what_readers_were_told_of_a_key_is_not_taken_back():

@@ -58,20 +58,25 @@ def log_starts(truth: Truth) -> dict[str, int]:
 
 
 def check_replica_logs(
-    files_by_node: Mapping[str, dict[str, bytes]], starts: Mapping[str, int], deletions: Deletions = Deletions.STAY
+    files_by_node: Mapping[str, dict[str, bytes]],
+    starts: Mapping[str, int],
+    deletions: Deletions = Deletions.STAY,
+    deleted_at: Mapping[str, Mapping[bytes, int]] = {},
 ) -> None:
     """R3, once more from the disks: where two replicas have the same offset they have the same batch.
 
     Of a compacted topic the same record, and of each key the same latest one.
 
-    What was deleted and lies there still is nobody's truth.
+    What was deleted and lies there still is nobody's truth. `deleted_at`: by directory and key, the last deletion.
     """
     known: dict[str, tuple[str, StoredLog]] = {}
     for name, files in files_by_node.items():
         for directory, log in stored_logs(files).items():
             other_name, other = known.setdefault(directory, (name, log))
             if is_compacted(directory):
-                _check_compacted_logs(directory, {other_name: other, name: log}, starts.get(directory, 0), deletions)
+                logs = {other_name: other, name: log}
+                start, keys_deleted_at = starts.get(directory, 0), deleted_at.get(directory, {})
+                _check_compacted_logs(directory, logs, start, deletions, keys_deleted_at)
                 continue
             present = {batch.base_offset: (batch.crc, batch.leader_epoch) for batch in other.batches}
             for batch in log.batches:
@@ -81,7 +86,13 @@ def check_replica_logs(
                     raise Violation(f"R3 {directory} at {batch.base_offset} differs between {other_name} and {name}")
 
 
-def _check_compacted_logs(directory: str, logs: Mapping[str, StoredLog], start: int, deletions: Deletions) -> None:
+def _check_compacted_logs(
+    directory: str,
+    logs: Mapping[str, StoredLog],
+    start: int,
+    deletions: Deletions,
+    deleted_at: Mapping[bytes, int],
+) -> None:
     contents = {
         name: {offset: told for offset, told in log.content().items() if offset >= start} for name, log in logs.items()
     }
@@ -89,4 +100,5 @@ def _check_compacted_logs(directory: str, logs: Mapping[str, StoredLog], start: 
         for other, others in contents.items():
             # It may be new here, and still copying.
             end = logs[name].end
-            check_compacted(f"{directory} of {name}, compared to {other},", others, content, deletions, end=end)
+            where = f"{directory} of {name}, compared to {other},"
+            check_compacted(where, others, content, deletions, end=end, deleted_at=deleted_at)

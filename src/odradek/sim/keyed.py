@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from odradek.sim.history import Violation
+from odradek.sim.history import History, Place, Violation
 
 COMPACTED = "compacted"
 OFFSET_MAX = 2**63 - 1
@@ -57,6 +57,19 @@ def latest_by_key(content: Mapping[int, bytes]) -> dict[bytes, int]:
     return {key_of(content[offset]): offset for offset in sorted(content)}
 
 
+def last_deletions(history: History, place: Place) -> dict[bytes, int]:
+    """By key, where it was last deleted, as far as anybody was told; a deletion nobody heard of again lies anywhere."""
+    told_at: dict[bytes, int] = {}
+    for sighting in history.sightings.get(place, ()):
+        told_at[sighting.value] = max(sighting.offset, told_at.get(sighting.value, -1))
+    last: dict[bytes, int] = {}
+    for told, sent_to in history.sent.items():
+        if sent_to == place and is_deletion(told):
+            key = key_of(told)
+            last[key] = max(told_at.get(told, OFFSET_MAX), last.get(key, -1))
+    return last
+
+
 def check_compacted(
     where: str,
     written: Mapping[int, bytes],
@@ -65,10 +78,12 @@ def check_compacted(
     *,
     start: int = 0,
     end: int = OFFSET_MAX,
+    deleted_at: Mapping[bytes, int] = {},
 ) -> None:
     """J2: what is left is what was written there. L6: the latest of each key is left, if it lies from `start` to `end`.
 
-    What is left may go on beyond what is known to be written.
+    What is left may go on beyond what is known to be written. `deleted_at`: where a key was last deleted. Where
+    deletions are missed, one may be gone from what is left, with all before it, and unknown to what is written.
     """
     for offset, told in left.items():
         if written.get(offset, told) != told:
@@ -77,6 +92,8 @@ def check_compacted(
     for key, offset in latest_by_key(written).items():
         found = latest.get(key, -1)
         if found >= offset or not start <= offset < end:
+            continue
+        if deletions is Deletions.ARE_MISSED and offset < deleted_at.get(key, -1):
             continue
         may_go = deletions is Deletions.ARE_MISSED or (deletions is Deletions.GO and found < 0)
         if may_go and is_deletion(written[offset]):

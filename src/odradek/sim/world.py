@@ -23,6 +23,7 @@ from odradek.sim.cluster_watch import ClusterWatch
 from odradek.sim.compaction_knobs import with_compaction
 from odradek.sim.history import History, Place, Violation
 from odradek.sim.inside import check_epochs, check_indexes, check_producers, logs_of
+from odradek.sim.keyed import last_deletions
 from odradek.sim.knobs import Focus, Knobs, TopicPlan, draw
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.machine import Machine
@@ -228,7 +229,13 @@ class World:
                 self._check_partition(topic, place, reader.starts[place], reader.content[place])
         check_jumps(self.history, {topic.name: topic for topic in self.knobs.all_topics})
         files = {machine.name: machine.disk.files() for machine in self.machines}
-        check_replica_logs(files, log_starts(self.truth), self._cast.deletions)
+        deleted_at = {
+            f"{place[0]}-{place[1]}": last_deletions(self.history, place)
+            for topic in self.knobs.all_topics
+            for place in topic.places
+            if topic.compacts
+        }
+        check_replica_logs(files, log_starts(self.truth), self._cast.deletions, deleted_at)
         for machine in self.machines:
             await self._inspect(machine, reader.starts)
 

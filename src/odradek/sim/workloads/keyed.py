@@ -127,17 +127,6 @@ class Rereader(Worker):
         try:
             check_compacted(where, promised, reading.content, deletions, start=start)
         except Violation:
-            if deletions is Deletions.STAY:
-                raise
             # A deletion that came while it was read may be gone again, and with it what was promised.
-            kept = {offset: told for offset, told in promised.items() if not self._may_be_deleted(place, offset, told)}
-            check_compacted(where, kept, reading.content, deletions, start=start)
-
-    def _may_be_deleted(self, place: Place, offset: int, told: bytes) -> bool:
-        """By whatever was sent and is not known to lie before."""
-        before = {sighting.value for sighting in self.history.sightings[place] if sighting.offset <= offset}
-        return any(
-            at == place and keyed.is_deletion(value) and keyed.key_of(value) == keyed.key_of(told)
-            for value, at in self.history.sent.items()
-            if value not in before
-        )
+            deleted_at = keyed.last_deletions(self.history, place)
+            check_compacted(where, promised, reading.content, deletions, start=start, deleted_at=deleted_at)
