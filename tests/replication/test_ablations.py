@@ -60,6 +60,16 @@ def seed(number):
     ),
     ("truncation_offset", lambda own, leaders, high_watermark: high_watermark, seed(133)),
     (
+        "is_known_alike",
+        always,
+        partial(test_following.test_what_lost_against_deleted_records_does_not_come_back, length=1),
+    ),
+    (
+        "is_known_alike",
+        always,
+        partial(test_following.test_what_lost_against_deleted_records_is_not_taken_for_stored, length=2),
+    ),
+    (
         "is_of_followed_epoch",
         always,
         test_following.test_a_batch_of_a_later_epoch_than_the_followed_one_is_not_stored,

@@ -319,6 +319,63 @@ def test_out_of_range_counts_more_than_an_epoch_that_the_leader_never_had():
     assert replicas.answer(2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+LOST = [batch(f"lost {n}", timestamp=WALL_MS, producer_id=7, producer_epoch=0, base_sequence=n) for n in range(2)]
+
+
+def lost_against_deleted(length):
+    """Replica 1 wrote what 2, elected meanwhile, never got; what 2 wrote in its place is deleted."""
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    for sent in LOST[:length]:
+        replicas[1].partition.append(memoryview(bytearray(sent)), 1, WALL_MS)
+    replicas.elect(2, isr=(2,))
+    replicas[2].append("b")
+    replicas[2].log.advance_log_start(2)
+    replicas.catch_up(1)
+    return replicas
+
+
+@pytest.mark.parametrize("length", [1, 2], ids=["as long as what was deleted", "longer"])
+def test_what_lost_against_deleted_records_does_not_come_back(length):
+    replicas = lost_against_deleted(length)
+    replicas[1].restart()
+    assert (replicas[1].log.log_start_offset, replicas[1].end, replicas[1].values()) == (2, 2, [])
+
+
+@pytest.mark.parametrize("length", [1, 2], ids=["as long as what was deleted", "longer"])
+def test_what_lost_against_deleted_records_is_not_taken_for_stored(length):
+    """Its producer asks again: to answer that it is there already would be to lose what was acknowledged."""
+    replicas = lost_against_deleted(length)
+    replicas.elect(1, isr=(1, 2))
+    assert not replicas[1].partition.append(memoryview(bytearray(LOST[0])), 1, WALL_MS).duplicate
+    assert replicas[1].values() == ["lost 0"]
+
+
+def test_what_was_fetched_in_the_leaders_epoch_is_not_given_up_for_a_deletion():
+    """Beginning anew forgets the producers, too."""
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.fetch(2)
+    replicas.answer(2)  # commits it; the answer is lost
+    replicas[1].log.advance_log_start(1)
+    assert (replicas[1].high_watermark, replicas[2].high_watermark) == (1, 0)
+    replicas.catch_up(2)
+    replicas[2].restart()
+    assert replicas[2].values() == ["a"]
+
+
+def test_what_is_committed_is_not_given_up_for_a_deletion():
+    replicas = Replicas(2)
+    replicas[1].append("a")
+    replicas.catch_up(2)
+    replicas.elect(1)
+    replicas[1].log.advance_log_start(1)
+    replicas.catch_up(2)
+    replicas[2].restart()
+    assert replicas[2].values() == ["a"]
+
+
 def test_whoever_has_what_the_leader_may_have_does_not_begin_anew():
     replicas = Replicas(2)
     replicas[1].append("a")

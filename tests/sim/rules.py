@@ -361,6 +361,12 @@ REPLICATION = (
         stories=("tests/replication/test_following.py::test_kip_101_a_former_leader_keeps_what_its_successor_has",),
     ),
     replication(
+        *("is_known_alike", always, "dropping what may have lost against deleted records"),
+        stories=(
+            "tests/replication/test_following.py::test_what_lost_against_deleted_records_is_not_taken_for_stored",
+        ),
+    ),
+    replication(
         *("is_of_followed_epoch", always, "refusing batches of a later epoch than the followed one"),
         stories=(
             "tests/replication/test_following.py::test_a_batch_of_a_later_epoch_than_the_followed_one_is_not_stored",

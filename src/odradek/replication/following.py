@@ -5,6 +5,7 @@ Everything here is about one partition and one answer, which says what the fetch
     records, watermarks   appended as they came, as far as they continue this log; then the watermarks follow
     a diverging epoch     cut to where both histories agree, at the latest at the end of that epoch on either side
     OFFSET_OUT_OF_RANGE   the leader's log begins after this one ends: begin anew where the leader's begins
+                          (also if it begins right there, or where it says to cut: the histories may part before)
     FENCED_LEADER_EPOCH   there is a newer leader: wait for the image
     any other error       try again after a while
 """
@@ -74,7 +75,10 @@ def take(partition: Partition, asked: Position, answer: FetchAnswer, wall_ms: in
         if answer.error_code:
             return _take_error(partition, answer)
         if answer.diverging_epoch is not None:
-            return _truncate(partition, answer.diverging_epoch)
+            return _truncate(partition, answer.diverging_epoch, answer.log_start_offset)
+        is_from_another_leader = asked.last_epoch < partition.leader_epoch
+        if is_from_another_leader and not _is_known_alike(partition, asked.offset, answer.log_start_offset):
+            return _restart(partition, answer.log_start_offset)
         return _append(partition, answer, wall_ms)
     except (KafkaError, OSError) as failure:
         return _failed(partition, failure)
@@ -120,7 +124,7 @@ def _continuing(partition: Partition, records: memoryview) -> memoryview:
     return records[:position]
 
 
-def _truncate(partition: Partition, diverging: DivergingEpoch) -> Verdict:
+def _truncate(partition: Partition, diverging: DivergingEpoch, leaders_start: int) -> Verdict:
     log = partition.log
     end, latest = log.log_end_offset, log.leader_epochs.latest
     _, own_end = log.end_offset_for_epoch(diverging.leader_epoch)
@@ -131,6 +135,8 @@ def _truncate(partition: Partition, diverging: DivergingEpoch) -> Verdict:
         "%s: epoch %d ends at %d with the leader of epoch %d: cut from %d to %d",
         *(partition, diverging.leader_epoch, diverging.end_offset, partition.leader_epoch, end, offset),
     )
+    if not _is_known_alike(partition, offset, leaders_start):
+        return _restart(partition, leaders_start)
     partition.truncate_to(max(offset, 0))
     changed = (end, latest) != (log.log_end_offset, log.leader_epochs.latest)
     return Verdict.GO_ON if changed else Verdict.RETRY
@@ -152,6 +158,16 @@ def _begin_anew(partition: Partition, leaders_start: int) -> Verdict:
     is_empty = log.log_start_offset == log.log_end_offset
     if leaders_start < 0 or not (log.log_end_offset < leaders_start or is_empty):
         return Verdict.RETRY
+    return _restart(partition, leaders_start)
+
+
+def _is_known_alike(partition: Partition, offset: int, leaders_start: int) -> bool:
+    """What is here below `offset`, where the leader saw no difference or the last one."""
+    return safeguards.is_known_alike(offset, leaders_start, partition.high_watermark)
+
+
+def _restart(partition: Partition, leaders_start: int) -> Verdict:
+    log = partition.log
     logger.warning(
         "%s: the leader's log begins at %d, this one has %d to %d and begins anew",
         *(partition, leaders_start, log.log_start_offset, log.log_end_offset),

@@ -50,6 +50,12 @@ def truncation_offset(own_epoch_end: int, leaders_epoch_end: int, high_watermark
     return min(own_epoch_end, leaders_epoch_end)
 
 
+def is_known_alike(end_offset: int, leaders_start: int, high_watermark: int) -> bool:
+    """Two histories that agree up to `end_offset`, says the leader. It has forgotten the epochs before its log start:
+    what is here and ends there may have lost against records that are deleted now, unless it was committed."""
+    return end_offset > leaders_start or high_watermark >= leaders_start
+
+
 def is_of_followed_epoch(batch_epoch: int, followed_epoch: int) -> bool:
     """A batch from a later epoch came from a log that had been changed under a slow reply (KAFKA-18723)."""
     return batch_epoch <= followed_epoch
