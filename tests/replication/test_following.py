@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.cleaning import clean
 from odradek.log.config import LogConfig
@@ -13,8 +16,10 @@ from odradek.protocol.fetch_response import DivergingEpoch, FetchedPartition
 from odradek.protocol.records import Record
 from odradek.replication.following import Verdict, position, take
 from odradek.replication.partition import Partition
+from odradek.sim.disk import SimDisk
+from odradek.sim.inode import DiskKnobs
 from support.data_broker import batch
-from support.replicas import WALL_MS, Replicas
+from support.replicas import WALL_MS, Node, Replicas
 from support.steps import finished
 
 
@@ -404,6 +409,65 @@ def test_what_a_replica_deleted_stays_deleted_when_its_log_begins_again_inside_a
     replicas.catch_up(2)
     assert replicas[2].raw() == replicas[1].raw()
     assert (replicas[2].log.log_start_offset, replicas[2].end) == (1, 3)
+
+
+@pytest.mark.parametrize(("room", "step"), [(MemoryDisk, "replace"), (Segment, "create"), (Segment, "write")])
+def test_what_a_replica_deleted_stays_deleted_when_its_disk_fails_while_its_log_begins_inside_a_batch(
+    monkeypatch, room, step
+):
+    replicas = Replicas(2, isr=(1,))
+    replicas[1].append("a", "b", "c")
+    replicas[1].log.advance_log_start(1)
+    replicas.fetch(2)
+    partition, failed = replicas[2].partition, replicas[2].log
+
+    def fails(*_):
+        raise OSError(28, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(room, step, fails)
+        assert replicas.fetch(2) is Verdict.GIVE_UP
+    assert (failed.log_start_offset, partition.high_watermark, failed.log_end_offset) == (1, 1, 1)
+    reopened = replicas[2].logs.reopen(failed, WALL_MS)
+    assert (reopened.log_start_offset, reopened.log_end_offset) == (1, 1)
+
+
+def test_what_a_replica_deleted_stays_deleted_when_the_power_goes_after_its_log_began_inside_a_batch():
+    ends = set()
+    for seed in range(20):
+        replicas = Replicas(2, isr=(1,))
+        replicas[1].append("a", "b", "c")
+        replicas[1].log.advance_log_start(1)
+        disk = SimDisk(Random(seed), DiskKnobs(survival=0.5))
+        replicas.nodes[2] = Node(2, disk=disk.mount())
+        replicas.tell(2)
+        replicas.catch_up(2)
+        assert (replicas[2].log.log_start_offset, replicas[2].end) == (1, 3)
+        disk.power_cut()
+        replicas.nodes[2] = Node(2, disk=disk.mount())
+        assert replicas[2].log.log_start_offset == 1
+        ends.add(replicas[2].end)
+        replicas.tell(2)
+        replicas.catch_up(2)
+        assert replicas[2].raw() == replicas[1].raw()
+    assert ends == {1, 3}  # without the batch or with it
+
+
+def test_a_broken_batch_around_the_log_start_changes_nothing():
+    replicas = Replicas(2, isr=(1,))
+    replicas[1].append("a", "b", "c")
+    replicas[1].log.advance_log_start(1)
+    replicas.fetch(2)
+    answer = replicas.answer(2)
+    damaged = bytearray(answer.records)
+    damaged[-1] ^= 1
+    answer.records = memoryview(damaged)
+    partition, log = replicas[2].partition, replicas[2].log
+    assert take(partition, position(partition), answer, WALL_MS) is Verdict.RETRY
+    assert (log.log_start_offset, partition.high_watermark, log.log_end_offset) == (1, 1, 1)
+    replicas.catch_up(2)
+    assert replicas[2].raw() == replicas[1].raw()
+    assert log.leader_epochs.entries() == [(0, 1)]
 
 
 def test_an_empty_log_after_the_leaders_end_begins_anew():

@@ -217,14 +217,16 @@ class Log:
                 if not has_valid_checksum(data):
                     raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: batch {header.base_offset} is broken")
                 if header.base_offset < self.log_end_offset:
-                    raise KafkaError(
-                        ErrorCode.OFFSET_OUT_OF_RANGE,
-                        f"{self.name} ends at {self.log_end_offset}, the leader sent {header.base_offset}",
-                    )
-                if header.base_offset > self.log_end_offset:
+                    if not self.log_start_offset == self.log_end_offset <= header.last_offset:
+                        raise KafkaError(
+                            ErrorCode.OFFSET_OUT_OF_RANGE,
+                            f"{self.name} ends at {self.log_end_offset}, the leader sent {header.base_offset}",
+                        )
+                    self._begin_inside(header.base_offset, len(data))
+                elif header.base_offset > self.log_end_offset:
                     self._skip_to(header.base_offset, header.last_offset, wall_ms)
                 if header.leader_epoch >= 0:
-                    self._note_epoch(header.leader_epoch, header.base_offset)
+                    self._note_epoch(header.leader_epoch, max(header.base_offset, self.log_start_offset))
                 # Before the write: what is found out from the log must not hold this batch already.
                 named = header.producer_id >= 0 and not header.is_control
                 producers = self.known_producers(wall_ms) if named else None
@@ -240,6 +242,23 @@ class Log:
                     )
         except MalformedRecords as broken:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: {broken}") from broken
+
+    def _begin_inside(self, base_offset: int, size: int) -> None:
+        """Slow, and rare. The log is empty, and its start lies inside the batch that comes next.
+
+        Only the segment begins with the batch. The log begins and ends where it did, also for whoever opens it when
+        the batch was not written after all: what was deleted is not back for a moment.
+        """
+        self._refuse_if_offline()
+        self._require_fits(size)
+        try:
+            self._finish_swap()
+            self._lower_checkpoints(base_offset, self.log_start_offset)
+            self._persist_checkpoints()  # the log start: otherwise a log that begins so late would lack its beginning
+            self._begin_segments_at(base_offset)
+            self._durability.sync_identity()
+        except OSError as broken:
+            raise self._fail(broken) from broken
 
     def _skip_to(self, offset: int, last_offset: int, wall_ms: int) -> None:
         """The leader has compacted, and nothing is left before `offset`."""
@@ -299,11 +318,7 @@ class Log:
     def _make_room(self, size: int, last_offset: int, max_time: int, wall_ms: int) -> Segment:
         """The segment that takes the next batch: this one after all, or a new one."""
         config = self._config
-        if size > config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{self.name}: a batch of {size} bytes does not fit in segments of {config.segment_bytes}",
-            )
+        self._require_fits(size)
         try:
             segment = self._segments.active
             if segment.roll_bytes == UNARMED:
@@ -318,6 +333,13 @@ class Log:
         except OSError as broken:
             raise self._fail(broken) from broken
         return self._segments.active
+
+    def _require_fits(self, size: int) -> None:
+        if size > self._config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{self.name}: a batch of {size} bytes does not fit in segments of {self._config.segment_bytes}",
+            )
 
     def _roll(self, wall_ms: int) -> None:
         """The producers' state at the start of a segment lets a later recovery begin there."""
@@ -617,7 +639,7 @@ class Log:
             return
         segment, seen = found
         end_offset = min(offset, seen.base_offset)
-        self._lower_checkpoints(end_offset)
+        self._lower_checkpoints(end_offset, min(self.log_start_offset, end_offset))
         for later in reversed(self._segments.take_after(end_offset)):
             self._remove(later)
         active = self._segments.active
@@ -629,28 +651,32 @@ class Log:
         self.leader_epochs.truncate_from_end(end_offset)
 
     def _truncate_fully(self, offset: int) -> None:
-        self._lower_checkpoints(min(offset, self.log_start_offset))
-        for segment in reversed(self._segments.in_order):
-            self._remove(segment)
-        created_ms = self._segments.active.created_ms
-        self._segments.replace_all(Segment.create(self._folder, offset, self._config, created_ms))
+        start = min(offset, self.log_start_offset)
+        self._lower_checkpoints(start, start)
+        self._begin_segments_at(offset)
         self.log_start_offset = offset
-        self.leader_epochs.clear()
-        self._producers.clear()
         self._end_at(offset)
         # Before anything is written here: otherwise a log that begins so late would have lost its beginning.
         self._durability.sync_identity()
         self._persist_checkpoints()
 
-    def _lower_checkpoints(self, end_offset: int) -> None:
+    def _begin_segments_at(self, offset: int) -> None:
+        for segment in reversed(self._segments.in_order):
+            self._remove(segment)
+        created_ms = self._segments.active.created_ms
+        self._segments.replace_all(Segment.create(self._folder, offset, self._config, created_ms))
+        self.leader_epochs.clear()
+        self._producers.clear()
+
+    def _lower_checkpoints(self, end_offset: int, log_start: int) -> None:
         """Durably, before anything goes: a crash must not find a recovery point above data that was written anew."""
         lowered = self._durability.lower(end_offset)
         if self.cleaned_until is not None:
             cleaned_until = safeguards.cleaned_after_truncation(self.cleaned_until, end_offset)
             lowered = lowered or cleaned_until < self.cleaned_until
             self.cleaned_until = cleaned_until
-        if lowered or end_offset < self.log_start_offset:
-            self.log_start_offset = min(self.log_start_offset, end_offset)
+        if lowered or log_start < self.log_start_offset:
+            self.log_start_offset = log_start
             self._persist_checkpoints()
 
     def _end_at(self, offset: int) -> None:

@@ -86,15 +86,13 @@ def take(partition: Partition, asked: Position, answer: FetchAnswer, wall_ms: in
 
 def _append(partition: Partition, answer: FetchAnswer, wall_ms: int) -> Verdict:
     verdict = Verdict.GO_ON
-    start = partition.log.log_start_offset
     if answer.records:
         records = _continuing(partition, answer.records)
         if not records:
             verdict = Verdict.RETRY
         else:
             partition.append_fetched(records, wall_ms)
-    # A log that began again with the batch around its start still begins where it did: what is deleted was committed.
-    partition.follow_watermarks(max(answer.high_watermark, start), max(answer.log_start_offset, start))
+    partition.follow_watermarks(answer.high_watermark, answer.log_start_offset)
     return verdict
 
 
@@ -113,10 +111,10 @@ def _continuing(partition: Partition, records: memoryview) -> memoryview:
                 "%s: the leader of epoch %d sent a batch of epoch %d", partition, partition.leader_epoch, epoch
             )
             break
-        if base < expected <= base + delta and position == 0 and log.log_start_offset == expected:
-            # The leader's log begins inside this batch: an empty log begins with the batch.
-            partition.restart_at(base)
-        elif base < expected:  # a later one continues it, too: the leader's log is compacted, or was once
+        # The leader's log begins inside this batch: an empty log begins with the batch.
+        begins_inside = position == 0 and log.log_start_offset == expected <= base + delta
+        if base < expected and not begins_inside:
+            # A later one continues it, too: the leader's log is compacted, or was once.
             logger.error("%s ends at %d, the leader sent a batch at %d", partition, expected, base)
             break
         expected = base + delta + 1
