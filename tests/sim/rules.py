@@ -343,6 +343,14 @@ REPLICATION = (
         stories=("tests/replication/test_leading.py::test_a_follower_joins_only_without_what_was_deleted",),
     ),
     replication(
+        "has_to_delete",
+        lambda is_alive, is_eligible: is_alive,
+        "waiting with a deletion for those who are away and may lead",
+        stories=(
+            "tests/replication/test_leading.py::test_a_deletion_waits_for_the_dead_who_may_lead_once_they_are_back",
+        ),
+    ),
+    replication(
         *("is_same_incarnation", always, "forgetting what an earlier life of a follower fetched"),
         stories=("tests/replication/test_leading.py::test_only_a_live_replica_of_the_registered_incarnation_joins",),
     ),

@@ -137,11 +137,12 @@ class Leading:
         return code not in OUT_OF_DATE
 
     def low_watermark(self, own_start: int) -> int:
-        """Below it no replica that is alive has anything any more."""
+        """Below it no replica has anything any more that is alive, or may lead once it is."""
+        elr = self._partition.elr
         starts = [
             follower.log_start_offset
             for follower in self._followers.values()
-            if self._brokers.is_alive(follower.broker_id)
+            if safeguards.has_to_delete(self._brokers.is_alive(follower.broker_id), follower.broker_id in elr)
         ]
         return min([own_start, *starts])
 

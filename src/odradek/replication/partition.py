@@ -46,6 +46,7 @@ class Partition:
         "_syncing",
         "_trimming",
         "broker_id",
+        "elr",
         "high_watermark",
         "image",
         "index",
@@ -102,6 +103,8 @@ class Partition:
         self.replicas: tuple[BrokerId, ...] = ()
         # As committed by the controller.
         self.isr: tuple[BrokerId, ...] = ()
+        # Not in sync, and known to have all that is committed: may be elected as soon as they are back (KIP-966).
+        self.elr: tuple[BrokerId, ...] = ()
         # What was last applied.
         self.image: PartitionImage | None = None
         # While this replica leads others.
@@ -169,7 +172,7 @@ class Partition:
             self._syncing.add(offset, callback)
 
     def when_trimmed(self, offset: int, callback: Callback) -> None:
-        """Call back once no replica that is alive begins below `offset`: whoever leads next has deleted it, too."""
+        """Call back once nobody who is alive or eligible begins below `offset`: whoever leads next has deleted it."""
         if self.low_watermark >= offset:
             callback(ErrorCode.NONE)
         else:
@@ -284,6 +287,7 @@ class Partition:
         self.partition_epoch = image.partition_epoch
         self.replicas = image.replicas
         self.isr = image.isr
+        self.elr = image.elr
         self.min_isr = min(self.min_isr_wanted, len(image.replicas))
         if self.is_leader:
             if not was_leader or image.leader_epoch > old_epoch:

@@ -30,6 +30,11 @@ def has_deleted_as_much(log_start_offset: int, leaders_start_offset: int) -> boo
     return not 0 <= log_start_offset < leaders_start_offset
 
 
+def has_to_delete(is_alive: bool, is_eligible: bool) -> bool:
+    """Before a deletion is over. One that is away and eligible joins no ISR before it leads: nobody would tell it."""
+    return is_alive or is_eligible
+
+
 def is_same_incarnation(fetched_with: int, registered: int) -> bool:
     """A broker that came back may have lost what it had: what it fetched before counts no more (KIP-903)."""
     return fetched_with == registered

@@ -1,6 +1,7 @@
 """DeleteRecords 0-2: raise a partition's log start offset. 2 is flexible.
 
-Answered when all replicas that are alive have done so: otherwise the next leader would begin lower again.
+Answered when all replicas that are alive have done so: otherwise the next leader would begin lower again. Unlike in
+Kafka also those that are away and eligible to lead: below min.insync.replicas it takes their return, or times out.
 
 -1 stands for the high watermark, above which nothing can be deleted. The new start may lie inside a batch. Internal
 topics and topics that are only compacted are refused.
