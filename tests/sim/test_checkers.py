@@ -61,6 +61,12 @@ def test_a_log_that_is_gone_after_a_kill_or_a_sync(synced_to, power_cut):
         watch.loaded({}, never)
 
 
+def test_a_log_that_was_just_beginning_anew_holds_nothing_yet():
+    watch = RecoveryWatch()
+    watch.stopping({_log_name(10): b""}, {"orders-0": 10}, power_cut=False)
+    watch.loaded({_log_name(0): b""}, never)
+
+
 def test_a_late_answer_of_an_earlier_life_is_judged_by_that_life():
     history = _history((2, 1, b"c", True), (1, 1, b"b", True), ends={1: 0, 2: 1})
     check_sightings(history, PLACE, {1: b"c"}, safe=False)
