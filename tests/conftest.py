@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 # The quick compiler alone and one thread for garbage: a quarter less work for as many queries as tests start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started with `&` by a script: what is started here in its turn shall heed a Ctrl-C nevertheless.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ from odradek.sim.world import World
 
 PER_TEST = 5
 # How many worlds of how many brokers and, where the brokers are not, controllers.
-WORLDS = ((60, 1, 0), (20, 3, 0), (5, 5, 0), (5, 3, 3))
+WORLDS = ((50, 1, 0), (15, 3, 0), (5, 5, 0), (5, 3, 3))
 
 
 @pytest.mark.sim
