@@ -204,3 +204,12 @@ def test_what_readers_were_told_of_a_key_is_not_taken_back():
         check_keyed_sightings(history, PLACE, {0: A1}, Deletions.STAY, safe=True)
     with pytest.raises(Violation, match=r"^J3"):
         check_keyed_sightings(history, PLACE, {2: A2}, Deletions.STAY, safe=True)
+
+
+def test_a_deletion_without_an_answer_may_come_and_go():
+    history = History()
+    history.sends(PLACE, [A1, tell(b"a", b"x", 2, deletes=True)], once=True)
+    history.acknowledged(1, PLACE, 0, [A1])
+    check_keyed_sightings(history, PLACE, {}, Deletions.GO, safe=True)
+    with pytest.raises(Violation, match=r"^L6"):
+        check_keyed_sightings(history, PLACE, {}, Deletions.STAY, safe=True)

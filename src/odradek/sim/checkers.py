@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from odradek.sim.history import History, Place, Sighting, Violation
-from odradek.sim.keyed import Deletions, check_compacted, is_compacted
+from odradek.sim.keyed import Deletions, check_compacted, is_compacted, last_deletions
 from odradek.sim.knobs import TopicPlan
 from odradek.sim.on_disk import StoredLog, checkpointed, stored_logs
 
@@ -123,7 +123,7 @@ def check_keyed_sightings(
 ) -> None:
     """J2, J3 and, of the latest record of each key, J1: L6 of a compacted topic."""
     promised = {sighting.offset: sighting.value for sighting in still_promised(history, place, safe=safe)}
-    check_compacted(str(place), promised, final, deletions)
+    check_compacted(str(place), promised, final, deletions, deleted_at=last_deletions(history, place))
     check_duplicates(history, place, {**promised, **final})
 
 

@@ -83,7 +83,7 @@ def check_compacted(
     """J2: what is left is what was written there. L6: the latest of each key is left, if it lies from `start` to `end`.
 
     What is left may go on beyond what is known to be written. `deleted_at`: where a key was last deleted. Where
-    deletions are missed, one may be gone from what is left, with all before it, and unknown to what is written.
+    deletions go, one may be gone from what is left, with all before it, and unknown to what is written.
     """
     for offset, told in left.items():
         if written.get(offset, told) != told:
@@ -93,10 +93,8 @@ def check_compacted(
         found = latest.get(key, -1)
         if found >= offset or not start <= offset < end:
             continue
-        if deletions is Deletions.ARE_MISSED and offset < deleted_at.get(key, -1):
-            continue
         may_go = deletions is Deletions.ARE_MISSED or (deletions is Deletions.GO and found < 0)
-        if may_go and is_deletion(written[offset]):
+        if may_go and (is_deletion(written[offset]) or offset < deleted_at.get(key, -1)):
             continue
         there = repr(left[found]) if found >= 0 else "nothing"
         raise Violation(f"L6 {where} offset {offset} is the latest of its key, {written[offset]!r}; there is {there}")
