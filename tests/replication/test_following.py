@@ -341,14 +341,17 @@ def lost_against_deleted(length):
     return replicas
 
 
-@pytest.mark.parametrize("length", [1, 2], ids=["as long as what was deleted", "longer"])
+LENGTHS = pytest.mark.parametrize("length", [1, 2], ids=["as long as what was deleted", "longer"])
+
+
+@LENGTHS
 def test_what_lost_against_deleted_records_does_not_come_back(length):
     replicas = lost_against_deleted(length)
     replicas[1].restart()
     assert (replicas[1].log.log_start_offset, replicas[1].end, replicas[1].values()) == (2, 2, [])
 
 
-@pytest.mark.parametrize("length", [1, 2], ids=["as long as what was deleted", "longer"])
+@LENGTHS
 def test_what_lost_against_deleted_records_is_not_taken_for_stored(length):
     """Its producer asks again: to answer that it is there already would be to lose what was acknowledged."""
     replicas = lost_against_deleted(length)

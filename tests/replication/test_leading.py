@@ -401,8 +401,7 @@ def test_a_deletion_does_not_wait_for_the_dead():
     assert told == [ErrorCode.NONE]
 
 
-def test_a_deletion_waits_for_the_dead_who_may_lead_once_they_are_back():
-    """Elected before it has followed anybody, it would bring back what was deleted."""
+def _deletes_while_2_is_away_and_eligible():
     replicas = Replicas(2, min_isr=2)
     replicas[1].append("a", "b")
     replicas.catch_up(2)
@@ -410,6 +409,12 @@ def test_a_deletion_waits_for_the_dead_who_may_lead_once_they_are_back():
     replicas.change(isr=(1,), elr=(2,))
     replicas.tell(1)
     told = _deletes(replicas, 1)
+    return replicas, told
+
+
+def test_a_deletion_waits_for_the_dead_who_may_lead_once_they_are_back():
+    """Elected before it has followed anybody, it would bring back what was deleted."""
+    replicas, told = _deletes_while_2_is_away_and_eligible()
     replicas[1].partition.tick(0)
     assert (told, replicas[1].partition.low_watermark) == ([], 0)
     replicas.register(2, fenced=False)
@@ -420,13 +425,7 @@ def test_a_deletion_waits_for_the_dead_who_may_lead_once_they_are_back():
 
 def test_a_deletion_no_longer_waits_for_one_who_may_not_lead_any_more():
     """It came back without what it had not written to disk."""
-    replicas = Replicas(2, min_isr=2)
-    replicas[1].append("a", "b")
-    replicas.catch_up(2)
-    replicas.register(2, fenced=True)
-    replicas.change(isr=(1,), elr=(2,))
-    replicas.tell(1)
-    told = _deletes(replicas, 1)
+    replicas, told = _deletes_while_2_is_away_and_eligible()
     replicas.change(elr=())
     replicas.tell(1)
     replicas[1].partition.tick(0)
