@@ -37,11 +37,11 @@ def sessions(clock):
     return FetchSessions(2, clock, Drawn(*range(10, 30)))
 
 
-def request(session_id=0, epoch=0, partitions=(), forgotten=(), offset=0):
+def request(session_id=0, epoch=0, partitions=(), forgotten=(), offset=0, leader_epoch=-1):
     wanted = FetchRequest()
     wanted.session_id = session_id
     wanted.session_epoch = epoch
-    wanted.topics = [FetchTopic("t", [FetchPartition(index, -1, offset, -1, -1, 1000) for index in partitions])]
+    wanted.topics = [FetchTopic("t", [FetchPartition(index, leader_epoch, offset, -1, -1, 1000) for index in partitions])]
     wanted.forgotten = [ForgottenTopic("t", list(forgotten))]
     return wanted
 
@@ -116,6 +116,23 @@ def test_what_came_with_a_divergence_is_told_again(sessions):
         for epoch, result in enumerate([diverging, read(), read(), diverging], start=1)
     ]
     assert answers == [[0], [0], [], [0]]
+
+
+@pytest.mark.parametrize(("offset", "leader_epoch"), [(5, 4), (6, 5), (5, 5)])
+def test_whoever_asks_again_without_having_moved_on_has_not_heard(sessions, offset, leader_epoch):
+    """A follower drops what comes while its leader epoch changes. The session must not think that it knows."""
+    first = sessions.plan(request(0, 0, [0, 1], offset=5, leader_epoch=4), by_topic_id=False)
+    assert named(first, lambda _: read()) == [0, 1]
+    again = request(first.session_id, 1, [1], offset=offset, leader_epoch=leader_epoch)
+    assert named(sessions.plan(again, by_topic_id=False), lambda _: read()) == [1]
+    assert named(sessions.plan(request(first.session_id, 2), by_topic_id=False), lambda _: read()) == []
+
+
+def test_whoever_moved_on_has_heard_what_came_with_the_records(sessions):
+    first = sessions.plan(request(0, 0, [0], offset=4, leader_epoch=4), by_topic_id=False)
+    assert named(first, lambda _: read(region=object())) == [0]
+    onward = request(first.session_id, 1, [0], offset=5, leader_epoch=4)
+    assert named(sessions.plan(onward, by_topic_id=False), lambda _: read()) == []
 
 
 def test_partitions_are_added_changed_and_forgotten(sessions):

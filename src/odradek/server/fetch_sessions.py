@@ -32,6 +32,14 @@ class Wanted:
         self.high_watermark = -1
         self.log_start_offset = -1
 
+    def ask_again(self, fetch: FetchPartition) -> None:
+        """Named once more, but not for records that came: then what was told may have been dropped, too. A follower
+        does so while its leader epoch changes, and would wait for the next record to hear of the watermark."""
+        known = self.fetch
+        if fetch.fetch_offset == known.fetch_offset or fetch.current_leader_epoch != known.current_leader_epoch:
+            self.high_watermark = self.log_start_offset = -1
+        self.fetch = fetch
+
 
 class FetchSession:
     __slots__ = ("by_topic_id", "epoch", "last_used_ms", "session_id", "wanted")
@@ -55,7 +63,7 @@ class FetchSession:
                 if known is None:
                     self.wanted[topic, fetch.partition] = Wanted(topic, fetch)
                 else:
-                    known.fetch = fetch
+                    known.ask_again(fetch)
 
     def served(self, entry: Wanted) -> None:
         key = (entry.topic, entry.fetch.partition)
