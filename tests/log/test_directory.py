@@ -125,6 +125,15 @@ def test_high_watermarks_are_remembered(partition):
     assert partition.logs.high_watermarks == {TopicPartition("orders", 0): 12}
 
 
+@pytest.mark.parametrize("stop", ["crash", "restart"])
+def test_high_watermarks_of_topics_that_just_came_are_remembered(partition, stop):
+    partition.append(b"a", b"b", b"c")
+    partition.log.sync()
+    partition.logs.write_high_watermarks({partition.log: 3})
+    getattr(partition, stop)()
+    assert partition.logs.high_watermarks == {partition.log.topic_partition: 3}
+
+
 def _delete_and_create_again(partition):
     name = partition.log.topic_partition
     partition.logs.mark_deleted(name)

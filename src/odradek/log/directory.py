@@ -225,7 +225,7 @@ class LogDirectory:
         with self._writing:
             # First of all: topics may go and come while this writes.
             gone = list(self._gone)
-            topic_ids = {name: log.topic_id for name, log in list(self.logs.items()) if log.topic_id is not None}
+            topic_ids = self._ids_of_logs()
             self._write_recovery_points()
             self._write_log_starts()
             self._write_cleaned()
@@ -235,6 +235,9 @@ class LogDirectory:
                 self._topic_ids = topic_ids
             for name in gone:
                 self._gone.pop(name, None)
+
+    def _ids_of_logs(self) -> dict[TopicPartition, TopicId]:
+        return {name: log.topic_id for name, log in list(self.logs.items()) if log.topic_id is not None}
 
     def _stop_speaking_of(self, topic_partition: TopicPartition) -> None:
         """Slow, and rare: a replica comes back that left a moment ago. What the checkpoints say of this topic was about
@@ -246,6 +249,8 @@ class LogDirectory:
     def write_high_watermarks(self, high_watermarks: Mapping[Log, int]) -> None:
         """Slow. Those of logs that are still here: another topic may have taken the name of one meanwhile."""
         with self._writing:
+            if self._ids_of_logs() != self._topic_ids:
+                self.write_checkpoints()  # which forgets what was said under names that others have now
             self._replace_high_watermarks(
                 {
                     log.topic_partition: offset
