@@ -41,7 +41,8 @@ def request(session_id=0, epoch=0, partitions=(), forgotten=(), offset=0, leader
     wanted = FetchRequest()
     wanted.session_id = session_id
     wanted.session_epoch = epoch
-    wanted.topics = [FetchTopic("t", [FetchPartition(index, leader_epoch, offset, -1, -1, 1000) for index in partitions])]
+    fetches = [FetchPartition(index, leader_epoch, offset, -1, -1, 1000) for index in partitions]
+    wanted.topics = [FetchTopic("t", fetches)]
     wanted.forgotten = [ForgottenTopic("t", list(forgotten))]
     return wanted
 

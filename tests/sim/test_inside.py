@@ -1,5 +1,6 @@
 """The checks that look into a node, shown a log that lies about itself."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -36,10 +37,24 @@ class OneLog:
 
 def test_producers():
     one = OneLog()
-    check_producers(one.log, one.stored, NOW)
+    check_producers(one.log, one.stored, NOW, safe=False)
     one.log.known_producers(NOW).by_id[7].batches.pop()
     with pytest.raises(Violation, match=r"^L4 .* producer 7"):
-        check_producers(one.log, one.stored, NOW)
+        check_producers(one.log, one.stored, NOW, safe=False)
+
+
+def test_a_producer_whose_last_batch_was_lost_is_remembered_by_one_that_compaction_had_taken():
+    """Of three batches compaction left the last; that one was lost, and a snapshot knows of the one before it."""
+    one = OneLog()
+    left = replace(one.stored, batches=one.stored.batches[:1])
+    one.log.cleaned_until = one.log.log_end_offset
+    one.log.known_producers(NOW).by_id[7].batches.pop()
+    check_producers(one.log, left, NOW, safe=False)
+    with pytest.raises(Violation, match=r"^L4 .* producer 7"):
+        check_producers(one.log, left, NOW, safe=True)
+    one.log.cleaned_until = 2
+    with pytest.raises(Violation, match=r"^L4 .* producer 7"):
+        check_producers(one.log, left, NOW, safe=False)
 
 
 def test_epochs():

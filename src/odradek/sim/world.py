@@ -259,9 +259,11 @@ class World:
                 for place in topic.places:
                     if (stored := logs.get(f"{place[0]}-{place[1]}")) is not None:
                         check_retention(topic.retention_bytes, place, starts[place], stored)
+        unsafe = [place for topic in self.knobs.all_topics if not topic.safe for place in topic.places]
         for log in logs_of(node):
             if log.directory in logs:
-                check_producers(log, logs[log.directory], machine.clock.wall_ms())
+                wall_ms, safe = machine.clock.wall_ms(), log.topic_partition not in unsafe
+                check_producers(log, logs[log.directory], wall_ms, safe=safe)
                 check_epochs(log, logs[log.directory])
         await machine.stop_cleanly(then_lose_power=False)
         check_indexes(machine.disk.files())
