@@ -172,6 +172,16 @@ def test_a_deletion_may_come_and_go_between_two_looks():
         compare(had, Copy(2, batch(0, A1), batch(2, A2)), deletions=Deletions.GO)
 
 
+def test_a_replica_that_missed_a_deletion_may_have_missed_what_was_deleted():
+    had = Copy(1, batch(0, B1), batch(1, put(b"b", b"2")))
+    was_away = Copy(2, batch(0, B1), batch(3, A2))
+    compare(had, was_away, deletions=Deletions.ARE_MISSED)
+    with pytest.raises(Violation, match=r"^L6 .* offset 1 "):
+        compare(had, was_away, deletions=Deletions.GO)
+    with pytest.raises(Violation, match=r"^L6 .* offset 1 "):
+        compare(had, Copy(2, batch(0, B1), batch(2, A2)), deletions=Deletions.ARE_MISSED)
+
+
 def test_a_replica_that_was_away_keeps_what_is_deleted_elsewhere():
     was_away, was_there = Copy(1, batch(0, B1), batch(3, A2)), Copy(2, batch(3, A2))
     compare_disks(was_away, was_there, deletions=Deletions.ARE_MISSED, b=2)

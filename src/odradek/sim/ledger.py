@@ -87,11 +87,12 @@ class CompactedLedger:
         start = log.log_start_offset
         left = {offset: told for batch in _batches(log, start, log.log_end_offset) for offset, told in batch.records()}
         unseen = self._last_unseen(high_watermark) if self._deletions is not Deletions.STAY else -1
-        keys_left = {key_of(told) for told in left.values()}
+        # A deletion may come and go between two looks. Who has missed none has nothing of the key then.
+        has_missed_none = self._deletions is not Deletions.ARE_MISSED
+        keys_left = {key_of(told) for told in left.values()} if has_missed_none else set()
         latest = {
             offset: self._records[offset][0]
             for key, offset in self._latest.items()
-            # A deletion may come and go between two looks.
             if offset < high_watermark and (key in keys_left or offset > unseen)
         }
         check_compacted(f"{self._name} of {host.name}", latest, left, self._deletions, start=start)
