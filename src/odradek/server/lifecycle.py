@@ -132,7 +132,8 @@ class BrokerLifecycle:
         deadline_ms = self._heard_ms + LEAVE_TIMEOUT_MS
         while not self._may_end.is_set() and self._clock.monotonic_ms() < deadline_ms:
             if self._nobody_decides():
-                logger.warning("most voters are gone: leaving without handing over")
+                # No warning: so ends the last node of every cluster that is stopped.
+                logger.info("most voters are gone: leaving without handing over")
                 break
             with suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_PAUSE_S):
