@@ -7,6 +7,7 @@ import pytest
 from odradek.base.ids import TopicId, TopicPartition
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
+from odradek.log.log import Log
 from odradek.protocol.messages.p01_fetch import PartitionData
 from odradek.sim import records
 from odradek.sim.agreement import check_replica_logs
@@ -163,6 +164,21 @@ def test_a_replica_that_lacks_the_latest_of_a_key_or_has_another(compare, promis
         compare(whole, Copy(2, batch(0, A1), batch(2, A2)))
     with pytest.raises(Violation, match=f"^{promise} .* (at|offset) 0"):
         compare(whole, Copy(2, batch(0, put(b"a", b"3")), batch(1, B1), batch(2, A2)))
+
+
+def test_a_replica_whose_disk_refuses_is_looked_at_another_time(monkeypatch):
+    whole, lacking = Copy(1, batch(0, A1), batch(1, B1), batch(2, A2)), Copy(2, batch(0, A1), batch(2, A2))
+    ledger = CompactedLedger(DIRECTORY, Deletions.STAY)
+    ledger.compare(whole.host, whole.log, 3)
+
+    def refuse(*_, **__):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Log, "read", refuse)
+        ledger.compare(lacking.host, lacking.log, 3)
+    with pytest.raises(Violation, match=r"^L6 .* offset 1 "):
+        ledger.compare(lacking.host, lacking.log, 3)
 
 
 def test_a_deletion_may_come_and_go_between_two_looks():

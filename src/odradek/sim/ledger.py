@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from odradek.log.log import Log
 from odradek.sim.history import Violation
@@ -27,9 +28,10 @@ class Ledger:
     def compare(self, host: Host, log: Log, high_watermark: int) -> None:
         """What a node takes for committed must be what the others do."""
         position = max(self._read_to.get(host, 0), log.log_start_offset)
-        for batch in _batches(log, position, high_watermark):
-            self._compare_batch(host, batch.base_offset, (batch.last_offset, batch.crc, batch.leader_epoch))
-            position = batch.last_offset + 1
+        with _perhaps_another_time():
+            for batch in _batches(log, position, high_watermark):
+                self._compare_batch(host, batch.base_offset, (batch.last_offset, batch.crc, batch.leader_epoch))
+                position = batch.last_offset + 1
         self._read_to[host] = position
         self.end = max(self.end, position)
 
@@ -58,9 +60,12 @@ class CompactedLedger:
 
     def compare(self, host: Host, log: Log, high_watermark: int) -> None:
         """From where this node was left, or all of it when it has rolled, compacted or deleted anything."""
+        with _perhaps_another_time():
+            self._compare(host, log, high_watermark)
+
+    def _compare(self, host: Host, log: Log, high_watermark: int) -> None:
         shape = [(segment.base_offset, segment.size) for segment in log._segments.in_order[:-1]]
         has_changed = shape != self._shapes.get(host)
-        self._shapes[host] = shape
         position = log.log_start_offset
         if not has_changed:
             position = max(self._read_to.get(host, 0), position)
@@ -72,6 +77,7 @@ class CompactedLedger:
         self.end = max(self.end, position)
         if has_changed:
             self._require_latest(host, log, high_watermark)
+        self._shapes[host] = shape
 
     def _compare_record(self, host: Host, offset: int, found: tuple[bytes, int]) -> None:
         known = self._records.get(offset)
@@ -99,6 +105,11 @@ class CompactedLedger:
 
     def _last_unseen(self, high_watermark: int) -> int:
         return next((offset for offset in range(high_watermark - 1, -1, -1) if offset not in self._records), -1)
+
+
+def _perhaps_another_time() -> suppress:
+    """Whoever reads may have to build an index again that a power cut took, and the disk may not take it now."""
+    return suppress(OSError)
 
 
 def _batches(log: Log, position: int, end_offset: int) -> Iterator[SeenBatch]:
