@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import LeaderEpoch, Offset
+from odradek.base.ports import Disk
 from odradek.metadata import metadata_log
 from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY
 from odradek.quorum.log_facts import SnapshotId
 from odradek.server import metadata_snapshots
+from odradek.sim.disk import SimDisk
+from odradek.sim.inode import DiskKnobs
 from support.data_broker import batch
 
 WALL_MS = 1_700_000_000_000
@@ -23,7 +28,7 @@ def disk() -> MemoryDisk:
     return disk
 
 
-def opened(disk: MemoryDisk, *snapshot_ends: int):
+def opened(disk: Disk, *snapshot_ends: int):
     snapshots = [SnapshotId(Offset(end), LeaderEpoch(1)) for end in snapshot_ends]
     return metadata_log._open(disk, WALL_MS, 1 << 20, snapshots)
 
@@ -43,6 +48,23 @@ def test_what_is_covered_by_a_snapshot_leaves_the_disk(disk):
     metadata_snapshots._remove(disk, log.delete_expired(WALL_MS, 3), [])
     assert not disk.exists(FIRST)
     assert opened(disk, 2).log_end_offset == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_a_power_cut_brings_back_nothing_is_missing_between_segments(seed):
+    machine = SimDisk(Random(seed), DiskKnobs(survival=0.5))
+    disk = machine.mount()
+    disk.make_dir(METADATA_LOG_DIRECTORY)
+    disk.sync_dir("")
+    log = opened(disk)
+    for value in ("a", "b", "c"):
+        write(log, value)
+        log._roll(WALL_MS)
+    write(log, "d")
+    log.advance_log_start(3)
+    metadata_snapshots._remove(disk, log.delete_expired(WALL_MS, 4), [])
+    machine.power_cut()
+    assert opened(machine.mount(), 2).log_end_offset == 4
 
 
 def test_a_log_that_began_anew_at_a_snapshot_is_not_lost_for_what_a_crash_left_before_it(disk):
