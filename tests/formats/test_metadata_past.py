@@ -83,6 +83,16 @@ def test_a_log_that_ends_before_its_snapshot_begins_anew_there(golden):
     assert metadata.snapshots[-1].end_offset == image.offset + 1
 
 
+def test_a_longer_log_that_lost_against_its_snapshot_begins_anew_there(golden):
+    """Also this snapshot came from the leader: of an epoch in which others had committed something else."""
+    data = golden("aged")
+    newest = snapshots(data)[-1]
+    end_offset, epoch = map(int, newest.stem.split("-"))
+    newest.rename(newest.with_stem(f"{end_offset:020d}-{epoch + 5:010d}"))
+    metadata, image = loaded(data)
+    assert metadata.log.log_start_offset == metadata.log.log_end_offset == end_offset == image.offset + 1
+
+
 @pytest.mark.parametrize("cut", [lambda data: data[:-80], lambda data: data[:100] + b"?" + data[101:]])
 def test_a_broken_snapshot_is_not_believed(golden, cut):
     data = golden("aged")

@@ -87,8 +87,9 @@ def load_metadata(
         if snapshots:
             newest = snapshots[-1]
             feed.reset(image_of_snapshot(read_snapshot(disk, newest), newest, feed.image, voters))
-            if newest.end_offset > log.log_end_offset:
-                # A snapshot was loaded from the leader, and a crash came before the log began anew.
+            if newest.end_offset > log.log_end_offset or newest.epoch > log.leader_epochs.latest:
+                # A snapshot was loaded from the leader, and a crash came before the log began anew. A longer log that
+                # does not know the snapshot's epoch is from a history that lost.
                 log.truncate_fully_and_start_at(newest.end_offset)
         _feed_log(log, feed, voters)
     except MalformedMessage as unknown:
