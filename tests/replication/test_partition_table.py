@@ -133,11 +133,9 @@ def test_a_log_that_could_not_be_created_comes_with_any_change_to_its_topic():
             assert list(broker.partitions.unopened) == [(topic.topic_id, 0)]
             broker.commit(changed)
             assert list(broker.partitions.unopened) == [(topic.topic_id, 0)]
-            assert not broker.partitions.opened_late()
             disk.full = False
             broker.commit(changed)
             assert not broker.partitions.unopened
-            assert list(broker.partitions.opened_late()) == [broker.partition("t")]
-            assert not broker.partitions.opened_late()
+            assert broker.partition("t").log.offline is None
 
     run(scenario())

@@ -96,7 +96,6 @@ class PartitionTable:
         self.topics_by_id: dict[bytes, HostedTopic] = {}
         # Those that should be here, and whose log could not be created.
         self.unopened: dict[tuple[TopicId, int], PartitionImage] = {}
-        self._opened_late: dict[Partition, None] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
         hosted = self.topics.get(topic)
@@ -135,7 +134,7 @@ class PartitionTable:
 
     def _host(self, topic: TopicImage, settings: TopicSettings) -> None:
         here = [partition for partition in topic.partitions if self._broker_id in partition.replicas]
-        late = self._forget_unopened(topic.topic_id)
+        self._forget_unopened(topic.topic_id)
         hosted = self.topics.get(topic.name)
         if hosted is not None:
             self._leave(hosted, here)
@@ -155,8 +154,6 @@ class PartitionTable:
                     self.unopened[topic.topic_id, image.index] = image
                     continue
                 hosted.partitions[image.index] = partition
-                if image.index in late:
-                    self._opened_late[partition] = None
             if partition.image is not image:
                 self._apply(partition, image)
 
@@ -167,12 +164,7 @@ class PartitionTable:
             if topic_id in image.topics_by_id:
                 self._host(image.topics_by_id[topic_id], settings)
 
-    def opened_late(self) -> dict[Partition, None]:
-        """Those whose log could not be created at first, and was since this was last asked."""
-        late, self._opened_late = self._opened_late, {}
-        return late
-
-    def succeed(self, failed: Partition, reopened: Log) -> Partition:
+    def succeed(self, failed: Partition, reopened: Log) -> None:
         """A log that failed was opened again. What waited for the old one hears that it failed."""
         invariant(not failed.is_leader, f"{failed} leads while its log is opened again")
         hosted = self.topics_by_id[failed.topic_id]
@@ -186,14 +178,10 @@ class PartitionTable:
         )
         if image is not None:
             self._apply(partition, image)
-        return partition
 
-    def _forget_unopened(self, topic_id: TopicId) -> list[int]:
-        """The partitions that were among them."""
-        keys = [key for key in self.unopened if key[0] == topic_id]
-        for key in keys:
+    def _forget_unopened(self, topic_id: TopicId) -> None:
+        for key in [key for key in self.unopened if key[0] == topic_id]:
             del self.unopened[key]
-        return [index for _, index in keys]
 
     def _apply(self, partition: Partition, image: PartitionImage) -> None:
         before = partition.leader_id, partition.leader_epoch

@@ -10,7 +10,7 @@ until then; told it is, since whoever begins again with what is left of its log 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
 from odradek.base.errors import KafkaError
@@ -68,8 +68,6 @@ class FailedLogs:
         self._partitions = partitions
         self._image = image
         self._slow = slow
-        # Here and sound: the controller may still take them for lost, also from the process before this one.
-        self._returning = {partition: None for partition in partitions.all() if self._is_lost(partition.image)}
         self._try_again_ms = 0
         self._pause_ms = 0
 
@@ -79,7 +77,7 @@ class FailedLogs:
         unopened = self._partitions.unopened
         if failed or unopened:
             works = await self._disk_works()
-            replicas = [Replica(each.topic_id, each.image) for each in failed if each.image is not None]
+            replicas = _replicas(failed)
             replicas += [Replica(topic_id, image) for (topic_id, _), image in unopened.items() if not works]
             await self._tell(
                 LOST_DIRECTORY,
@@ -87,10 +85,10 @@ class FailedLogs:
             )
             if works:
                 await self._bring_back(failed)
-        # Not only what was brought back here: any change to its topic may have created a log.
-        self._returning |= self._partitions.opened_late()
-        if self._returning:
-            await self._tell_of_returned()
+        # Not only what was brought back here: any change to its topic may have created a log, the process before this
+        # one may have lost it, and a message from then may come late.
+        sound = _replicas(partition for partition in self._partitions.all() if partition.log.offline is None)
+        await self._tell(self._directory, [each for each in sound if self._is_lost(each.image)])
 
     async def _disk_works(self) -> bool:
         now_ms = self._clock.monotonic_ms()
@@ -129,17 +127,8 @@ class FailedLogs:
             # Deleted, or moved away and back, while it was being read.
             reopened.release()
             return
-        following = self._partitions.succeed(partition, reopened)
-        logger.warning("%s is back: it has %d to %d", following, reopened.log_start_offset, reopened.log_end_offset)
-        self._returning[following] = None
-
-    async def _tell_of_returned(self) -> None:
-        for partition in list(self._returning):
-            here = self._partitions.get(partition.topic, partition.index) is partition
-            if not here or partition.log.offline is not None or not self._is_lost(partition.image):
-                del self._returning[partition]
-        replicas = [Replica(each.topic_id, each.image) for each in self._returning if each.image is not None]
-        await self._tell(self._directory, replicas)
+        self._partitions.succeed(partition, reopened)
+        logger.warning("%s is back: it has %d to %d", partition, reopened.log_start_offset, reopened.log_end_offset)
 
     async def _tell(self, directory: DirectoryId, replicas: list[Replica]) -> None:
         """What the image says afterwards is what counts: until it says so, it is told again."""
@@ -164,3 +153,7 @@ class FailedLogs:
 
     def _has_heirs(self, image: PartitionImage) -> bool:
         return any(member != self._broker_id for member in image.isr)
+
+
+def _replicas(partitions: Iterable[Partition]) -> list[Replica]:
+    return [Replica(each.topic_id, each.image) for each in partitions if each.image is not None]
