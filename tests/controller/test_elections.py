@@ -169,6 +169,22 @@ def test_without_the_feature_the_isr_is_never_empty(empty):
     assert shape(empty) == (2, (2,), ())
 
 
+def test_without_the_feature_those_it_left_are_not_eligible_beside_an_isr(three):
+    three.fence(3, 2)
+    three.forget_eligible_leaders()
+    assert shape(three) == (1, (1,), (2,))
+    three.unfence(2)
+    three.fence(1)
+    assert shape(three) == (NO_BROKER, (1,), ())
+
+
+def test_without_the_feature_those_it_left_lead_what_nobody_led_since(three):
+    three.fence(3, 2, 1)
+    three.forget_eligible_leaders()
+    three.unfence(2)
+    assert shape(three) == (2, (2,), ())
+
+
 # Unclean elections
 
 

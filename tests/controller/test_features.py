@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import BrokerId, DirectoryId
+from odradek.base.ids import NO_BROKER, BrokerId, DirectoryId
 from odradek.controller.brokers import Registration, register_broker
 from odradek.controller.decision import Decision
 from odradek.controller.features import FeatureUpdate, UpgradeType, update_features
@@ -101,3 +101,35 @@ def test_with_eligible_leaders_min_isr_is_one_number_for_all(cluster):
     assert cluster.partition("orders").partition_epoch == epoch + 1
     update(cluster, ELIGIBLE_LEADERS, 0, SAFE)
     assert ELIGIBLE_LEADERS not in cluster.image.features
+
+
+def test_without_the_feature_nobody_stays_eligible(three):
+    """Nobody would notice that it falls behind: with min.insync.replicas at 1, say, the leader acknowledges alone."""
+    three.fence(3, 2)
+    assert three.partition().elr == (2,)
+    update(three, ELIGIBLE_LEADERS, 0, SAFE)
+    assert three.partition().elr == ()
+    three.unfence(2)
+    three.fence(1)
+    assert (three.partition().leader, three.partition().isr) == (NO_BROKER, (1,))
+    three.unfence(1)
+    assert three.partition().leader == 1
+
+
+def test_what_was_left_of_the_feature_is_forgotten_when_it_returns(three):
+    """Kafka leaves it in the log."""
+    minimum = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="2")
+    three.take(Decision(records=(minimum,), response=None))
+    three.fence(3, 2)
+    three.forget_eligible_leaders()
+    assert three.partition().elr == (2,)
+    update(three, ELIGIBLE_LEADERS, 1)
+    assert three.partition().elr == ()
+
+
+def test_the_feature_stays_while_only_it_knows_who_may_lead(three):
+    three.fence(3, 2, 1)
+    assert "t-0 has no replica in sync" in refusal(three, ELIGIBLE_LEADERS, 0, SAFE)
+    three.unfence(2)
+    update(three, ELIGIBLE_LEADERS, 0, SAFE)
+    assert (three.partition().leader, three.partition().isr, three.partition().elr) == (2, (2,), ())

@@ -18,7 +18,7 @@ from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.configs.in_force import effective_topic_config
 from odradek.metadata.features import ELIGIBLE_LEADERS, METADATA_VERSION, OFFERED_FEATURES
 from odradek.metadata.image import BROKER_RESOURCE, ClusterImage, FeatureRange
-from odradek.protocol.metadata_records import ConfigRecord, FeatureLevelRecord
+from odradek.protocol.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from odradek.protocol.schema import Message
 
 KRAFT_VERSION = "kraft.version"
@@ -53,8 +53,9 @@ def update_features(
         if update.level == now:
             continue
         level = FeatureLevelRecord(name=update.feature, feature_level=update.level)
-        if update.feature == ELIGIBLE_LEADERS and update.level > 0:
-            records += _one_min_isr(image, level, config)
+        if update.feature == ELIGIBLE_LEADERS:
+            records += _nobody_eligible(image, update)
+            records += _one_min_isr(image, level, config) if update.level > 0 else []
         records.append(level)
         told.append(f"{update.feature} goes from {now} to {update.level}")
     if validate_only:
@@ -97,6 +98,19 @@ def _refusal(update: FeatureUpdate, why: str) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {update.level} for feature {update.feature}. {why}"
     )
+
+
+def _nobody_eligible(image: ClusterImage, update: FeatureUpdate) -> list[Message]:
+    """While the feature is off nobody notices who falls behind: what was known before is then worth nothing."""
+    for topic in image.topics.values():
+        for partition in topic.partitions:
+            if not partition.isr:
+                raise _refusal(
+                    update,
+                    f"{topic.name}-{partition.index} has no replica in sync, and who may lead it would be forgotten: "
+                    "start its brokers, or elect a leader uncleanly, or delete the topic.",
+                )
+    return [ClearElrRecord()]
 
 
 def _one_min_isr(image: ClusterImage, level: FeatureLevelRecord, config: BrokerConfig) -> list[Message]:

@@ -90,6 +90,9 @@ class PartitionChange:
     def _update_eligible(self) -> None:
         """Nothing is acknowledged below min.insync.replicas, so whoever left the ISR then has all that was."""
         if not self._electorate.has_eligible_leaders:
+            # A log that Kafka wrote may still name some: nobody noticed who fell behind the ISR since.
+            if self.was.isr:
+                self._elr = []
             return
         if self._acknowledges_with(self.isr):
             self._elr = []
