@@ -633,6 +633,88 @@ def test_a_partition_that_cannot_be_read_has_no_coordinator_and_the_others_have(
     restarted.run(after())
 
 
+def change_first_partition(broker: GroupBroker, **change) -> None:
+    topic_id = broker.broker.image.topics[OFFSETS_TOPIC].topic_id
+    broker.commit([PartitionChangeRecord(topic_id=topic_id, partition_id=0, **change)])
+
+
+def restarted_with_too_few_replicas() -> GroupBroker:
+    """A broker with offsets in all three partitions, the first of which cannot commit what is there."""
+    broker = GroupBroker(settings={"min.insync.replicas": "2"})
+
+    async def before():
+        await ready(broker, "orders")
+        for number in range(20):
+            await broker.send(8, commit_of(number, group=f"g{number}"), 8)
+
+    broker.run(before())
+    me = broker.broker.node_id
+    change_first_partition(broker, replicas=[me, me + 1, me + 2], isr=[me])
+    return broker.restarted()
+
+
+async def answers_by_partition(broker: GroupBroker) -> dict[int, set]:
+    """What OffsetFetch says of the groups of each partition: an error, or whether it is what they committed."""
+    seen = {}
+    for number in range(20):
+        response = await broker.send(9, fetch_of(7, group=f"g{number}"), 7)
+        is_right = fetched(response, 7).get(("orders", 0)) == (number, "", 0)
+        index = broker.broker.groups.partition_for(f"g{number}")
+        seen.setdefault(index, set()).add(ErrorCode(response.error_code) or is_right)
+    return seen
+
+
+def test_a_partition_with_too_few_replicas_to_commit_does_not_keep_others_from_being_loaded():
+    broker = restarted_with_too_few_replicas()
+
+    async def story():
+        await broker.start()
+        await asyncio.sleep(0.1)
+        waits = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        assert await answers_by_partition(broker) == {0: waits, 1: {True}, 2: {True}}
+        listed = await broker.send(16, ListGroupsRequest(), 5)
+        assert (listed.error_code, len(listed.groups)) == (0, 20)
+        change_first_partition(broker, replicas=[broker.broker.node_id])
+        await asyncio.sleep(0.1)
+        assert await answers_by_partition(broker) == {0: {True}, 1: {True}, 2: {True}}
+
+    broker.run(story())
+
+
+@pytest.mark.parametrize("others", [(), (1,)], ids=["in its own next epoch", "by another and then by itself"])
+def test_a_load_that_waits_for_its_commit_ends_with_the_leadership(others, caplog):
+    broker = restarted_with_too_few_replicas()
+
+    async def story():
+        await broker.start()
+        await asyncio.sleep(0.1)
+        waiting = len(asyncio.all_tasks())
+        for leader in [*others, 0]:
+            change_first_partition(broker, leader=broker.broker.node_id + leader)
+        await asyncio.sleep(0.1)
+        assert (await answers_by_partition(broker))[0] == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        assert len(asyncio.all_tasks()) == waiting, "one waits, as before"
+        change_first_partition(broker, replicas=[broker.broker.node_id])
+        await asyncio.sleep(0.1)
+        assert (await answers_by_partition(broker))[0] == {True}
+
+    broker.run(story())
+    assert "cannot be loaded" not in caplog.text
+
+
+def test_a_load_that_waits_for_its_commit_does_not_outlive_a_stop():
+    broker = restarted_with_too_few_replicas()
+
+    async def story():
+        await broker.start()
+        await asyncio.sleep(0.1)
+        broker.broker.groups.stop()
+        await asyncio.sleep(0.1)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    broker.run(story())
+
+
 def test_a_commit_waits_for_the_high_watermark_and_gives_up_after_the_commit_timeout(broker):
     async def story():
         await ready(broker, "orders")

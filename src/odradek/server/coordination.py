@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -101,12 +102,14 @@ class LedWriter:
 class Led:
     """One partition of the offsets topic under this broker's leadership."""
 
-    __slots__ = ("engine", "leader_epoch", "partition")
+    __slots__ = ("engine", "finishing", "leader_epoch", "partition")
 
     def __init__(self, partition: Partition, engine: Engine[GroupShard]) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.engine = engine
+        # From when its log has been read: waits for the commit of what was there. Ends with the leadership.
+        self.finishing: asyncio.Task[None] | None = None
 
 
 class GroupCoordination:
@@ -119,7 +122,7 @@ class GroupCoordination:
         self._partition_count = config.offsets_topic_num_partitions
         self._topics_by_id: Mapping[bytes, TopicImage] = {}
         self._led: dict[int, Led] = {}
-        # The first of them is being loaded.
+        # The first of them is being read.
         self._to_load: deque[Led] = deque()
         self._timers: Timers[tuple[Led, TimerKey]] = Timers()
         self._wakeup: asyncio.TimerHandle | None = None
@@ -157,11 +160,13 @@ class GroupCoordination:
         return answer.wait()
 
     def shards(self) -> Iterator[GroupShard]:
-        """All that this broker coordinates. KafkaError while one of them is still being loaded."""
+        """All that this broker coordinates. KafkaError while one of them is still being read."""
         for led in self._led.values():
-            if not led.engine.is_closed():
+            if led.engine.is_closed():
+                continue
+            if led.finishing is None:
                 led.engine.check_active()
-                yield led.engine.state
+            yield led.engine.state
 
     def _active(self, group_id: str) -> Led:
         if len(group_id) > limits.group_id_chars_max:
@@ -216,6 +221,8 @@ class GroupCoordination:
 
     def _unload(self, index: int) -> None:
         led = self._led.pop(index)
+        if led.finishing is not None:
+            led.finishing.cancel()
         self._perform(led, led.engine.unload(self._now()))
 
     def _load(self, index: int, partition: Partition) -> None:
@@ -233,14 +240,19 @@ class GroupCoordination:
         """One after the other, in slices: nothing else waits long. Requests hear that their group is being loaded."""
         while self._to_load:
             led = self._to_load[0]
-            try:
-                await self._load_from_log(led)
-            except (OSError, KafkaError, MalformedRecords):
-                log.exception("groups of %s cannot be loaded", led.partition)
-                self._perform(led, led.engine.unload(self._now()))
+            with self._unloaded_on_failure(led):
+                await self._read_log(led)
             self._to_load.popleft()
 
-    async def _load_from_log(self, led: Led) -> None:
+    @contextmanager
+    def _unloaded_on_failure(self, led: Led) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, KafkaError, MalformedRecords):
+            log.exception("groups of %s cannot be loaded", led.partition)
+            self._perform(led, led.engine.unload(self._now()))
+
+    async def _read_log(self, led: Led) -> None:
         if led.engine.is_closed():
             return
         partition_log = led.partition.log
@@ -260,13 +272,16 @@ class GroupCoordination:
                 if led.engine.is_closed():
                     return
             offset = led.engine.written_up_to
-        # Before that, what groups committed before a crash would not show: to them as if it had never been.
-        await _until_committed(led.partition, end - 1)
-        if led.engine.is_closed():
-            return
-        self._perform(led, led.engine.finish_loading(self._now()))
-        self._perform(led, led.engine.state.topics_known(self._topics_by_id, self._now()))
-        log.info("coordinates %d groups of %s", len(led.engine.state.groups), led.partition)
+        # Beside the others: with too few replicas in sync this may take until they are back.
+        led.finishing = self._spawner.spawn("finish loading groups", self._finish_loading(led, end))
+
+    async def _finish_loading(self, led: Led, end: int) -> None:
+        with self._unloaded_on_failure(led):
+            # Before that, what groups committed before a crash would not show: to them as if it had never been.
+            await _until_committed(led.partition, end - 1)
+            self._perform(led, led.engine.finish_loading(self._now()))
+            self._perform(led, led.engine.state.topics_known(self._topics_by_id, self._now()))
+            log.info("coordinates %d groups of %s", len(led.engine.state.groups), led.partition)
 
     def _topics_deleted(self, names_by_id: Mapping[bytes, str]) -> None:
         for led in self._led.values():
