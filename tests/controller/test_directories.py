@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import BrokerId
 from odradek.controller.directories import assign_replicas_to_dirs
+from odradek.controller.fencing import unregister_broker
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.protocol.messages.p73_assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -67,6 +69,20 @@ def test_a_log_that_failed_is_not_lost_with_the_process(three):
     assert three.partition().leader == -1
     assert assign(three, 1, own) is ErrorCode.NONE
     assert three.partition().leader == 1
+
+
+def test_a_log_that_failed_is_lost_when_nobody_knows_which_disks_its_broker_had(three):
+    """Unregistered, and back with an empty disk: as the last to lead it would take everything from the others."""
+    for broker_id in (2, 3, 1):
+        assert assign(three, broker_id, LOST) is ErrorCode.NONE
+    three.add_broker(3, incarnation=1)
+    assert (three.partition().elr, three.partition().last_known_elr) == ((1,), (1,))
+    three.fence(1)
+    three.take(unregister_broker(three.image, BrokerId(1)))
+    three.add_broker(1, incarnation=1, disk=9)
+    assert assign(three, 1, three.image.brokers[1].directories[0]) is ErrorCode.NONE
+    partition = three.partition()
+    assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (-1, (), (), ())
 
 
 def test_what_is_refused(three):

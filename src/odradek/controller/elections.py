@@ -135,9 +135,9 @@ def after_restart(
     """
     electorate = Electorate(image, config, leaving=broker_id)
 
-    before = image.brokers[broker_id].directories if broker_id in image.brokers else ()
-    # A replica whose log had failed is on one of those that the broker had.
-    none_missing = all(directory in directories for directory in before)
+    # A replica whose log had failed is on one of those that the broker had: unknown once it was unregistered.
+    known = image.brokers.get(broker_id)
+    none_missing = known is not None and all(directory in directories for directory in known.directories)
 
     def lost(partition: PartitionImage) -> bool:
         directory = directory_of(partition, broker_id)
