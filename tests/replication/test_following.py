@@ -550,6 +550,24 @@ def test_a_sync_begun_before_a_truncation_does_not_cover_what_took_its_place():
     assert not partition.is_synced(0)
 
 
+def test_who_waits_for_a_sync_of_what_was_cut_off_is_told():
+    """The fetcher of one leader waits for a slow fsync; meanwhile that of the next one finds the histories part."""
+    replicas = Replicas(3, config=LogConfig(flush_messages=1))
+    replicas[1].append("a")
+    replicas.fetch(2)
+    partition = replicas[2].partition
+    work = partition.log.begin_sync()
+    told = []
+    partition.when_synced(0, told.append)
+    replicas.elect(3, isr=(2, 3))
+    replicas.fetch(2)
+    assert replicas[2].end == 0
+    work.run()
+    partition.log.finish_sync(work)
+    partition.synced(work.offset, again=False)
+    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 def test_what_a_follower_has_synced_is_not_committed_by_it():
     replicas = Replicas(3, config=LogConfig(flush_messages=1))
     replicas[1].append("a")

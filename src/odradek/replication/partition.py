@@ -400,6 +400,8 @@ class Partition:
         """Perhaps not as far as was wanted, when the disk failed."""
         log = self.log
         self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
+        # The fetcher of the leader before may wait for a sync of what is gone: nobody would tell it.
+        self._syncing.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # Changes of the ISR
 
