@@ -113,6 +113,61 @@ def test_a_commit_that_cannot_be_appended_changes_nothing():
     assert story.shard.offsets.latest(GROUP)[PartitionKey("orders", 0)].offset == 1
 
 
+def committed_in_a_group_that_was_given_up(**config) -> Story:
+    """Somebody knocked, and that could not be stored in time; a commit that came meanwhile was."""
+    story = Story(**config)
+    story.held = True
+    assert story.join("alice").error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert story.commit_offset(7) is None
+    story.give_up_oldest_write()
+    story.commit()
+    assert story.answer("committer").topics[0].partitions[0].error_code == 0
+    return story
+
+
+def test_an_acknowledged_offset_outlives_the_group_whose_first_record_took_too_long():
+    story = committed_in_a_group_that_was_given_up()
+    assert story.committed().offset == 7
+    assert story.group == story.replayed().groups[GROUP], "as a restart would find it"
+    assert story.join("alice", "alice-1").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    story.form("alice")
+    assert story.committed().offset == 7
+
+
+def test_a_member_whose_group_was_given_up_leaves_its_offset_in_an_empty_one():
+    story = Story()
+    story.held = True
+    story.join("alice", knows_its_id=True)
+    story.pass_time(0)
+    alice = story.answer("alice").member_id
+    story.join("bob", knows_its_id=True)
+    assert story.commit_offset(7, alice, 1) is None, "while bob waits for her to rejoin"
+    story.give_up_oldest_write()
+    assert story.answer("bob").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    story.commit()
+    assert story.committed().offset == 7
+    assert (story.group.state, story.group.members) == (GroupState.EMPTY, {})
+    assert story.heartbeat(alice, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    story.pass_time(600_000)
+    story.form("alice", "bob")
+
+
+def test_the_offset_of_a_group_that_was_given_up_can_be_deleted_and_expires():
+    story = committed_in_a_group_that_was_given_up()
+    story.perform(story.shard.delete(GROUP, "admin", story.now))
+    assert story.answers["admin"] == [None]
+    assert story.committed() is None
+    assert story.replayed().groups == story.shard.groups == {}
+
+    story = committed_in_a_group_that_was_given_up(offsets_retention_ms=1000, offsets_retention_check_interval_ms=100)
+    story.perform(story.shard.loaded(story.now))
+    story.pass_time(900)
+    assert story.committed().offset == 7
+    story.pass_time(200)
+    assert story.committed() is None
+    assert story.replayed().groups == story.shard.groups == {}
+
+
 def test_offsets_are_committed_as_far_as_the_high_watermark_and_no_further():
     offsets, key = OffsetStore(), PartitionKey("orders", 0)
     for at in range(3):

@@ -87,6 +87,10 @@ class Story:
         for append in waiting:
             self.perform(append.then(ErrorCode.NONE, self.now))
 
+    def give_up_oldest_write(self) -> None:
+        """It took too long to be committed: nobody waits for it any more, but it stands."""
+        self.perform(self._waiting.pop(0).then(ErrorCode.COORDINATOR_NOT_AVAILABLE, self.now))
+
     def pass_time(self, ms: int) -> None:
         """Every timer fires at its own time."""
         end = self.ms + ms

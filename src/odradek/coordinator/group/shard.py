@@ -131,6 +131,9 @@ class GroupShard:
             if error and self.groups.get(group.group_id) is group:
                 del self.groups[group.group_id]
                 self._bury(after, group, error)
+                if self.offsets.latest(group.group_id):
+                    # Committed while this took too long: both are in the log, and offsets need a group to be found by.
+                    self._replay_group(empty)
             return after
 
         turn.store([empty], stored)
