@@ -401,6 +401,19 @@ def test_a_deletion_does_not_wait_for_the_dead():
     assert told == [ErrorCode.NONE]
 
 
+@pytest.mark.parametrize("left", [(1,), (1, 2)])
+def test_a_deletion_does_not_wait_for_who_was_moved_away(left):
+    replicas = Replicas()
+    replicas[1].append("a", "b")
+    replicas.catch_up(2, 3)
+    told = _deletes(replicas, 1)
+    fetched(replicas, 2, 2, log_start_offset=1)
+    assert told == []
+    replicas.change(replicas=left, isr=left)
+    replicas.tell(1)
+    assert told == [ErrorCode.NONE]
+
+
 def _deletes_while_2_is_away_and_eligible():
     replicas = Replicas(2, min_isr=2)
     replicas[1].append("a", "b")

@@ -294,6 +294,9 @@ class Partition:
                 self._become_leader(now_ms)
             else:
                 self._lead_on(now_ms, overtaken=overtaken)
+            if self._trimming:
+                # Whoever was moved away is waited for no longer.
+                self._trimming.passed(self.low_watermark)
             self._advance()
         elif was_leader or image.leader_epoch > old_epoch:
             if old_epoch == NO_EPOCH:
