@@ -1,11 +1,12 @@
-"""What the controller is told of logs that failed and came back: until its image says so."""
+"""Logs that failed: what the controller is told of them until its image says so, and how they come back."""
 
 from __future__ import annotations
 
 from odradek.base.ids import DirectoryId
+from odradek.log import reopening
 from odradek.metadata.image import LOST_DIRECTORY
 from odradek.server.failed_logs import FailedLogs
-from support.data_broker import BROKER_ID, DataBroker
+from support.data_broker import BROKER_ID, DataBroker, batch
 
 HERE = DirectoryId(b"d" * 16)
 
@@ -26,7 +27,7 @@ async def in_turn(call, *args):
     return call(*args)
 
 
-def looking(broker, controller):
+def looking(broker, controller, slow=in_turn):
     return FailedLogs(
         channel=controller,
         broker_id=BROKER_ID,
@@ -36,7 +37,7 @@ def looking(broker, controller):
         logs=broker.logs,
         partitions=broker.partitions,
         image=lambda: broker.broker.image,
-        slow=in_turn,
+        slow=slow,
     )
 
 
@@ -55,5 +56,101 @@ def test_a_sound_log_that_is_called_lost_by_a_late_message_is_told_of_until_the_
             broker.change_partition("t", 1, directories=[HERE])
             await failed_logs.look()
             assert controller.told == [(HERE, 1), (HERE, 1)]
+
+    run(scenario())
+
+
+def lose(broker, topic, index=0):
+    """Its disk failed, and the controller knows."""
+    broker.partition(topic, index).log._fail(OSError("no space"))
+    broker.change_partition(topic, index, directories=[LOST_DIRECTORY], leader=-1, isr=[])
+
+
+async def make_anew(broker, client):
+    """The topic, and something acknowledged in it."""
+    broker.delete_topic("t")
+    broker.create_topic("t")
+    await client.produce("t", batch("acknowledged"))
+
+
+def stored(broker):
+    return broker.disk.read("t-0/00000000000000000000.log")
+
+
+def test_a_topic_made_anew_before_its_turn_came_keeps_its_log(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t")
+            client = await broker.connect()
+            await client.produce("t", batch("a", "b", "c"))
+            broker.partition("t").log.advance_log_start(3)
+            lose(broker, "t")
+
+            async def slow(call, *args):
+                if call == broker.logs.probe:
+                    await make_anew(broker, client)
+                return call(*args)
+
+            await looking(broker, Controller(), slow).look()
+            log = broker.partition("t").log
+            assert (log.offline, log.log_start_offset, log.log_end_offset) == (None, 0, 1)
+            assert b"acknowledged" in stored(broker)
+            (answer,) = await client.produce("t", batch("more"))
+            assert (answer.error_code, answer.base_offset) == (0, 1)
+
+    run(scenario())
+
+
+def test_a_topic_made_anew_while_the_old_one_is_read_waits_until_that_is_done(run, monkeypatch):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t")
+            client = await broker.connect()
+            await client.produce("t", batch("a", "b", "c"))
+            broker.partition("t").log.advance_log_start(3)
+            lose(broker, "t")
+            write_again = reopening.write_again
+            met = []
+
+            def write_again_and_meet_another(*args):
+                write_again(*args)
+                if not met:
+                    broker.delete_topic("t")
+                    broker.create_topic("t")
+                    met.append(broker.partitions.get("t", 0))
+
+            monkeypatch.setattr(reopening, "write_again", write_again_and_meet_another)
+            await looking(broker, Controller()).look()
+            assert met == [None]
+            (answer,) = await client.produce("t", batch("acknowledged"))
+            assert (answer.error_code, answer.base_offset) == (0, 0)
+            assert b"acknowledged" in stored(broker)
+
+    run(scenario())
+
+
+def test_what_is_read_of_a_topic_deleted_meanwhile_is_its_own(run):
+    """It waits for its turn at the disk, and deletes nobody else's files when that comes."""
+
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t")
+            client = await broker.connect()
+            await client.produce("t", batch("a", "b", "c"))
+            lose(broker, "t")
+            directories = []
+
+            async def slow(call, *args):
+                if call != broker.logs.reopen:
+                    return call(*args)
+                broker.delete_topic("t")
+                reopened = call(*args)
+                directories.append(reopened.directory)
+                return reopened
+
+            await looking(broker, Controller(), slow).look()
+            (directory,) = directories
+            assert directory.endswith("-delete")
+            assert broker.logs.logs == {}
 
     run(scenario())

@@ -11,6 +11,7 @@ younger topic than it says, never about an older one, and a log of another topic
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import re
 import threading
@@ -68,6 +69,7 @@ class LogDirectory:
         self._topic_ids: dict[TopicPartition, TopicId] = {}  # of which topics the checkpoints on disk speak
         # Logs put aside since the checkpoints were last written: these may speak of them still.
         self._gone: dict[tuple[TopicPartition, TopicId | None], None] = {}
+        self._reserved: Log | None = None  # failed, and just being reopened
         self._writing = threading.RLock()  # from looking at the logs until what they said is on disk
         self.stopped_cleanly = False
         self.previous_broker_epoch = -1  # of the process that stopped cleanly
@@ -140,12 +142,14 @@ class LogDirectory:
         """The partition's log, new unless it is here already; durable with its first sync.
 
         A log of the same name that belongs to another topic, or does not say to which, is put aside: it is from a topic
-        that was deleted while this node was down, or nothing in it was ever promised to last.
+        that was deleted while this node was down, or nothing in it was ever promised to last. OSError: not now.
         """
         log = self.logs.get(topic_partition)
         if log is not None and log.topic_id == topic_id:
             log.config = config
             return log
+        if self._reserved is not None and self._reserved.topic_partition == topic_partition:
+            raise OSError(errno.EBUSY, "a log of this name that failed is just being opened", str(topic_partition))
         if log is not None:
             self.mark_stray(topic_partition)
         if safeguards.returns_as_another((topic_partition, topic_id) in self._gone):
@@ -172,12 +176,22 @@ class LogDirectory:
         )
         return log
 
+    @contextlib.contextmanager
+    def reserving(self, failed: Log) -> Iterator[None]:
+        """Around `reopen` and `succeed`: these know files by their names, so nobody else may create or rename any."""
+        self._reserved = failed
+        try:
+            yield
+        finally:
+            self._reserved = None
+
     def reopen(self, failed: Log, wall_ms: int) -> Log:
         """Slow. What a log that failed has on disk, for `succeed`. OSError: the disk is no better."""
         opening = LogOpening(
             topic_partition=failed.topic_partition,
             config=failed.config,
             wall_ms=wall_ms,
+            directory=failed.directory,  # another one perhaps, since its topic was deleted
             recovery_point=failed.recovery_point,
             log_start_offset=failed.log_start_offset,
             cleaned_until=failed.cleaned_until,

@@ -109,8 +109,7 @@ class FailedLogs:
     async def _bring_back(self, failed: list[Partition]) -> None:
         trouble: Exception | None = None
         for partition in failed:
-            # A sync that was under way when it failed may not have ended yet.
-            if self._is_lost(partition.image) and not partition.log.sync_in_flight:
+            if self._may_reopen(partition):
                 try:
                     await self._reopen(partition)
                 except (OSError, KafkaError) as broken:  # or what can be read of it makes no sense
@@ -121,13 +120,19 @@ class FailedLogs:
         else:
             self._rest(trouble)
 
+    def _may_reopen(self, partition: Partition) -> bool:
+        """Still: while others were told of or opened, its topic may have been deleted, and created anew."""
+        # A sync that was under way when it failed may not have ended yet.
+        return self._is_here(partition) and self._is_lost(partition.image) and not partition.log.sync_in_flight
+
     async def _reopen(self, partition: Partition) -> None:
-        reopened: Log = await self._slow(self._logs.reopen, partition.log, self._clock.wall_ms())
-        if self._partitions.get(partition.topic, partition.index) is not partition or partition.is_leader:
-            # Deleted, or moved away and back, while it was being read.
-            reopened.release()
-            return
-        self._partitions.succeed(partition, reopened)
+        with self._logs.reserving(partition.log):
+            reopened: Log = await self._slow(self._logs.reopen, partition.log, self._clock.wall_ms())
+            if not self._is_here(partition) or partition.is_leader:
+                # Deleted, or moved away, while it was being read.
+                reopened.release()
+                return
+            self._partitions.succeed(partition, reopened)
         logger.warning("%s is back: it has %d to %d", partition, reopened.log_start_offset, reopened.log_end_offset)
 
     async def _tell(self, directory: DirectoryId, replicas: list[Replica]) -> None:
@@ -147,6 +152,9 @@ class FailedLogs:
             await self._channel.ask(request, AssignReplicasToDirsResponse, timeout_ms=ANSWER_TIMEOUT_MS)
         except KafkaError as lost:
             logger.info("the controller could not be told where %d replicas are: %s", len(replicas), lost)
+
+    def _is_here(self, partition: Partition) -> bool:
+        return self._partitions.get(partition.topic, partition.index) is partition
 
     def _is_lost(self, image: PartitionImage | None) -> bool:
         return image is not None and directory_of(image, self._broker_id) == LOST_DIRECTORY
