@@ -113,3 +113,31 @@ def test_a_truncated_log_forgets_later_epochs(partition):
     partition.log.begin_epoch(10)
     partition.log.truncate_to(99)
     assert partition.log.leader_epochs.entries() == [(0, 0), (1, 2), (9, 4)]
+
+
+@pytest.mark.parametrize("sync", ["done", "under way"])
+def test_a_log_that_began_anew_has_no_epochs_of_what_it_held_before(partition, make_batch, now, sync):
+    """Or, with epochs of a history that lost, it could lead a replica that still has records of it."""
+    partition.append(b"a", leader_epoch=3)
+    partition.append(b"lost", leader_epoch=5)
+    work = partition.log.begin_sync()
+    if sync == "done":
+        work.run()
+        partition.log.finish_sync(work)
+    partition.log.truncate_fully_and_start_at(100)
+    for offset, epoch in ((100, 4), (101, 6)):
+        partition.log.append_as_follower(make_batch(b"b", base_offset=offset, leader_epoch=epoch), now)
+    if sync == "under way":
+        work.run()
+    partition.crash()
+    assert partition.log.leader_epochs.entries() == [(4, 100), (6, 101)]
+
+
+def test_nor_of_the_offsets_that_its_leader_had_compacted(make_partition, make_batch, now):
+    partition = make_partition(cleanup_policy=frozenset({"compact"}))
+    partition.append(b"lost", leader_epoch=5)
+    partition.log.sync()
+    partition.log.truncate_fully_and_start_at(100)
+    partition.log.append_as_follower(make_batch(b"b", base_offset=130, leader_epoch=6), now)
+    partition.crash()
+    assert partition.log.leader_epochs.entries() == [(6, 130)]
