@@ -249,8 +249,8 @@ class _Loader:
         after = [index for index, segment in enumerate(segments) if segment.base_offset > self.opening.recovery_point]
         first = max(0, (after[0] if after else len(segments)) - 1)
         end_offset = segments[first].base_offset if segments else self.log_start
-        # From here on the batches say it again. What the checkpoint says of offsets before the first of them may be from
-        # a history that lost: a log that began anew above it writes its epochs with its next sync.
+        # From here on the batches say it again. What the checkpoint says of offsets before all of them may be from a
+        # history that lost: a log that began anew above it writes its epochs with its next sync.
         epochs.truncate_from_end(end_offset if first else 0)
         for index in range(first, len(segments)):
             segment = segments[index]
