@@ -104,6 +104,16 @@ def test_readers_see_an_offset_only_once_it_is_committed():
     assert story.committed().offset == 2
 
 
+def test_readers_see_a_deletion_only_once_it_is_committed():
+    story = Story()
+    story.commit_offset(1)
+    story.held = True
+    story.perform(story.shard.delete(GROUP, "admin", story.now))
+    assert story.committed().offset == 1
+    story.commit()
+    assert story.committed() is None
+
+
 def test_a_commit_that_cannot_be_appended_changes_nothing():
     story = Story()
     story.commit_offset(1)

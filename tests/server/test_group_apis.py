@@ -740,6 +740,22 @@ def test_a_commit_waits_for_the_high_watermark_and_gives_up_after_the_commit_tim
     broker.run(story())
 
 
+def test_a_fetch_that_waited_does_not_find_nothing_because_the_groups_were_unloaded_before_it_could_read(broker):
+    async def story():
+        await ready(broker, "orders")
+        index = broker.broker.groups.partition_for(GROUP)
+        partition = broker.partitions.get(OFFSETS_TOPIC, index)
+        partition._held_at = partition.log.log_end_offset  # as if a sync were under way
+        broker.later(8, commit_of(1), 8)
+        reading = broker.later(9, fetch_of(7, stable=True), 7)
+        await asyncio.sleep(1)
+        partition.synced(partition.log.log_end_offset, again=False)
+        broker.broker.groups.stop()
+        assert fetched(await reading, 7)["orders", 0] == (1, "", 0)
+
+    broker.run(story())
+
+
 def test_a_group_too_large_for_one_batch_is_refused_and_nothing_breaks(broker):
     async def story():
         await ready(broker, "orders")

@@ -221,7 +221,7 @@ class GroupShard:
         return turn
 
     def committed_offsets(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
-        return self.offsets.committed(group_id) if group_id in self.groups else {}
+        return self.offsets.committed(group_id)
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[PartitionKey], to: object, now: Now
