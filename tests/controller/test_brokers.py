@@ -124,6 +124,16 @@ def test_who_comes_with_the_directory_follows_who_had_it(empty):
     assert empty.image.brokers[1].broker_epoch == epoch == empty.image.offset
 
 
+def test_what_the_dead_said_does_not_put_out_who_came_after_them(empty):
+    """Killed while its registration was on the way: the kernel sends it all the same, seconds later."""
+    late, living = ME, replace(ME, incarnation_id=b"2" * 16)
+    empty.take(register_broker(empty.image, living))
+    with pytest.raises(KafkaError) as refused:
+        register_broker(empty.image, late, has_session=True, is_heard=True)
+    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert register_broker(empty.image, living, has_session=True, is_heard=True).records
+
+
 def test_registrations_arrive_as_messages(empty):
     request = BrokerRegistrationRequest(
         broker_id=1,

@@ -89,10 +89,21 @@ def test_who_cannot_be_reached_by_a_new_controller_is_not_waited_for_unless_it_w
     assert heartbeats.stale(9001) == [3]
 
 
+def test_who_is_heard_is_not_suspected(three, heartbeats):
+    assert not heartbeats.is_heard(BrokerId(1))  # not by this controller
+    beat(three, heartbeats, 1)
+    assert heartbeats.is_heard(BrokerId(1))
+    heartbeats.suspect(BrokerId(1), 1100)
+    assert not heartbeats.is_heard(BrokerId(1))
+    beat(three, heartbeats, 1, 1200)
+    assert heartbeats.is_heard(BrokerId(1))
+
+
 def test_nobody_is_heard_by_who_is_not_active(three, heartbeats):
     heartbeats.end()
     assert heartbeats.next_deadline_ms is None
     assert not heartbeats.has_session(BrokerId(1), 0)
+    assert not heartbeats.is_heard(BrokerId(1))
 
 
 # Answers

@@ -7,13 +7,17 @@ from types import SimpleNamespace
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId, LeaderEpoch, Offset
+from odradek.controller.heartbeats import Heartbeats
+from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.image import ClusterImage
 from odradek.protocol.messages.p53_begin_quorum_epoch import LeaderEndpoint
+from odradek.protocol.messages.p62_broker_registration import BrokerRegistrationRequest
 from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest
 from odradek.quorum.messages import Answer, Fetch, FetchAnswer
 from odradek.quorum.voters import VoterKey
 from odradek.security.authorizer import AllowAll
 from odradek.server import metadata_fetches, quorum_wire
-from odradek.server.api import p53_begin_quorum_epoch, p63_broker_heartbeat
+from odradek.server.api import p53_begin_quorum_epoch, p62_broker_registration, p63_broker_heartbeat
 from odradek.server.controller import Controller
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.request import Api, ControllerContext
@@ -55,19 +59,42 @@ class Refusing:
         self.suspected.append(broker_id)
 
 
-def controller(quorum=None) -> Controller:
+class Deciding:
+    """Commits at once what it decides."""
+
+    def __init__(self) -> None:
+        self.heartbeats = Heartbeats(BrokerConfig())
+        self.image = ClusterImage(cluster_id="c")
+
+    async def submit(self, decide):
+        decision = decide(self.image)
+        end = Offset(self.image.offset + len(decision.records))
+        self.image, _ = self.image.replay(decision.records, end, LeaderEpoch(1))
+        return decision.response
+
+    def suspect(self, broker_id: BrokerId) -> None:
+        self.heartbeats.suspect(broker_id, 0)
+
+    def watch_sessions(self) -> None: ...
+
+
+def controller(quorum=None, decides=None) -> Controller:
     return Controller(
         node_id=BrokerId(1),
         cluster_id="c",
-        config=None,
+        config=BrokerConfig(),
         clock=SimpleNamespace(monotonic_ms=lambda: 0),
         rng=None,
         spawner=None,
         authorizer=AllowAll(),
         apis={},
         quorum=quorum,
-        controller=Refusing(),
+        controller=decides or Refusing(),
     )
+
+
+def stranger():
+    return type("Peer", (), {"client_host": "", "principal": "User:ANONYMOUS"})()
 
 
 def begin(answer: Answer) -> list[tuple]:
@@ -108,12 +135,32 @@ def test_a_replica_may_not_make_its_leader_wait_for_weeks(monkeypatch):
 
 def test_a_connection_that_breaks_leaves_nothing_and_makes_its_broker_suspect():
     apart = controller()
-    peer = type("Peer", (), {"client_host": "", "principal": "User:ANONYMOUS"})()
+    peer = stranger()
     beat = BrokerHeartbeatRequest(broker_id=5)
     asyncio.run(p63_broker_heartbeat.handle(ControllerContext.of(apart, peer, 0), beat))
     apart.lost(peer)
     assert apart.controller.suspected == [5]
     assert not apart._heard_over
+
+
+def enter(apart: Controller, incarnation: bytes) -> ErrorCode:
+    request = BrokerRegistrationRequest(
+        broker_id=5, cluster_id="c", incarnation_id=incarnation * 16, log_dirs=[b"d" * 16], rack=None
+    )
+    answer = asyncio.run(p62_broker_registration.handle(ControllerContext.of(apart, stranger(), 4), request))
+    return ErrorCode(answer.error_code)
+
+
+def test_a_broker_is_followed_at_once_when_its_connection_broke_and_not_while_it_is_heard():
+    """A registration may arrive long after its process was killed, and after the next process is in."""
+    apart, peer = controller(decides=Deciding()), stranger()
+    assert enter(apart, b"1") is ErrorCode.NONE
+    beat = BrokerHeartbeatRequest(broker_id=5, broker_epoch=apart.controller.image.brokers[5].broker_epoch)
+    asyncio.run(p63_broker_heartbeat.handle(ControllerContext.of(apart, peer, 0), beat))
+    assert enter(apart, b"0") is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert enter(apart, b"1") is ErrorCode.NONE
+    apart.lost(peer)
+    assert enter(apart, b"2") is ErrorCode.NONE
 
 
 def test_a_node_that_hears_itself_is_remembered_once():

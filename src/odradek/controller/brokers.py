@@ -56,16 +56,21 @@ def registration_of(request: BrokerRegistrationRequest) -> Registration:
 
 
 def register_broker(
-    image: ClusterImage, wanted: Registration, *, has_session: bool = False, config: BrokerConfig = DEFAULTS
+    image: ClusterImage,
+    wanted: Registration,
+    *,
+    has_session: bool = False,
+    is_heard: bool = False,
+    config: BrokerConfig = DEFAULTS,
 ) -> Decision[int]:
     """The broker epoch: the offset at which this incarnation was registered. The same incarnation keeps its epoch.
 
-    `has_session`: the broker registered under this id was heard lately.
+    `has_session`: the broker registered under this id was heard lately. `is_heard`: and nothing hints at its death.
     """
     _check_registration(image, wanted)
     known = image.brokers.get(wanted.broker_id)
     if has_session:
-        _check_successor(known, wanted)
+        _check_successor(known, wanted, is_heard)
     if known is not None and known.incarnation_id == wanted.incarnation_id:
         record = _broker_record(wanted, known.broker_epoch)
         record.fenced = known.fenced
@@ -129,15 +134,16 @@ def _check_registration(image: ClusterImage, wanted: Registration) -> None:
     _check_features(image, wanted.broker_id, wanted.features)
 
 
-def _check_successor(known: BrokerRegistration | None, wanted: Registration) -> None:
+def _check_successor(known: BrokerRegistration | None, wanted: Registration, is_heard: bool) -> None:
     if known is None or known.incarnation_id == wanted.incarnation_id:
         return
-    # A directory is locked by its process: whoever comes with the directory comes after its last owner's end.
-    if any(directory in known.directories for directory in wanted.directories):
+    # A directory is locked by its process: whoever comes with the directory comes after its last owner's end, or had
+    # ended before and the network kept what it said. Only the first leaves a broken connection behind.
+    if not is_heard and any(directory in known.directories for directory in wanted.directories):
         return
     raise KafkaError(
         ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-        f"Another broker with id {wanted.broker_id} and other directories was heard within its session timeout.",
+        f"Another broker with id {wanted.broker_id} was heard within its session timeout.",
     )
 
 

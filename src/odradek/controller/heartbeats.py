@@ -43,6 +43,8 @@ class Session:
     broker_epoch: int
     # Silent until then, it is stale.
     deadline_ms: int
+    # By this controller, and no connection with it broke since.
+    heard: bool = False
     # How far the broker has replayed the metadata log.
     metadata_offset: Offset = _UNKNOWN_OFFSET
     # When every active broker has replayed this, none takes the broker for a leader any more, and it may end.
@@ -79,19 +81,24 @@ class Heartbeats:
         session = self._sessions.get(broker_id)
         return session is not None and now_ms <= session.deadline_ms
 
+    def is_heard(self, broker_id: BrokerId) -> bool:
+        """By this controller, and nothing hints at its death since."""
+        session = self._sessions.get(broker_id)
+        return session is not None and session.heard
+
     def touch(self, broker_id: BrokerId, broker_epoch: int, now_ms: int) -> None:
         """The broker was heard. Also right for a heartbeat that waited too long to be acted on."""
         known = self._sessions.get(broker_id)
         if known is None or known.broker_epoch != broker_epoch:
             known = Session(broker_epoch=broker_epoch, deadline_ms=0)
-        self._sessions[broker_id] = replace(known, deadline_ms=now_ms + self._session_ms)
+        self._sessions[broker_id] = replace(known, deadline_ms=now_ms + self._session_ms, heard=True)
 
     def suspect(self, broker_id: BrokerId, now_ms: int) -> None:
         """A connection to or from the broker broke. Its next heartbeat clears it."""
         known = self._sessions.get(broker_id)
         if known is not None:
             deadline_ms = min(known.deadline_ms, now_ms + self._suspicion_ms)
-            self._sessions[broker_id] = replace(known, deadline_ms=deadline_ms)
+            self._sessions[broker_id] = replace(known, deadline_ms=deadline_ms, heard=False)
 
     def suspect_unheard(self, broker_id: BrokerId, now_ms: int) -> None:
         """The broker cannot be reached. Whoever was heard by this controller keeps its session all the same."""

@@ -24,6 +24,7 @@ async def handle(ctx: ControllerContext, request: BrokerRegistrationRequest) -> 
                 image,
                 wanted,
                 has_session=heartbeats.has_session(wanted.broker_id, now_ms),
+                is_heard=heartbeats.is_heard(wanted.broker_id),
                 config=controller.config,
             )
         )
