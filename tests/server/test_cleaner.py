@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import threading
 
@@ -189,6 +190,49 @@ def test_a_log_that_was_cut_meanwhile_is_not_touched(run, monkeypatch):
             await broker.housekeeping.compact()
             assert [offset for offset, _ in rows(broker, "t")] == [0, 1, 2, 3]
             assert [name for name in disk.listdir("t-0") if name.endswith((".cleaned", ".swap"))] == []
+
+    run(scenario())
+
+
+class FailingSwaps(MemoryDisk):
+    """The given sync of a topic's names fails, counted from when it was `armed`."""
+
+    def __init__(self):
+        super().__init__()
+        self.armed = 0
+
+    def sync_dir(self, path):
+        if path == "t-0" and self.armed:
+            self.armed -= 1
+            if not self.armed:
+                raise OSError(errno.EIO, "the disk is failing")
+        super().sync_dir(path)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_log_whose_new_names_may_not_be_durable_is_offline_until_it_is_opened_again(run, failing):
+    disk = FailingSwaps()
+
+    async def scenario():
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", **COMPACTED)
+            broker.create_topic("other", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 20)
+            await fill(broker, client, "other", 10)
+            disk.armed = failing
+            await broker.housekeeping.compact()
+            assert disk.armed == 0
+            partition = broker.partition("t")
+            assert "the disk is failing" in partition.log.offline
+            assert len(rows(broker, "other")) < 10
+            partition.log = broker.logs.reopen(partition.log, broker.clock.wall_ms())
+            broker.logs.logs[partition.log.topic_partition] = partition.log
+            assert [offset for offset, _ in rows(broker, "t")][-3:] == [17, 18, 19]
+            assert [name for name in disk.listdir("t-0") if name.endswith((".cleaned", ".swap", ".deleted"))] == []
+            await fill(broker, client, "t", 3)
+            await broker.housekeeping.compact()
+            assert [key for _, key in rows(broker, "t")].count(b"key 0") <= 2
 
     run(scenario())
 

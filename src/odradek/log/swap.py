@@ -11,7 +11,6 @@ with the same names, and either finishes what the other left.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -49,18 +48,25 @@ class Swap:
             self._settle,
         ]
         self.deleted: list[DeletedSegment] = []  # their files, to be removed after a while
+        self._error: OSError | None = None
 
     def step(self) -> bool:
         """Changes some names; False when there is nothing more to change. `sync` before the next one."""
+        if self._error is not None:
+            raise self._error
         if not self._steps:
             return False
         self._steps.pop(0)()
         return True
 
     def sync(self) -> None:
-        """Slow, appends go on."""
-        with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
+        """Slow, appends go on. An error is kept for the log, which fails with the next step."""
+        try:
             safeguards.sync_swap(self._folder.disk, self._folder.path)
+        except FileNotFoundError:
+            pass  # the whole topic was deleted meanwhile
+        except OSError as broken:
+            self._error = broken
 
     def _count(self, cleaned: CleanedSegment) -> None:
         for kind in reversed(SEGMENT_SUFFIXES):
