@@ -154,3 +154,44 @@ def test_what_is_read_of_a_topic_deleted_meanwhile_is_its_own(run):
             assert broker.logs.logs == {}
 
     run(scenario())
+
+
+def test_retention_leaves_a_log_alone_that_is_just_opened_again(run):
+    """The one that comes back has the files that would have expired, and what follows goes into them."""
+
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", retention_ms="1000")
+            client = await broker.connect()
+            await client.produce("t", batch("a", timestamp=broker.clock.wall_ms() - 2000))
+            lose(broker, "t")
+
+            async def slow(call, *args):
+                result = call(*args)
+                if call == broker.logs.reopen:
+                    await broker.housekeeping.delete_expired()
+                return result
+
+            await looking(broker, Controller(), slow).look()
+            broker.change_partition("t", 0, directories=[HERE], leader=BROKER_ID, isr=[BROKER_ID])
+            (answer,) = await client.produce("t", batch("acknowledged"))
+            assert (answer.error_code, answer.base_offset) == (0, 1)
+            assert b"acknowledged" in stored(broker)
+
+    run(scenario())
+
+
+def test_what_expired_leaves_a_failed_log_too_or_else_a_full_disk_would_stay_full(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", internal_segment_bytes="1000", retention_bytes="1500")
+            client = await broker.connect()
+            for _ in range(4):
+                await client.produce("t", batch("x" * 900))
+            lose(broker, "t")
+            await broker.housekeeping.delete_expired()
+            await looking(broker, Controller()).look()
+            log = broker.partition("t").log
+            assert (log.offline, log.log_start_offset, log.log_end_offset, log.segment_count) == (None, 2, 4, 2)
+
+    run(scenario())

@@ -185,6 +185,9 @@ class LogDirectory:
         finally:
             self._reserved = None
 
+    def is_reserved(self, log: Log) -> bool:
+        return log is self._reserved
+
     def reopen(self, failed: Log, wall_ms: int) -> Log:
         """Slow. What a log that failed has on disk, for `succeed`. OSError: the disk is no better."""
         opening = LogOpening(

@@ -108,6 +108,9 @@ class Housekeeping:
 
     async def delete_expired(self) -> None:
         async for partition in self._each():
+            # Other failed logs lose what expired like any other: on a full disk these are what makes room.
+            if self._logs.is_reserved(partition.log):
+                continue
             try:
                 expired = partition.log.delete_expired(self._clock.wall_ms(), partition.high_watermark)
             except KafkaError as failure:
