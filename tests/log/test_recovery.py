@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log import recovery, scan
 from odradek.log.recovery import LogOpening, open_log
 
@@ -79,6 +83,31 @@ def test_compaction_leaves_gaps_between_offsets(make_partition, make_batch, now)
     partition.crash()
     assert [offset for offset, _, _ in partition.records()] == [0, 17]
     assert partition.values(9) == [b"b"]
+
+
+class FullDisk(MemoryDisk):
+    is_full = False
+
+    def replace(self, path, data):
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "no room", path)
+        super().replace(path, data)
+
+
+def test_a_gap_that_could_not_be_written_down_is_written_down_at_the_next_attempt(make_partition, make_batch, now):
+    """Or a crash would take it for data lost, where no policy tells of compaction any more."""
+    partition = make_partition(FullDisk())
+    partition.append(b"a")
+    failed, beyond = partition.log, make_batch(b"b", base_offset=17, leader_epoch=0)
+    partition.disk.is_full = True
+    with pytest.raises(KafkaError) as broken:
+        failed.append_as_follower(beyond, now)
+    assert broken.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    partition.disk.is_full = False
+    partition.logs.succeed(failed, partition.logs.reopen(failed, now))
+    partition.logs.get(failed.topic_partition).append_as_follower(beyond, now)
+    partition.crash()
+    assert [offset for offset, _, _ in partition.records()] == [0, 17]
 
 
 def test_an_old_batch_behind_the_last_one(one_segment):

@@ -264,7 +264,11 @@ class Log:
         """The leader has compacted, and nothing is left before `offset`."""
         if self.cleaned_until is None:
             self.cleaned_until = 0
-            self._persist_checkpoints()  # or else a crash would take this for data lost
+            try:
+                self._persist_checkpoints()  # or else a crash would take this for data lost
+            except OSError as broken:
+                self.cleaned_until = None
+                raise self._fail(broken) from broken
         if last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX:
             # No segment that begins where this log ends would reach so far.
             self.log_end_offset = offset
