@@ -10,6 +10,7 @@ import pytest
 from odradek.adapters.memory_disk import MemoryDisk, MemoryFile
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.invariants import InvariantBroken
+from odradek.log.segment import Segment
 from odradek.sim.disk import SimDisk
 from odradek.sim.inode import DiskKnobs
 
@@ -237,6 +238,43 @@ def test_after_an_error_nothing_more_is_appended(watched, failure):
     watched.crash()
     watched.append(b"d")
     assert watched.values() == ([b"a", b"d"] if failure != "sync" else [b"a", b"b", b"d"])
+
+
+@pytest.mark.parametrize("missing", [".index", "partition.metadata"])
+def test_a_sync_that_cannot_begin_is_not_under_way(make_partition, monkeypatch, missing):
+    """Otherwise the log would never be opened again: that waits for the end of a sync."""
+    mounted = SimDisk(Random(1), DiskKnobs()).mount()
+    partition = make_partition(mounted)
+    for _ in range(3):
+        partition.append(b"v" * 400)
+    opens = mounted.open
+
+    def fails(path, *, create=False):
+        if path.endswith(missing):
+            raise OSError(errno.EIO, "the disk is failing")
+        return opens(path, create=create)
+
+    monkeypatch.setattr(mounted, "open", fails)
+    with pytest.raises(KafkaError):
+        partition.log.begin_sync()
+    assert partition.log.offline
+    assert not partition.log.sync_in_flight
+    assert [segment.file.pins for segment in partition.log._segments.in_order] == [0, 0]
+
+
+def test_a_sync_of_what_makes_no_sense_may_be_begun_again(watched, monkeypatch):
+    def broken(_):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
+
+    for _ in range(3):
+        watched.append(b"v" * 400)
+    with monkeypatch.context() as during:
+        during.setattr(Segment, "index_files", broken)
+        for _ in range(2):
+            with pytest.raises(KafkaError):
+                watched.log.begin_sync()
+    watched.log.sync()
+    assert watched.log.recovery_point == 3
 
 
 def test_a_roll_that_fails_takes_the_log_offline(watched):

@@ -57,10 +57,13 @@ class SyncWork:
         except OSError as broken:
             self.error = broken
         finally:
-            for file in self._files:
-                file.unpin()
-            for file in self._opened:
-                file.close()
+            self.let_go()
+
+    def let_go(self) -> None:
+        for file in self._files:
+            file.unpin()
+        for file in self._opened:
+            file.close()
 
 
 class Durability:
@@ -125,15 +128,13 @@ class Durability:
     def begin(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> SyncWork:
         """Everything below `end_offset`: the log end, or the start of the active segment."""
         invariant(self._in_flight is None, f"{self._folder.path}: one sync at a time")
-        work = self._in_flight = SyncWork(self._folder, end_offset, self.history)
-        for segment in segments.since(self.recovery_point):
-            if segment.base_offset < end_offset:
-                work.add(segment.file)
-                if not segment.grows:
-                    work.add(*segment.index_files())
-        for name in self._unsynced_names:
-            if self._folder.exists(name):  # a snapshot that proved broken is gone
-                work.add_name(name)
+        work = SyncWork(self._folder, end_offset, self.history)
+        try:
+            self._add_files(work, segments)
+        except BaseException:
+            work.let_go()
+            raise
+        self._in_flight = work
         self._unsynced_names = []
         if epochs.changed:
             work.add_epochs(epochs)
@@ -144,6 +145,16 @@ class Durability:
         if self.is_new:
             work.add_directory("")
         return work
+
+    def _add_files(self, work: SyncWork, segments: Segments) -> None:
+        for segment in segments.since(self.recovery_point):
+            if segment.base_offset < work.offset:
+                work.add(segment.file)
+                if not segment.grows:
+                    work.add(*segment.index_files())
+        for name in self._unsynced_names:
+            if self._folder.exists(name):  # a snapshot that proved broken is gone
+                work.add_name(name)
 
     def finish(self, work: SyncWork) -> None:
         self._in_flight = None
