@@ -168,6 +168,72 @@ class FullFile:
         return self._file.pwrite(data, position)
 
 
+def segments_on_disk(disk, topic):
+    return [name for name in disk.listdir(f"{topic}-0") if name.endswith(".log")]
+
+
+def test_what_expired_while_the_disk_was_full_goes_once_there_is_room(run):
+    """Of every partition: a full disk is no reason to look at the first one only."""
+
+    async def scenario():
+        disk = FullDisk()
+        async with DataBroker(disk=disk) as broker:
+            client = await broker.connect()
+            for topic in ("t", "u"):
+                broker.create_topic(
+                    topic, internal_segment_bytes="1000", retention_bytes="1500", file_delete_delay_ms="0"
+                )
+                for _ in range(4):
+                    await client.produce(topic, batch("x" * 900))
+            disk.full = True
+            await broker.housekeeping.delete_expired()
+            await broker.housekeeping.delete_expired()
+            assert [broker.partition(topic).log.log_start_offset for topic in ("t", "u")] == [2, 2]
+            assert [len(segments_on_disk(disk, topic)) for topic in ("t", "u")] == [4, 4]
+            disk.full = False
+            await broker.housekeeping.delete_expired()
+            assert [len(segments_on_disk(disk, topic)) for topic in ("t", "u")] == [2, 2]
+            await until(lambda: not names(disk, ".deleted"))
+
+    run(scenario())
+
+
+def test_a_log_that_begins_anew_under_the_name_of_what_expired_keeps_its_file(run):
+    async def scenario():
+        disk = FullDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", internal_segment_bytes="1000", retention_bytes="1500", file_delete_delay_ms="0")
+            client = await broker.connect()
+            await fill_segments(broker, client, 4)
+            disk.full = True
+            await broker.housekeeping.delete_expired()
+            disk.full = False
+            broker.partition("t").log.truncate_fully_and_start_at(1)
+            await broker.housekeeping.delete_expired()
+            assert names(disk, ".log") == ["00000000000000000001.log"]
+
+    run(scenario())
+
+
+def test_what_expired_of_a_topic_that_is_gone_is_forgotten(run):
+    async def scenario():
+        disk = FullDisk()
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", internal_segment_bytes="1000", retention_bytes="1500")
+            client = await broker.connect()
+            await fill_segments(broker, client, 4)
+            disk.full = True
+            await broker.housekeeping.delete_expired()
+            disk.full = False
+            broker.delete_topic("t")
+            broker.create_topic("t")
+            await broker.housekeeping.delete_expired()
+            assert names(disk, ".log") == ["00000000000000000000.log"]
+            assert not broker.housekeeping._unretired
+
+    run(scenario())
+
+
 def test_a_full_disk_is_an_error_of_the_partitions_written_to_and_the_node_goes_on(run, caplog):
     """Nothing that was acknowledged is lost; what was refused is not there; a restart takes writes again."""
     disk = FullDisk()

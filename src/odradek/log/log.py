@@ -147,6 +147,9 @@ class Log:
     def segment_count(self) -> int:
         return len(self._segments)
 
+    def has_segment_at(self, offset: int) -> bool:
+        return any(segment.base_offset == offset for segment in self._segments.in_order)
+
     @property
     def size_bytes(self) -> int:
         return self._segments.size_bytes

@@ -16,7 +16,8 @@ from typing import TypeVar
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, Spawner
 from odradek.log.directory import LogDirectory
-from odradek.log.retention import remove
+from odradek.log.log import Log
+from odradek.log.retention import DeletedSegment, remove
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import PartitionTable
@@ -63,6 +64,8 @@ class Housekeeping:
             later=self._later,
             pauses=self._pauses,
         )
+        # Out of their logs, and on disk as if they were not: the log start could not be made durable.
+        self._unretired: dict[Log, list[DeletedSegment]] = {}
         self._removals: dict[asyncio.TimerHandle, None] = {}
 
     def start(self, partitions: PartitionTable, more: Sequence[Chore] = ()) -> None:
@@ -107,19 +110,40 @@ class Housekeeping:
     # Chores
 
     async def delete_expired(self) -> None:
+        self._forget_unretired()
         async for partition in self._each():
             # Other failed logs lose what expired like any other: on a full disk these are what makes room.
-            if self._logs.is_reserved(partition.log):
-                continue
-            try:
-                expired = partition.log.delete_expired(self._clock.wall_ms(), partition.high_watermark)
-            except KafkaError as failure:
-                logger.warning("%s is offline: %s", partition, failure)
-                continue
-            if expired:
-                await self.slow(self._logs.retire, expired)
-                delay_ms = partition.log.config.file_delete_delay_ms
-                self._later(delay_ms, f"remove segments of {partition}", partial(remove, expired))
+            if not self._logs.is_reserved(partition.log):
+                await self._delete_expired_of(partition)
+
+    async def _delete_expired_of(self, partition: Partition) -> None:
+        log = partition.log
+        expired = self._take_unretired(log)
+        try:
+            expired += log.delete_expired(self._clock.wall_ms(), partition.high_watermark)
+        except KafkaError as failure:
+            logger.warning("%s is offline: %s", partition, failure)
+        if not expired:
+            return
+        try:
+            await self.slow(self._logs.retire, expired)
+        except OSError as broken:
+            logger.warning("expired segments of %s stay on disk until the next attempt: %s", partition, broken)
+            self._unretired[log] = expired
+            return
+        delay_ms = log.config.file_delete_delay_ms
+        self._later(delay_ms, f"remove segments of {partition}", partial(remove, expired))
+
+    def _take_unretired(self, log: Log) -> list[DeletedSegment]:
+        """Without those whose name is in use again: the log was truncated below what had expired."""
+        unretired = self._unretired.pop(log, [])
+        return [deleted for deleted in unretired if not log.has_segment_at(deleted.segment.base_offset)]
+
+    def _forget_unretired(self) -> None:
+        """Those of logs that are gone, and of logs that were opened again: this removed what had expired."""
+        for log in [log for log in self._unretired if self._logs.get(log.topic_partition) is not log]:
+            for deleted in self._unretired.pop(log):
+                deleted.segment.close()
 
     async def compact(self) -> None:
         """Log by log, until none is dirty enough."""
