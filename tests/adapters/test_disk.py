@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import threading
@@ -75,6 +76,20 @@ def test_replace_swaps_the_content_and_leaves_nothing_beside_it(disk):
     disk.replace("checkpoint", b"one")
     disk.replace("checkpoint", b"two")
     assert disk.read("checkpoint") == b"two"
+    assert disk.listdir("") == ["checkpoint"]
+
+
+def test_a_replacement_for_which_there_is_no_room_takes_none(tmp_path, monkeypatch):
+    disk = OsDisk(str(tmp_path))
+    disk.replace("checkpoint", b"one")
+
+    def refuse(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space"):
+        disk.replace("checkpoint", b"two")
+    assert disk.read("checkpoint") == b"one"
     assert disk.listdir("") == ["checkpoint"]
 
 

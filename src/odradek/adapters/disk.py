@@ -7,6 +7,7 @@ it valid, removing a name leaves pinned Files readable.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -258,10 +259,16 @@ class OsDisk:
     def replace(self, path: str, data: bytes) -> None:
         aside = self.absolute(path) + ".tmp"
         with self._replacing:
-            with open(aside, "wb", opener=self._open_descriptor) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                with open(aside, "wb", opener=self._open_descriptor) as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:
+                # On a full disk it has what little was left, and others could do with that.
+                with contextlib.suppress(OSError):
+                    os.remove(aside)
+                raise
             os.rename(aside, self.absolute(path))
             self.sync_dir(path.rpartition("/")[0])
 
