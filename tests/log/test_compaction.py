@@ -24,6 +24,19 @@ def headers(partition):
     return [header for header, _ in partition.batches()]
 
 
+def copied(partition, now):
+    """What a new replica has of it."""
+    copy = type(partition)(type(partition.disk)(), partition.config)
+    start, end = partition.log.log_start_offset, partition.log.log_end_offset
+    copy.log.truncate_fully_and_start_at(start)
+    copy.log.append_as_follower(memoryview(partition.log.read(start, 1000, end, True).read()), now)
+    return copy
+
+
+def epoch_ends(partition, *epochs):
+    return {epoch: partition.log.end_offset_for_epoch(epoch) for epoch in epochs}
+
+
 def test_the_last_record_of_each_key_stays_where_it_was(compacted):
     compacted.put((b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     compacted.put((b"c", b"1"), (b"b", b"2"))
@@ -183,12 +196,43 @@ def test_whoever_copies_the_log_knows_where_each_epoch_began(compacted, now):
             compacted.put((b"a", value), leader_epoch=epoch)
     compacted.roll()
     compacted.clean()
-    assert [(h.base_offset, h.records_count) for h in headers(compacted)] == [(1, 0), (3, 0), (4, 1)]
-    copy = type(compacted)(type(compacted.disk)(), compacted.config)
-    copy.log.append_as_follower(memoryview(compacted.log.read(0, 1000, 5, True).read()), now)
-    ends = {epoch: compacted.log.end_offset_for_epoch(epoch) for epoch in (0, 1, 2, 4)}
+    assert [(h.base_offset, h.records_count) for h in headers(compacted)] == [(0, 0), (1, 0), (2, 0), (3, 0), (4, 1)]
+    ends = epoch_ends(compacted, 0, 1, 2, 4)
     assert ends == {0: (0, 1), 1: (1, 3), 2: (1, 3), 4: (4, 5)}
-    assert {epoch: copy.log.end_offset_for_epoch(epoch) for epoch in ends} == ends
+    assert epoch_ends(copied(compacted, now), *ends) == ends
+
+
+@pytest.mark.parametrize("epoch", [0, 4])
+def test_whoever_copies_the_log_knows_of_each_epoch(compacted, now, epoch):
+    """Or it could lead a replica whose last records, of an epoch in between, lost against them."""
+    for value in (b"1", b"2", b"3"):
+        compacted.put((b"a", value), (b"b", value), leader_epoch=epoch)
+    compacted.put((b"a", b"4"), (b"b", b"4"), leader_epoch=6)
+    compacted.roll()
+    compacted.clean()
+    compacted.log.advance_log_start(3)
+    ends = epoch_ends(compacted, epoch, 5, 6)
+    assert ends == {epoch: (epoch, 6), 5: (epoch, 6), 6: (6, 8)}
+    assert epoch_ends(copied(compacted, now), *ends) == ends
+
+
+@pytest.mark.parametrize("inside", ["a batch", "a gap"])
+def test_whoever_copies_the_log_knows_the_epoch_in_which_it_begins(compacted, now, inside):
+    compacted.put((b"a", b"1"), leader_epoch=4)
+    for value in (b"2", b"3", b"4"):
+        compacted.put((b"a", value), (b"b", value), leader_epoch=4)
+    if inside == "a gap":
+        compacted.roll()
+        compacted.clean()
+        compacted.put((b"a", b"5"), (b"b", b"5"), leader_epoch=4)
+        compacted.put((b"a", b"6"), (b"b", b"6"), leader_epoch=4)
+    compacted.put((b"a", b"7"), (b"b", b"7"), leader_epoch=6)
+    compacted.roll()
+    compacted.log.advance_log_start(2)
+    compacted.clean()
+    starts = [header.base_offset for header in headers(compacted)]
+    assert starts == ([1, 5, 7] if inside == "a batch" else [5, 9, 11])
+    assert copied(compacted, now).log.leader_epochs.epochs == [4, 6]
 
 
 # --- how far
@@ -597,6 +641,7 @@ def test_readers_of_old_segments_are_not_disturbed(compacted):
         ("keeps_last_sequence", lambda: False, test_the_last_batch_of_a_producer_stays_empty),
         ("keeps_last_offset", lambda *_: False, test_the_last_batch_before_the_high_watermark_stays_empty),
         ("keeps_epoch_starts", lambda: False, test_whoever_copies_the_log_knows_where_each_epoch_began),
+        ("keeps_epoch_ends", lambda: False, test_whoever_copies_the_log_knows_where_each_epoch_began),
         (
             "cleaned_after_truncation",
             lambda cleaned_until, _: cleaned_until,

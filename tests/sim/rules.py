@@ -234,6 +234,10 @@ LOG = (
         stories=("tests/log/test_compaction.py::test_whoever_copies_the_log_knows_where_each_epoch_began",),
     ),
     log(
+        *("keeps_epoch_ends", never, "keeping the last batch of each leader epoch when its records go"),
+        stories=("tests/log/test_compaction.py::test_whoever_copies_the_log_knows_of_each_epoch",),
+    ),
+    log(
         *("cleaned_after_truncation", the_cleaned, "compacting again what was truncated and written anew"),
         stories=("tests/log/test_compaction.py::test_a_deletion_after_a_truncation_finds_what_it_deletes",),
     ),

@@ -1,7 +1,8 @@
 """What compaction leaves of one batch: the latest record of each key, and what must outlive its records.
 
 Base offset, last offset and sequences stay as they were: an offset never changes its meaning. Even when it is empty,
-the last batch of a producer says which sequence comes next, the first one of a leader epoch where the one before ended.
+the last batch of a producer says which sequence comes next, the first one of a leader epoch where the one before ended,
+and its last one, whatever is deleted before it, that there was such an epoch.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Compaction:
     wall_ms: int
     delete_retention_ms: int
     last_batches: Mapping[int, LastBatch]  # by producer id
-    epoch_starts: frozenset[int]  # where leader epochs after the first possible one began
+    epoch_starts: frozenset[int]  # the first batches of leader epochs after the first possible one
 
     def what_is_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
         """Of a batch whose checksum was verified: the batch itself, a smaller one, or None.
@@ -92,8 +93,9 @@ class Compaction:
         # Without the last batch of all, a log would end earlier after a crash, and a new follower's for good.
         says_end = safeguards.keeps_last_offset(header.next_offset, self.high_watermark)
         # A new follower learns from batches where epochs began; not knowing, it could lead one whose last records lost.
-        says_epoch = header.base_offset in self.epoch_starts and safeguards.keeps_epoch_starts()
-        if not (says_sequence or says_end or says_epoch):
+        begins_epoch = header.base_offset in self.epoch_starts and safeguards.keeps_epoch_starts()
+        ends_epoch = header.next_offset in self.epoch_starts and safeguards.keeps_epoch_ends()
+        if not (says_sequence or says_end or begins_epoch or ends_epoch):
             return None
         return batch if header.records_count == 0 else _emptied(header)
 

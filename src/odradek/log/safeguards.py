@@ -115,6 +115,11 @@ def keeps_epoch_starts() -> bool:
     return True
 
 
+def keeps_epoch_ends() -> bool:
+    """And the last one: wherever in the epoch the log begins by then, whoever copies it knows that it was there."""
+    return True
+
+
 def is_cleanable(segment_end_offset: int, last_stable_offset: int) -> bool:
     """Compaction never looks at what is not committed: a record that is truncated later has replaced nothing."""
     return segment_end_offset <= last_stable_offset
