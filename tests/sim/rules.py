@@ -393,7 +393,12 @@ REPLICATION = (
         seed=Seed(number=1, focus=STORM),
     ),
     of(
-        *("server.fetchers", "_synced", at_once, "syncing what was fetched before fetching what follows it"),
+        *(
+            "replication.fetching",
+            "Fetching.unsynced",
+            nothing,
+            "syncing what was fetched before fetching what follows it",
+        ),
         stories=("tests/server/test_fetchers.py::test_the_next_question_waits_for_the_fsync",),
         seed=three(2, CLUSTER_STORM),
         quick=False,

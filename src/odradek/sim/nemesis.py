@@ -120,7 +120,7 @@ class Nemesis:
         """Any time, or not before all others have what this one will have lost; again before it takes part again."""
         if self._knobs.power_cuts_at_once or self._mourned is machine:
             return True
-        return self._mourned is None and self._truth.is_whole()
+        return self._mourned is None and self._truth.stays_whole()
 
     def _lose_power(self, machine: Machine) -> None:
         if machine.host is not None and self._may_lose_power(machine):
@@ -220,7 +220,7 @@ class Nemesis:
     def _may_lose_disk(self) -> bool:
         """Not before all others have what is on it, its vote included."""
         is_quiet = all(task.done() for task in self._under_way)
-        return is_quiet and self._truth.is_whole() and self._truth.have_all_seats()
+        return is_quiet and self._truth.stays_whole() and self._truth.have_all_seats()
 
     async def _lose_disk(self, machine: Machine) -> None:
         self._mourn(machine)

@@ -172,4 +172,22 @@ class Truth:
         """All machines are up, and every replica of every partition is in sync."""
         if len(self.running()) < len(self._machines):
             return False
-        return all(len(partition.isr) == len(partition.replicas) for _, _, partition in self.partitions())
+        image = self.image()
+        return image is None or _has_all_in_sync(image)
+
+    def stays_whole(self) -> bool:
+        """And nothing else is proposed by a leader, or decided and not yet committed."""
+        leading = [partition.leading for each in self.running() for partition in each.replicas()]
+        return (
+            self.is_whole()
+            and all(_has_all_in_sync(each.quorum.feed.ahead) for each in self.members())
+            and not any(leader.proposal for leader in leading if leader is not None)
+        )
+
+
+def _has_all_in_sync(image: ClusterImage) -> bool:
+    return all(
+        len(partition.isr) == len(partition.replicas)
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    )
