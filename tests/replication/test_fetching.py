@@ -175,7 +175,27 @@ def test_what_is_left_is_forgotten_and_what_comes_back_is_not():
 def test_whoever_must_sync_first_is_told():
     replicas, asking = following(LogConfig(flush_messages=1))
     asking.question(0)
-    assert asking.answered(reply(part(records=record(0))), 0, WALL_MS) == [replicas[2].partition]
+    assert asking.unsynced(0) == []
+    asking.answered(reply(part(records=record(0))), 0, WALL_MS)
+    assert asking.unsynced(0) == [replicas[2].partition]
+
+
+def test_whoever_has_unsynced_records_of_another_leader_is_told_to_sync_first():
+    replicas, asking = following(LogConfig(flush_messages=1))
+    asking.question(0)
+    asking.answered(reply(part(records=record(0))), 0, WALL_MS)
+    of_the_next_leader = fetching()
+    of_the_next_leader.follow(replicas[2].partition)
+    assert of_the_next_leader.unsynced(0) == [replicas[2].partition]
+
+
+def test_whoever_rested_must_sync_first_too():
+    replicas, asking = following(LogConfig(flush_messages=1))
+    asking.question(0)
+    replicas.fetch(2)
+    asking.answered(reply(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), 0, WALL_MS)
+    assert asking.unsynced(0) == []
+    assert asking.unsynced(REST_MS_MIN) == [replicas[2].partition]
 
 
 def test_a_log_that_failed_is_not_asked_for():
@@ -183,8 +203,9 @@ def test_a_log_that_failed_is_not_asked_for():
     replicas, asking = following(LogConfig(flush_messages=1))
     partition = replicas[2].partition
     asking.question(0)
-    assert asking.answered(reply(part(records=record(0))), 0, WALL_MS) == [partition]
+    asking.answered(reply(part(records=record(0))), 0, WALL_MS)
     partition.log._fail(OSError("sync failed"))
+    assert asking.unsynced(0) == []
     assert (asking.question(0), asking.follows(partition)) == (None, False)
     asking.follow(partition)
     assert asking.question(0) is None

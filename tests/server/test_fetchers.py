@@ -146,6 +146,27 @@ def test_the_next_question_waits_for_the_fsync(run):
     run(scenario())
 
 
+def test_the_next_leader_is_not_asked_before_the_fsync_of_what_came_from_the_last_one(run):
+    async def scenario():
+        async with ReplicaBrokers(3) as cluster:
+            cluster.create_topic("t", flush_messages="1")
+            commits = cluster[3].commits
+            commits._running = asyncio.create_task(asyncio.Event().wait())
+            client = await cluster[1].connect()
+            await client.produce("t", batch("a"), acks=1)
+            await until(lambda: ends(cluster) == [1, 1, 1])
+            cluster.change(leader=2, isr=[2, 3])
+            await until(lambda: cluster[2].partition().is_synced(0))
+            await asyncio.sleep(0.1)
+            assert (cluster[3].partition().log.recovery_point, watermarks(cluster)[1]) == (0, 0)
+            commits._running.cancel()
+            commits._running = None
+            commits._run_if_idle()
+            await until(lambda: watermarks(cluster) == [1, 1, 1])
+
+    run(scenario())
+
+
 def test_a_leader_that_is_gone_for_a_while_is_asked_again(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:

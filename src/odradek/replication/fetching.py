@@ -76,11 +76,18 @@ class Fetching:
 
     # Asking
 
+    def unsynced(self, now_ms: int) -> list[Partition]:
+        """Those that have to sync what they have before they may ask for more: to ask is to acknowledge.
+
+        Not only what came with the last answer: an election may bring what was got from another leader.
+        """
+        self._end_rests(now_ms)
+        due = [self._followed[key] for key in self._due]
+        return [each for each in due if not each.log.offline and not each.is_synced(each.log.log_end_offset - 1)]
+
     def question(self, now_ms: int) -> Question | None:
         """None while there is nothing to ask for."""
-        for key in [key for key, until_ms in self._resting.items() if until_ms <= now_ms]:
-            del self._resting[key]
-            self._due[key] = None
+        self._end_rests(now_ms)
         for partition in [self._followed[key] for key in self._due]:
             if partition.log.offline:
                 # It may not have what it got last, and to ask for more is to acknowledge it.
@@ -100,6 +107,11 @@ class Fetching:
             self._session_id, self._session_epoch, self._topics(news), _indexes(forgotten), self._patience_ms(now_ms)
         )
 
+    def _end_rests(self, now_ms: int) -> None:
+        for key in [key for key, until_ms in self._resting.items() if until_ms <= now_ms]:
+            del self._resting[key]
+            self._due[key] = None
+
     def idle_ms(self, now_ms: int) -> int | None:
         """When `question` has none: after how long it may have one, None when only the image can tell."""
         return max(min(self._resting.values()) - now_ms, 0) if self._resting else None
@@ -116,28 +128,23 @@ class Fetching:
 
     # Being answered
 
-    def answered(self, reply: FetchReply, now_ms: int, wall_ms: int) -> list[Partition]:
-        """Those that have to sync what they got before they may ask for more: to ask is to acknowledge."""
+    def answered(self, reply: FetchReply, now_ms: int, wall_ms: int) -> None:
         if reply.error_code:
             self._refused(reply.error_code, now_ms)
-            return []
+            return
         self._session_goes_on(reply.session_id)
-        unsynced: list[Partition] = []
         for topic_id, parts in reply.topics:
             for part in parts:
-                partition = self._answered_one((topic_id, part.partition), part, now_ms, wall_ms)
-                if partition is not None:
-                    unsynced.append(partition)
-        return unsynced
+                self._answered_one((topic_id, part.partition), part, now_ms, wall_ms)
 
     def failed(self) -> None:
         """No answer: the leader knows nothing of what it was asked last, or more than we know of."""
         self._session_ended()
 
-    def _answered_one(self, key: Key, part: PartitionReply, now_ms: int, wall_ms: int) -> Partition | None:
+    def _answered_one(self, key: Key, part: PartitionReply, now_ms: int, wall_ms: int) -> None:
         partition, asked = self._followed.get(key), self._named.get(key)
         if partition is None or asked is None:
-            return None
+            return
         verdict = take(partition, asked, part, wall_ms)
         if verdict is Verdict.GO_ON:
             self._rest_ms.pop(key, None)
@@ -147,7 +154,6 @@ class Fetching:
         else:
             # Followed again when the image tells of another epoch.
             self.leave(partition)
-        return None if partition.is_synced(partition.log.log_end_offset - 1) else partition
 
     def _rest(self, key: Key, now_ms: int) -> None:
         rest_ms = min(max(2 * self._rest_ms.get(key, 0), REST_MS_MIN), self._rest_ms_max)

@@ -112,6 +112,7 @@ class Fetcher:
         try:
             while self._fetching:
                 self._news.clear()
+                await self._sync()
                 question = self._fetching.question(self._owner.clock.monotonic_ms())
                 if question is None:
                     await self._idle(self._fetching.idle_ms(self._owner.clock.monotonic_ms()))
@@ -119,6 +120,12 @@ class Fetcher:
                     await self._ask(question)
         finally:
             self._task = None
+
+    async def _sync(self) -> None:
+        """What is asked for next, also what others bring that are followed meanwhile."""
+        while unsynced := self._fetching.unsynced(self._owner.clock.monotonic_ms()):
+            for partition in unsynced:
+                await _synced(partition)
 
     async def _ask(self, question: Question) -> None:
         try:
@@ -138,8 +145,7 @@ class Fetcher:
             logger.info("fetching from %d again", self._leader_id)
             self._pause_ms = 0
         clock = self._owner.clock
-        for partition in self._fetching.answered(reply, clock.monotonic_ms(), clock.wall_ms()):
-            await _synced(partition)
+        self._fetching.answered(reply, clock.monotonic_ms(), clock.wall_ms())
 
     async def _answer(self, question: Question) -> FetchReply:
         owner, config = self._owner, self._owner.config
