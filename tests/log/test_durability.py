@@ -262,19 +262,21 @@ def test_a_sync_that_cannot_begin_is_not_under_way(make_partition, monkeypatch, 
     assert [segment.file.pins for segment in partition.log._segments.in_order] == [0, 0]
 
 
-def test_a_sync_of_what_makes_no_sense_may_be_begun_again(watched, monkeypatch):
+def test_a_log_that_makes_no_sense_where_it_is_to_be_synced_goes_offline(watched, monkeypatch):
+    """Whoever waits for the sync is told so, and would not be told of another one."""
+
     def broken(_):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no index fits to these batches")
 
     for _ in range(3):
         watched.append(b"v" * 400)
-    with monkeypatch.context() as during:
-        during.setattr(Segment, "index_files", broken)
-        for _ in range(2):
-            with pytest.raises(KafkaError):
-                watched.log.begin_sync()
-    watched.log.sync()
-    assert watched.log.recovery_point == 3
+    monkeypatch.setattr(Segment, "index_files", broken)
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refused:
+            watched.log.begin_sync()
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "no index fits" in watched.log.offline
+    assert not watched.log.sync_in_flight
 
 
 def test_a_roll_that_fails_takes_the_log_offline(watched):

@@ -364,7 +364,7 @@ class Log:
         bound = min(self._config.segment_jitter_ms, self._config.roll_ms)
         return self._jitter(bound) if bound > 0 else 0
 
-    def _fail(self, broken: OSError) -> KafkaError:
+    def _fail(self, broken: OSError | KafkaError) -> KafkaError:
         """Nobody knows what the file holds now, so nothing more goes in; what is behind the last batch goes out."""
         if self._failure is None:  # and not deleted while it was synced, its files closed
             if safeguards.stays_offline_after_failure():
@@ -464,7 +464,7 @@ class Log:
         self._refuse_if_offline()
         try:
             return self._durability.begin(self._segments, self.leader_epochs, end_offset)
-        except OSError as broken:
+        except (OSError, KafkaError) as broken:
             raise self._fail(broken) from broken
 
     def close(self) -> None:
