@@ -94,23 +94,28 @@ def test_each_step_waits_for_its_rest(tmp_path):
     assert heard == [0, 1] * 50
 
 
+def says_who_it_is():
+    yield os.getpid()
+
+
 def test_whoever_is_cancelled_at_rest_leaves_no_process_behind():
     async def scenario(spawner):
-        resting = asyncio.Event()
+        resting: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-        async def rest(_step):
-            resting.set()
+        async def rest(pid):
+            resting.set_result(pid)
             await asyncio.get_running_loop().create_future()
 
-        task = asyncio.ensure_future(apart(spawner, os.getpid, steps=[1], rest=rest))
-        await resting.wait()
+        task = asyncio.ensure_future(spawner.apart(says_who_it_is, rest=rest))
+        pid = await resting
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        return pid
 
-    within(scenario)
+    pid = within(scenario)
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(pid, os.WNOHANG)
 
 
 def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
