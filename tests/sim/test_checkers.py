@@ -187,6 +187,20 @@ def test_recovery_invents_nothing():
         watch.loaded({_log_name(1): TWO}, never)
 
 
+def test_a_power_cut_may_bring_back_a_log_that_was_put_aside_under_its_name():
+    def bring_back(new, synced_to, *, power_cut):
+        aside = f"orders-0.{'0' * 32}-stray/{0:020d}.log"
+        watch = RecoveryWatch()
+        watch.stopping({aside: ONE + TWO, _log_name(0): new}, {"orders-0": synced_to}, power_cut=power_cut)
+        watch.loaded({_log_name(0): ONE + TWO}, never)
+
+    bring_back(b"", 0, power_cut=True)
+    with pytest.raises(Violation, match=r"^L2 .* lost the batch at 0"):
+        bring_back(_batch(0, b"x"), 1, power_cut=True)
+    with pytest.raises(Violation, match=r"^L2 .* ever written"):
+        bring_back(b"", 0, power_cut=False)
+
+
 def test_a_topic_on_its_way_out_may_take_all_with_it():
     watch = RecoveryWatch()
     watch.stopping({_log_name(0): ONE}, None, power_cut=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from odradek.log.directory import STRAY
 from odradek.sim.history import History, Place, Sighting, Violation
 from odradek.sim.keyed import Deletions, check_compacted, is_compacted, last_deletions
 from odradek.sim.knobs import TopicPlan
@@ -29,6 +30,8 @@ class RecoveryWatch:
     before: dict[str, StoredLog] = field(default_factory=dict)
     # What was promised to survive a power cut.
     synced: dict[str, StoredLog] = field(default_factory=dict)
+    # By name: another log with that name was put aside.
+    put_aside: frozenset[str] = frozenset()
     power_was_cut: bool = False
     whole: bool = True
 
@@ -36,6 +39,8 @@ class RecoveryWatch:
         """`synced_to` by directory, None for all of everything."""
         if self.whole:
             self.before = stored_logs(files)
+            strays = {path.partition("/")[0] for path in files if path.partition("/")[0].endswith(STRAY)}
+            self.put_aside = frozenset(directory.rpartition(".")[0] for directory in strays)
             self.synced = self.before if synced_to is None else _up_to(self.before, synced_to)
             self.power_was_cut = power_cut
             self.whole = False
@@ -71,6 +76,9 @@ class RecoveryWatch:
             check_compacted(where, floor.content(), after.content(), Deletions.GO, start=max(after.start, log_start))
         else:
             self._compare_batches(directory, floor, after, stop)
+        if self.power_was_cut and not floor.batches and directory in self.put_aside:
+            # Nothing of the new one was synced, so its name may be the old one's again.
+            return
         if directory == METADATA_LOG:
             # A new leader has written to it before the node serves.
             return
