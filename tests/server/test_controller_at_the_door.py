@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import pytest
+
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId, LeaderEpoch, Offset
 from odradek.controller.heartbeats import Heartbeats
@@ -12,7 +14,7 @@ from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.image import ClusterImage
 from odradek.protocol.messages.p53_begin_quorum_epoch import LeaderEndpoint
 from odradek.protocol.messages.p62_broker_registration import BrokerRegistrationRequest
-from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.quorum.messages import Answer, Fetch, FetchAnswer
 from odradek.quorum.voters import VoterKey
 from odradek.security.authorizer import AllowAll
@@ -181,3 +183,31 @@ def test_a_node_that_hears_itself_is_remembered_once():
 
     asyncio.run(beat())
     assert len(apart._heard_over) == 1
+
+
+def test_a_node_does_not_wait_for_its_own_controller_for_ever():
+    """Or else its next heartbeat would be as late as the commit of the last one, and the session over."""
+    commit, answered = asyncio.Event(), asyncio.Event()
+
+    async def commits_late(ctx: object, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        await commit.wait()
+        answered.set()
+        return BrokerHeartbeatResponse()
+
+    api = Api(key=63, versions=(0, 2), request=BrokerHeartbeatRequest, handle=commits_late)
+    channel = ControllerChannel(
+        node_id=BrokerId(1),
+        quorum=Quorum(Answer(leader_epoch=LeaderEpoch(1))),
+        peers=None,
+        apis={63: api},
+        context=lambda connection, version: ControllerContext.of(controller(), connection, version),
+    )
+
+    async def beat() -> None:
+        with pytest.raises(KafkaError) as late:
+            await channel.ask(BrokerHeartbeatRequest(broker_id=1), BrokerHeartbeatResponse, timeout_ms=1)
+        assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+        commit.set()
+        await answered.wait()
+
+    asyncio.run(beat())
