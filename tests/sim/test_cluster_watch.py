@@ -36,6 +36,7 @@ class Replica:
         self.is_leader = number == 1
         self.leader_epoch = 0
         self.high_watermark = self.last_stable_offset = 0
+        self.partition_epoch = AGREED.partition_epoch
         self.leading = None
 
     def __str__(self):
@@ -292,6 +293,12 @@ def test_a_leader_that_does_not_wait_for_its_isr(cluster):
     cluster[1].replica.leading = SimpleNamespace(_awaited=[SimpleNamespace(broker_id=2)])
     cluster.must_see("R4")
     cluster[1].replica.leading._awaited.append(SimpleNamespace(broker_id=3))
+    cluster.watch.look()
+
+
+def test_a_leader_that_heard_of_a_smaller_isr_before_anybody_else(cluster):
+    cluster[1].replica.leading = SimpleNamespace(_awaited=[SimpleNamespace(broker_id=2)])
+    cluster[1].replica.partition_epoch = AGREED.partition_epoch + 1
     cluster.watch.look()
 
 

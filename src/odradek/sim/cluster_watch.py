@@ -121,7 +121,8 @@ class ClusterWatch:
                     self._look_at_awaited(leader, decided)
 
     def _look_at_awaited(self, leader: Partition, decided: PartitionImage) -> None:
-        if leader.leading is None:
+        if leader.leading is None or leader.partition_epoch > decided.partition_epoch:
+            # The controller that told it has died before anybody looked at it.
             return
         awaited = [leader.broker_id, *(follower.broker_id for follower in leader.leading._awaited)]
         missed = [member for member in decided.isr if member not in awaited]
