@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,6 +67,38 @@ def test_whatever_a_power_cut_brings_back_nothing_is_missing_between_segments(se
     metadata_snapshots._remove(disk, log.delete_expired(WALL_MS, 4), [])
     machine.power_cut()
     assert opened(machine.mount(), 2).log_end_offset == 4
+
+
+async def in_turn(call, *args):
+    return call(*args)
+
+
+def test_what_a_failing_disk_kept_goes_first_the_next_time(disk, monkeypatch):
+    log = opened(disk)
+    for value in ("a", "b", "c"):
+        write(log, value)
+        log._roll(WALL_MS)
+    write(log, "d")
+    snapshots = metadata_snapshots.MetadataSnapshots(
+        SimpleNamespace(log=log, core=SimpleNamespace(high_watermark=4)),
+        SimpleNamespace(
+            disk=disk, clock=SimpleNamespace(wall_ms=lambda: WALL_MS), spawner=SimpleNamespace(blocking=in_turn)
+        ),
+        own=None,
+        cluster_id="",
+        bytes_between=0,
+    )
+
+    def refuse(_path):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(disk, "sync_dir", refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            asyncio.run(snapshots._forget_before(SnapshotId(Offset(2), LeaderEpoch(1))))
+    asyncio.run(snapshots._forget_before(SnapshotId(Offset(3), LeaderEpoch(1))))
+    assert [name for name in disk.listdir(METADATA_LOG_DIRECTORY) if ".log" in name] == [f"{3:020d}.log"]
+    assert opened(disk, 2).log_end_offset == 4
 
 
 def test_a_log_that_began_anew_at_a_snapshot_is_not_lost_for_what_a_crash_left_before_it(disk):

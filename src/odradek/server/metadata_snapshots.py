@@ -52,6 +52,8 @@ class MetadataSnapshots:
         # Oldest first.
         self.known: list[SnapshotId] = []
         self._log_bytes_covered = 0
+        # Out of the log, and not known to be off the disk. Oldest first, also when the disk failed meanwhile.
+        self._superfluous: list[DeletedSegment] = []
         self._writing: asyncio.Task[None] | None = None
 
     def loaded(self, snapshots: list[SnapshotId]) -> None:
@@ -92,17 +94,17 @@ class MetadataSnapshots:
         _log.info("wrote a metadata snapshot of %d bytes up to offset %d", len(content), image.offset)
         self._log_bytes_covered = size
         if len(self.known) > 1:
-            self._log_bytes_covered -= await self._forget_before(self.known[-2])
+            await self._forget_before(self.known[-2])
 
-    async def _forget_before(self, kept: SnapshotId) -> int:
-        """How many bytes of the log went."""
+    async def _forget_before(self, kept: SnapshotId) -> None:
         log, before = self._quorum.log, self._quorum.log.size_bytes
         log.advance_log_start(kept.end_offset)
-        expired = log.delete_expired(self._ports.clock.wall_ms(), self._quorum.core.high_watermark)
+        self._superfluous += log.delete_expired(self._ports.clock.wall_ms(), self._quorum.core.high_watermark)
+        self._log_bytes_covered -= before - log.size_bytes
         gone = [snapshot for snapshot in self.known if snapshot < kept]
         del self.known[: len(gone)]
-        await self._ports.spawner.blocking(_remove, self._ports.disk, expired, gone)
-        return before - log.size_bytes
+        await self._ports.spawner.blocking(_remove, self._ports.disk, self._superfluous, gone)
+        self._superfluous = []
 
     # Serving
 
