@@ -10,7 +10,7 @@ until then; told it is, since whoever begins again with what is left of its log 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from odradek.base.errors import KafkaError
@@ -87,8 +87,8 @@ class FailedLogs:
                 await self._bring_back(failed)
         # Not only what was brought back here: any change to its topic may have created a log, the process before this
         # one may have lost it, and a message from then may come late.
-        sound = _replicas(partition for partition in self._partitions.all() if partition.log.offline is None)
-        await self._tell(self._directory, [each for each in sound if self._is_lost(each.image)])
+        lost = [each for each in self._partitions.all() if each.log.offline is None and self._is_lost(each.image)]
+        await self._tell(self._directory, _replicas(lost))
 
     async def _disk_works(self) -> bool:
         now_ms = self._clock.monotonic_ms()
@@ -113,7 +113,8 @@ class FailedLogs:
                 try:
                     await self._reopen(partition)
                 except (OSError, KafkaError) as broken:  # or what can be read of it makes no sense
-                    trouble = broken
+                    if self._is_here(partition):  # and not deleted, its files with it
+                        trouble = broken
         self._partitions.open_again(self._image())
         if trouble is None:
             self._pause_ms = 0
@@ -157,11 +158,13 @@ class FailedLogs:
         return self._partitions.get(partition.topic, partition.index) is partition
 
     def _is_lost(self, image: PartitionImage | None) -> bool:
-        return image is not None and directory_of(image, self._broker_id) == LOST_DIRECTORY
+        if image is None or LOST_DIRECTORY not in image.directories:  # of thousands of partitions, none is
+            return False
+        return directory_of(image, self._broker_id) == LOST_DIRECTORY
 
     def _has_heirs(self, image: PartitionImage) -> bool:
         return any(member != self._broker_id for member in image.isr)
 
 
-def _replicas(partitions: Iterable[Partition]) -> list[Replica]:
+def _replicas(partitions: list[Partition]) -> list[Replica]:
     return [Replica(each.topic_id, each.image) for each in partitions if each.image is not None]
