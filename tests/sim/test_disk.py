@@ -172,6 +172,18 @@ def test_a_failed_sync_loses_what_the_next_one_claims():
     assert disk.mount().read("log") == b"safe"
 
 
+def test_names_whose_sync_failed_may_be_lost():
+    disk = _disk(survival=0.0)
+    mounted = disk.mount()
+    mounted.open("log", create=True)
+    disk.knobs = DiskKnobs(survival=0.0, sync_error=1.0)
+    with pytest.raises(OSError, match="Input/output error"):
+        mounted.sync_dir("")
+    assert (disk.disturbed, disk.sync_failed, disk.faults["sync error"]) == (True, True, 1)
+    disk.power_cut()
+    assert not disk.mount().exists("log")
+
+
 def test_short_writes_say_how_much_was_written():
     disk = _disk(short_write=1.0)
     file = disk.mount().open("log", create=True)

@@ -229,7 +229,11 @@ class MountedDisk:
 
     def sync_dir(self, path: str) -> None:
         self.changing(f"sync names in {path or '.'}")
-        self.disk.sync_names(self._directory(path))
+        directory = self._directory(path)
+        if _happens(self.disk, self.disk.knobs.sync_error, "sync error"):
+            self.disk.sync_failed = True
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        self.disk.sync_names(directory)
 
     def sync_all(self) -> None:
         self.changing("sync everything")
