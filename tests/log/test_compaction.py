@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from odradek.adapters.memory_disk import MemoryFile
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.log import safeguards
+from odradek.base.steps import Finished, advance
+from odradek.log import cleaning, safeguards
 from odradek.log.checkpoints import CLEANED_OFFSETS, RECOVERY_POINTS, decode_offsets
 from odradek.log.key_offsets import ENTRY_BYTES, KeyOffsets
 from odradek.protocol.batch import DELETE_HORIZON
@@ -233,6 +237,23 @@ def test_whoever_copies_the_log_knows_the_epoch_in_which_it_begins(compacted, no
     starts = [header.base_offset for header in headers(compacted)]
     assert starts == ([1, 5, 7] if inside == "a batch" else [5, 9, 11])
     assert copied(compacted, now).log.leader_epochs.epochs == [4, 6]
+
+
+def test_only_the_first_batch_of_the_log_stands_for_the_epoch_in_which_it_begins(compacted, monkeypatch):
+    """Whichever segment it is in."""
+    monkeypatch.setattr(cleaning._Rewriting, "has_room_for", lambda *_: False)
+    compacted.put((b"a", b"1"), leader_epoch=4)
+    compacted.put((b"a", b"2"), (b"b", b"2"), leader_epoch=4)
+    compacted.roll()
+    compacted.put((b"a", b"3"), (b"b", b"3"), leader_epoch=4)
+    compacted.roll()
+    compacted.clean()
+    compacted.log.advance_log_start(1)  # in the gap with which the first segment ends
+    for value, epoch in ((b"4", 4), (b"5", 4), (b"6", 6)):
+        compacted.put((b"a", value), (b"b", value), leader_epoch=epoch)
+    compacted.roll()
+    compacted.clean()
+    assert [(h.base_offset, h.records_count) for h in headers(compacted)] == [(3, 0), (7, 0), (9, 2)]
 
 
 # --- how far
@@ -608,6 +629,33 @@ def test_a_truncation_in_the_middle_of_a_swap_waits_for_its_end(compacted, monke
     assert compacted.names(".swap") == []
     assert compacted.rows() == []
     assert compacted.log.log_end_offset == 2
+
+
+@pytest.mark.parametrize("step_bytes", [1, 1 << 20])
+def test_all_that_is_read_and_written_counts(compacted, now, monkeypatch, step_bytes):
+    """Otherwise a run is faster than it may be."""
+    for epoch in (3, 4):
+        for value in (b"1", b"2"):
+            compacted.put((b"a", value), (b"b", value), leader_epoch=epoch)
+        compacted.roll()
+    compacted.log.advance_log_start(3)
+    compacted.log.sync()
+    planned = compacted.log.plan_cleaning(compacted.log.dirt(8, now), 8, now, 1 << 20)
+    read = []
+    pread = MemoryFile.pread
+
+    def noted(file, length, position):
+        read.append(len(found := pread(file, length, position)))
+        return found
+
+    monkeypatch.setattr(MemoryFile, "pread", noted)
+    steps = cleaning.clean(compacted.disk, replace(planned, step_bytes=step_bytes))
+    counted = []
+    while not isinstance(step := advance(steps), Finished):
+        counted.append(step)
+    (replacement,) = step.result.replacements
+    written = sum(segment.size for segment in replacement.new)
+    assert sum(counted) + step.result.last_step_bytes == sum(read) + written
 
 
 def test_a_broken_batch_is_never_written_anew(compacted):

@@ -18,7 +18,7 @@ from odradek.log.compaction import Compaction, LastBatch
 from odradek.log.folder import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, Folder, offset_name, write_whole
 from odradek.log.indexes import ActiveIndexes
 from odradek.log.key_offsets import KeyOffsets
-from odradek.log.scan import batches, headers
+from odradek.log.scan import batches
 from odradek.log.segment import RELATIVE_OFFSET_MAX
 from odradek.protocol.batch import MAX_TIMESTAMP, MAX_TIMESTAMP_POSITION, ByteSource, unpacked
 from odradek.protocol.record_spans import record_spans
@@ -102,7 +102,7 @@ def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
         wall_ms=plan.wall_ms,
         delete_retention_ms=plan.delete_retention_ms,
         last_batches=plan.last_batches,
-        epoch_starts=_first_batches(folder, plan),
+        epoch_starts=plan.epoch_starts,
     )
     done: list[_Rewriting] = []
     try:
@@ -174,22 +174,6 @@ def _latest_of_keys(folder: Folder, plan: CleaningPlan, traffic: _Traffic) -> St
         finally:
             file.close()
     return keys, plan.segments[-1].end_offset
-
-
-def _first_batches(folder: Folder, plan: CleaningPlan) -> frozenset[int]:
-    """Where they begin in each leader epoch. The first epoch left begins with the log: inside a batch, or in a gap."""
-    start = min(plan.epoch_starts, default=plan.segments[-1].end_offset)
-    for segment in plan.segments:
-        if segment.end_offset <= start:
-            continue
-        file = folder.open(offset_name(segment.base_offset, LOG))
-        try:
-            for seen in headers(file, 0, segment.size):
-                if seen.last_offset >= start:
-                    return plan.epoch_starts | {seen.base_offset}
-        finally:
-            file.close()
-    return plan.epoch_starts
 
 
 class _Rewriting:

@@ -8,7 +8,7 @@ and its last one, whatever is deleted before it, that there was such an epoch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odradek.log import safeguards
 from odradek.log.key_offsets import KeyOffsets
@@ -39,9 +39,9 @@ class LastBatch:
     last_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Compaction:
-    """The rules of one run over one log."""
+    """The rules of one run over one log, asked of its batches in their order."""
 
     keys: KeyOffsets
     end_offset: int  # everything before it is in `keys`, nothing after it is touched
@@ -49,13 +49,21 @@ class Compaction:
     wall_ms: int
     delete_retention_ms: int
     last_batches: Mapping[int, LastBatch]  # by producer id
-    epoch_starts: frozenset[int]  # the first batches of leader epochs after the first possible one
+    epoch_starts: frozenset[int]  # of leader epochs after the first possible one
+    # The batch in which the first of these begins, as soon as it was met: the log may begin inside it, or in a gap.
+    _first_batch: int | None = field(default=None, init=False)
+    _first_start: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._first_start = min(self.epoch_starts, default=self.end_offset)
 
     def what_is_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
         """Of a batch whose checksum was verified: the batch itself, a smaller one, or None.
 
         Control batches stay: what they say of transactions outlives the records. Raises MalformedRecords.
         """
+        if self._first_batch is None and header.last_offset >= self._first_start:
+            self._first_batch = header.base_offset
         if header.is_control or header.base_offset >= self.end_offset:
             return batch
         data = unpacked(header, batch)
@@ -93,7 +101,8 @@ class Compaction:
         # Without the last batch of all, a log would end earlier after a crash, and a new follower's for good.
         says_end = safeguards.keeps_last_offset(header.next_offset, self.high_watermark)
         # A new follower learns from batches where epochs began; not knowing, it could lead one whose last records lost.
-        begins_epoch = header.base_offset in self.epoch_starts and safeguards.keeps_epoch_starts()
+        begins = header.base_offset == self._first_batch or header.base_offset in self.epoch_starts
+        begins_epoch = begins and safeguards.keeps_epoch_starts()
         ends_epoch = header.next_offset in self.epoch_starts and safeguards.keeps_epoch_ends()
         if not (says_sequence or says_end or begins_epoch or ends_epoch):
             return None
