@@ -631,6 +631,29 @@ def test_a_truncation_in_the_middle_of_a_swap_waits_for_its_end(compacted, monke
     assert compacted.log.log_end_offset == 2
 
 
+def test_a_truncation_in_the_middle_of_a_swap_changes_no_names_before_the_last_ones_are_durable(compacted, monkeypatch):
+    for value in (b"1", b"2", b"3"):
+        compacted.put((b"a", value))
+        compacted.roll()
+
+    def put_in_place(partition, plan, cleaned):
+        (replacement,) = cleaned.replacements
+        partition.log.begin_swap(plan, replacement)
+        assert partition.log.step_swap()
+        monkeypatch.setattr(safeguards, "sync_swap", fails)
+        with pytest.raises(KafkaError) as refused:
+            partition.log.truncate_to(2)
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    def fails(*_):
+        raise OSError("the disk is failing")
+
+    monkeypatch.setattr(type(compacted), "put_in_place", put_in_place)
+    compacted.clean()
+    assert (len(compacted.names(".log.swap")), compacted.names(".deleted")) == (1, [])
+    assert compacted.log.offline is not None
+
+
 @pytest.mark.parametrize("step_bytes", [1, 1 << 20])
 def test_all_that_is_read_and_written_counts(compacted, now, monkeypatch, step_bytes):
     """Otherwise a run is faster than it may be."""

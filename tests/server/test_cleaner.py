@@ -195,16 +195,18 @@ def test_a_log_that_was_cut_meanwhile_is_not_touched(run, monkeypatch):
 
 
 class FailingSwaps(MemoryDisk):
-    """The given sync of a topic's names fails, counted from when it was `armed`."""
+    """The given sync of a topic's names fails, counted from when it was `armed`; not at once, if `meanwhile` is set."""
 
     def __init__(self):
         super().__init__()
         self.armed = 0
+        self.meanwhile = lambda: None
 
     def sync_dir(self, path):
         if path == "t-0" and self.armed:
             self.armed -= 1
             if not self.armed:
+                self.meanwhile()
                 raise OSError(errno.EIO, "the disk is failing")
         super().sync_dir(path)
 
@@ -233,6 +235,26 @@ def test_a_log_whose_new_names_may_not_be_durable_is_offline_until_it_is_opened_
             await fill(broker, client, "t", 3)
             await broker.housekeeping.compact()
             assert [key for _, key in rows(broker, "t")].count(b"key 0") <= 2
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_truncation_meanwhile_does_not_hide_that_the_names_may_not_be_durable(run, failing):
+    """It takes the steps that are left, while the sync of the last one has not ended."""
+    disk = FailingSwaps()
+
+    async def scenario():
+        async with DataBroker(disk=disk) as broker:
+            broker.create_topic("t", **COMPACTED)
+            client = await broker.connect()
+            await fill(broker, client, "t", 20)
+            log = broker.partition("t").log
+            disk.meanwhile = lambda: log.truncate_to(19)
+            disk.armed = failing
+            await broker.housekeeping.compact()
+            assert log.log_end_offset == 19
+            assert "the disk is failing" in log.offline
 
     run(scenario())
 

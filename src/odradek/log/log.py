@@ -573,10 +573,11 @@ class Log:
             self.cleaned_until = max(self.cleaned_until or 0, end_offset)
 
     def _finish_swap(self) -> None:
-        """Slow. Before anything else changes names."""
-        while self._swap is not None and self._swap.step():
+        """Slow. Before anything else changes names. Whoever steps through it ends it: its sync may fail yet."""
+        if self._swap is not None:
             self._swap.sync()
-        self._swap = None
+            while self._swap.step():
+                self._swap.sync()
 
     # --- shrinking
 
