@@ -6,8 +6,8 @@ Nothing is retried here: whoever asks knows whether asking twice is harmless, an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, NoReturn, Protocol, TypeVar, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NoReturn, Protocol, TypeVar, cast
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, BrokerId
@@ -57,7 +57,6 @@ class ControllerChannel:
         self._context = context
         # One for all: the controller remembers over which connections it hears brokers.
         self._own_node = OwnNode()
-        self._under_way: set[asyncio.Future[Message]] = set()
 
     @property
     def is_local(self) -> bool:
@@ -72,7 +71,12 @@ class ControllerChannel:
         version = type(request).VERSIONS[1]
         leader = self._quorum.leader_id
         if leader == self._node_id:
-            return _expected(answer, await self._within(timeout_ms, self._call(request, version)))
+            # Also this one may take long, to commit what it has decided; that goes on when nobody waits for it.
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    return _expected(answer, await self._call(request, version))
+            except TimeoutError as late:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"This controller needs over {timeout_ms} ms.") from late
         if leader == NO_BROKER:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment.")
         try:
@@ -80,25 +84,6 @@ class ControllerChannel:
         except PeerUnavailable as lost:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Controller {leader} did not answer: {lost}") from lost
         return _expected(answer, told)
-
-    async def _within(self, timeout_ms: int, call: Coroutine[Any, Any, Message]) -> Message:
-        """Also this controller may take long, to commit what it decides: then it goes on, and nobody waits for it."""
-        under_way = asyncio.ensure_future(call)
-        self._under_way.add(under_way)
-        under_way.add_done_callback(self._ended)
-        try:
-            await asyncio.wait([under_way], timeout=timeout_ms / 1000)
-        except asyncio.CancelledError:
-            under_way.cancel()
-            raise
-        if not under_way.done():
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"This controller did not answer within {timeout_ms} ms.")
-        return under_way.result()
-
-    def _ended(self, call: asyncio.Future[Message]) -> None:
-        self._under_way.discard(call)
-        if not call.cancelled():
-            call.exception()  # whoever still waits is told
 
     async def _call(self, request: Message, version: int) -> Message:
         api = cast("Api", self._apis[type(request).KEY])

@@ -20,11 +20,11 @@ async def handle(ctx: ControllerContext, request: BrokerHeartbeatRequest) -> Bro
     # Before anything is awaited: a connection that is lost meanwhile must be forgotten after this, not before.
     ctx.controller.heard(ctx.connection, BrokerId(request.broker_id))
     try:
-        response = await controller.submit(lambda image: controller.heartbeats.answer(image, request, now_ms))
+        decided = controller.submit(lambda image: controller.heartbeats.answer(image, request, now_ms))
+        controller.watch_sessions()
+        return await decided
     except KafkaError as refused:
         return BrokerHeartbeatResponse(error_code=refused.code)
-    controller.watch_sessions()
-    return response
 
 
 API = Api(key=63, versions=(0, 2), request=BrokerHeartbeatRequest, handle=handle)
