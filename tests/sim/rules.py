@@ -179,7 +179,7 @@ LOG = (
     log("expects_sequence", always, "the sequence check", seed=Seed(number=0)),
     log("recognises_duplicates", never, "recognising duplicates", seed=Seed(number=0)),
     log("fences_old_producer_epochs", never, "fencing old producer epochs", seed=Seed(number=0)),
-    log("stays_offline_after_failure", never, "staying offline after an I/O error", seed=Seed(number=2, focus=STORM)),
+    log("stays_offline_after_failure", never, "staying offline after an I/O error", seed=Seed(number=10, focus=STORM)),
     log(
         *("forgets_clean_stop_before_loading", nothing, "forgetting the clean stop before loading"),
         seed=Seed(number=1, focus=STORM),
@@ -190,7 +190,7 @@ LOG = (
         stories=("tests/log/test_directory.py::test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left",),
     ),
     log("sync_file", nothing, "syncing files", seed=Seed(number=1, focus=STORM)),
-    log("sync_names", nothing, "syncing names", seed=Seed(number=2, focus=STORM)),
+    log("sync_names", nothing, "syncing names", seed=Seed(number=13, focus=STORM)),
     log("sync_leader_epochs", nothing, "syncing the leader epochs", seed=Seed(number=3, focus=STORM)),
     log("sync_everything", nothing, "syncing at a clean stop", seed=Seed(number=11, focus=STORM)),
     log(
@@ -222,7 +222,7 @@ LOG = (
     ),
     log(
         *("keeps_last_sequence", never, "keeping a producer's last batch when its records go"),
-        seed=Seed(number=13, focus=COMPACTING),
+        seed=Seed(number=16, focus=COMPACTING),
         stories=("tests/log/test_compaction.py::test_the_last_batch_of_a_producer_stays_empty",),
     ),
     log(
@@ -243,7 +243,7 @@ LOG = (
     ),
     log(
         *("sync_before_swap", nothing, "syncing what compaction puts in the place of segments"),
-        seed=Seed(number=2, focus=COMPACTING),
+        seed=Seed(number=11, focus=COMPACTING),
         stories=("tests/log/test_compaction_lives.py::test_a_crash_at_every_step",),
     ),
     log(
