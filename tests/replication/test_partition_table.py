@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import TopicPartition
-from odradek.metadata.image import BROKER_RESOURCE
+from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from odradek.protocol.metadata_records import ConfigRecord, PartitionChangeRecord
 from support.data_broker import BROKER_ID, DataBroker, batch
 from support.loops import run_within_limit as run
@@ -111,6 +111,30 @@ def test_a_restart_finds_the_logs_and_puts_strangers_aside():
             assert restarted.partition("kept").high_watermark == 2
             assert restarted.partitions.get("dropped", 0) is None
             assert [name for name in directories(disk) if name.endswith("-stray")]
+
+    run(scenario())
+
+
+def test_a_minimum_that_was_decided_before_an_election_counts_when_both_come_together():
+    """Otherwise the new leader commits alone what the controller takes for uncommitted, and others stay eligible."""
+
+    async def scenario():
+        async with DataBroker() as broker:
+            topic = broker.create_topic("t")
+            others = [BROKER_ID + 1, BROKER_ID + 2]
+            everyone = [BROKER_ID, *others]
+            broker.change_partition("t", 0, replicas=everyone, isr=everyone, leader=others[0])
+            partition = broker.partition("t")
+            partition.append_fetched(memoryview(batch("a", "b")), 0)
+            assert (partition.high_watermark, partition.log.log_end_offset) == (0, 2)
+            broker.commit(
+                ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name="min.insync.replicas", value="2"),
+                PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, isr=[BROKER_ID], leader=BROKER_ID),
+            )
+            assert partition.is_leader
+            assert partition.high_watermark == 0
+            broker.configure_topic("t", "min.insync.replicas", "1")
+            assert partition.high_watermark == 2
 
     run(scenario())
 

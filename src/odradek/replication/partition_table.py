@@ -126,6 +126,10 @@ class PartitionTable:
         self._brokers.registered = image.brokers
         for topic in delta.deleted:
             self._delete(topic)
+        # First: who leads from now on with a smaller ISR commits by the minimum that was decided before that.
+        for hosted in self._concerned(delta.configs):
+            for partition in hosted.partitions.values():
+                partition.min_isr_wanted = settings.of(hosted.name)[1]
         for topic in delta.created:
             self._host(topic, settings)
         for change in delta.changed:
@@ -235,13 +239,14 @@ class PartitionTable:
             self._follow(partition)
 
     def _configure(self, changed: tuple[ConfigResource, ...], settings: TopicSettings) -> None:
+        for hosted in self._concerned(changed):
+            config, min_isr = settings.of(hosted.name)
+            for partition in hosted.partitions.values():
+                partition.configure(config, min_isr)
+
+    def _concerned(self, changed: tuple[ConfigResource, ...]) -> list[HostedTopic]:
         names = [resource.name for resource in changed if resource.type == TOPIC_RESOURCE]
         if len(names) < len(changed):
             # A broker's keys are the defaults behind every topic's.
             names = list(self.topics)
-        for name in names:
-            hosted = self.topics.get(name)
-            if hosted is not None:
-                config, min_isr = settings.of(name)
-                for partition in hosted.partitions.values():
-                    partition.configure(config, min_isr)
+        return [self.topics[name] for name in names if name in self.topics]
