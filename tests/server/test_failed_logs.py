@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
+
+from odradek.adapters.disk import OsDisk
 from odradek.base.ids import DirectoryId
 from odradek.log import reopening
 from odradek.metadata.image import LOST_DIRECTORY
@@ -66,6 +71,17 @@ def lose(broker, topic, index=0):
     broker.change_partition(topic, index, directories=[LOST_DIRECTORY], leader=-1, isr=[])
 
 
+@contextlib.asynccontextmanager
+async def with_one_lost(disk=None, **configs):
+    """A broker whose one log has three records and failed, and a client of it."""
+    async with DataBroker(disk=disk) as broker:
+        broker.create_topic("t", **configs)
+        client = await broker.connect()
+        await client.produce("t", batch("a", "b", "c", timestamp=broker.clock.wall_ms() - 2000))
+        lose(broker, "t")
+        yield broker, client
+
+
 async def make_anew(broker, client):
     """The topic, and something acknowledged in it."""
     broker.delete_topic("t")
@@ -79,12 +95,8 @@ def stored(broker):
 
 def test_a_topic_made_anew_before_its_turn_came_keeps_its_log(run):
     async def scenario():
-        async with DataBroker() as broker:
-            broker.create_topic("t")
-            client = await broker.connect()
-            await client.produce("t", batch("a", "b", "c"))
+        async with with_one_lost() as (broker, client):
             broker.partition("t").log.advance_log_start(3)
-            lose(broker, "t")
 
             async def slow(call, *args):
                 if call == broker.logs.probe:
@@ -103,12 +115,8 @@ def test_a_topic_made_anew_before_its_turn_came_keeps_its_log(run):
 
 def test_a_topic_made_anew_while_the_old_one_is_read_waits_until_that_is_done(run, monkeypatch):
     async def scenario():
-        async with DataBroker() as broker:
-            broker.create_topic("t")
-            client = await broker.connect()
-            await client.produce("t", batch("a", "b", "c"))
+        async with with_one_lost() as (broker, client):
             broker.partition("t").log.advance_log_start(3)
-            lose(broker, "t")
             write_again = reopening.write_again
             met = []
 
@@ -133,11 +141,7 @@ def test_what_is_read_of_a_topic_deleted_meanwhile_is_its_own(run):
     """It waits for its turn at the disk, and deletes nobody else's files when that comes."""
 
     async def scenario():
-        async with DataBroker() as broker:
-            broker.create_topic("t")
-            client = await broker.connect()
-            await client.produce("t", batch("a", "b", "c"))
-            lose(broker, "t")
+        async with with_one_lost() as (broker, _):
             directories = []
 
             async def slow(call, *args):
@@ -156,15 +160,41 @@ def test_what_is_read_of_a_topic_deleted_meanwhile_is_its_own(run):
     run(scenario())
 
 
+def test_a_topic_made_anew_while_a_thread_reads_the_old_one(run, tmp_path, monkeypatch, caplog):
+    """Its files go away under the thread: that is no trouble of the disk, and nobody waits for a better one."""
+    is_reading, is_made_anew = threading.Event(), threading.Event()
+    write_again = reopening.write_again
+
+    def read_slowly(*args):
+        is_reading.set()
+        is_made_anew.wait()
+        write_again(*args)
+
+    monkeypatch.setattr(reopening, "write_again", read_slowly)
+
+    async def scenario():
+        async with with_one_lost(OsDisk(str(tmp_path))) as (broker, client):
+            failed_logs = looking(broker, Controller(), asyncio.to_thread)
+            look = asyncio.ensure_future(failed_logs.look())
+            await asyncio.to_thread(is_reading.wait)
+            broker.delete_topic("t")
+            broker.create_topic("t")
+            assert broker.partitions.get("t", 0) is None
+            is_made_anew.set()
+            await look
+            (answer,) = await client.produce("t", batch("acknowledged"))
+            assert (answer.error_code, answer.base_offset) == (0, 0)
+            assert b"acknowledged" in (tmp_path / "t-0" / "00000000000000000000.log").read_bytes()
+
+    run(scenario())
+    assert "the disk is no better" not in caplog.text
+
+
 def test_retention_leaves_a_log_alone_that_is_just_opened_again(run):
     """The one that comes back has the files that would have expired, and what follows goes into them."""
 
     async def scenario():
-        async with DataBroker() as broker:
-            broker.create_topic("t", retention_ms="1000")
-            client = await broker.connect()
-            await client.produce("t", batch("a", timestamp=broker.clock.wall_ms() - 2000))
-            lose(broker, "t")
+        async with with_one_lost(retention_ms="1000") as (broker, client):
 
             async def slow(call, *args):
                 result = call(*args)
@@ -175,7 +205,7 @@ def test_retention_leaves_a_log_alone_that_is_just_opened_again(run):
             await looking(broker, Controller(), slow).look()
             broker.change_partition("t", 0, directories=[HERE], leader=BROKER_ID, isr=[BROKER_ID])
             (answer,) = await client.produce("t", batch("acknowledged"))
-            assert (answer.error_code, answer.base_offset) == (0, 1)
+            assert (answer.error_code, answer.base_offset) == (0, 3)
             assert b"acknowledged" in stored(broker)
 
     run(scenario())
