@@ -1,10 +1,19 @@
-"""When a machine may lose what only others can give back."""
+"""When a machine may lose what only others can give back, and which of its votes counts."""
 
+from random import Random
 from types import SimpleNamespace
 
 import pytest
 
-from odradek.sim.truth import Truth
+from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY
+from odradek.metadata.metadata_log import write_election
+from odradek.quorum.election import NEVER_ELECTED, QUORUM_STATE_FILE, ElectionState
+from odradek.quorum.voters import VoterKey
+from odradek.sim.disk import SimDisk
+from odradek.sim.inode import DiskKnobs
+from odradek.sim.truth import Running, Truth
+
+QUORUM_STATE = f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}"
 
 
 def image(*isr):
@@ -50,3 +59,27 @@ def test_one_has_left():
     truth = truth_about(OneNode(committed=image(1), decided=image(1), proposal=None))
     assert not truth.is_whole()
     assert not truth.stays_whole()
+
+
+def test_a_vote_whose_name_could_not_be_synced_was_never_given():
+    disk = SimDisk(Random(7), DiskKnobs(survival=0.0))
+    mounted = disk.mount()
+    mounted.make_dir(METADATA_LOG_DIRECTORY)
+    mounted.sync_dir("")
+    running = Running(SimpleNamespace(disk=disk), None, None)
+    first = ElectionState(leader_epoch=7, voted=VoterKey(1, bytes(16)))
+    write_election(mounted, first)
+    assert running.durable_election() == first
+    disk.knobs = DiskKnobs(survival=0.0, sync_error=1.0)
+    with pytest.raises(OSError, match="Input/output error"):
+        mounted.sync_dir("")  # another file's: what it has written is still there
+    assert running.durable_election() == first
+    disk.sync_failed = False
+    disk.knobs = DiskKnobs(survival=0.0)
+    mounted.rename(QUORUM_STATE, QUORUM_STATE + ".old")
+    mounted.rename(QUORUM_STATE + ".old", QUORUM_STATE)
+    assert running.durable_election() == first  # who forgets to sync it is watched
+    disk.knobs = DiskKnobs(survival=0.0, sync_error=1.0)
+    with pytest.raises(OSError, match="Input/output error"):
+        mounted.sync_dir(METADATA_LOG_DIRECTORY)
+    assert running.durable_election() == NEVER_ELECTED

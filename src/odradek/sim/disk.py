@@ -112,6 +112,12 @@ class SimDisk:
     def files(self) -> dict[str, bytes]:
         return {path: bytes(inode.content) for path, inode in self._walk(self.root, "")}
 
+    def is_durable(self, path: str) -> bool:
+        """Whether a power cut would leave what has this name."""
+        parent, _, name = path.rpartition("/")
+        changing = [(directory.path(), changed) for each in self.pending for directory, changed, _ in each.changes]
+        return (parent, name) not in changing
+
     def change_names(self, changes: list[tuple[Directory, str, Node | None]]) -> None:
         for directory, name, node in changes:
             replaced = directory.names.pop(name, None)
