@@ -202,7 +202,7 @@ def test_a_power_cut_may_bring_back_a_log_that_was_put_aside_under_its_name():
 
 
 def test_a_log_that_lost_its_identity_in_a_power_cut_will_be_put_aside():
-    identity = {"orders-0/partition.metadata": b"version: 0"}
+    identity = {"orders-0/partition.metadata": b"version: 0\ntopic_id: "}
 
     def cut(synced_to, left):
         watch = RecoveryWatch()

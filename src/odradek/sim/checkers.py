@@ -56,7 +56,7 @@ class RecoveryWatch:
         after = stored_logs(files)
         log_starts = checkpointed(files, "log-start-offset-checkpoint")
         if not self.whole:
-            unknown = {path for path, content in self.identities.items() if files.get(path) != content}
+            unknown = {path for path in self.identities if b"topic_id: " not in files.get(path, b"")}
             self.put_aside |= {path.removesuffix(IDENTITY) for path in unknown}
             floor = self.synced if self.power_was_cut else self.before
             for directory in sorted(floor):
