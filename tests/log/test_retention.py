@@ -138,3 +138,27 @@ def test_leader_epochs_follow_the_log_start(partition):
     partition.log.advance_log_start(5)
     assert partition.log.leader_epochs.entries() == [(2, 5), (3, 6)]
     assert partition.log.end_offset_for_epoch(0) == (0, 5)
+
+
+def test_a_log_that_begins_anew_is_spared_by_the_retention_of_what_it_was(make_partition):
+    partition = make_partition(retention_bytes=0)
+    fill(partition, 6)
+    expired = partition.log.delete_expired(partition.wall_ms, 6)
+    partition.log.truncate_fully_and_start_at(2)
+    partition.append(b"anew")
+    partition.logs.retire(expired)  # as a thread does that was slow
+    for segment in expired:
+        segment.remove()
+    partition.crash()
+    assert partition.values() == [b"anew"]
+
+
+def test_what_had_expired_does_not_come_back_behind_a_log_that_began_anew(make_partition):
+    partition = make_partition(retention_bytes=0)
+    fill(partition, 6)
+    partition.log.delete_expired(partition.wall_ms, 6)
+    partition.log.truncate_fully_and_start_at(1)
+    partition.append(b"anew")
+    partition.crash()
+    assert partition.values() == [b"anew"]
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (1, 2)

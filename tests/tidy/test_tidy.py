@@ -37,8 +37,8 @@ BANNED_CALLS = {
     "ensure_future": "the Spawner port",
     "run_in_executor": "the Spawner port",
 }
-# Slow calls on one data directory come from several threads: what they write down has a lock.
-MAY_LOCK = {"log/directory.py"}
+# Slow calls on one data directory come from several threads: what they write down, and names that change, have locks.
+MAY_LOCK = {"log/directory.py", "log/retention.py"}
 # The codec compiler turns schema tables into straight-line code: the one place where code is made from text.
 MAY_EXEC = {"protocol"}
 

@@ -6,6 +6,8 @@ the next one. Its files are pinned, so that neither a roll, retention nor evicti
 
 from __future__ import annotations
 
+import contextlib
+
 from odradek.base.invariants import invariant
 from odradek.base.ports import File
 from odradek.log import safeguards
@@ -97,7 +99,7 @@ class Durability:
     def sync_identity(self) -> None:
         """Slow. Of which topic it is, and its name: checkpoints of a log that does not say so count for nothing."""
         for name in self._unsynced_names:
-            if self._folder.exists(name):
+            with contextlib.suppress(FileNotFoundError):
                 file = self._folder.open(name)
                 safeguards.sync_file(file)
                 file.close()
@@ -153,7 +155,8 @@ class Durability:
                 if not segment.grows:
                     work.add(*segment.index_files())
         for name in self._unsynced_names:
-            if self._folder.exists(name):  # a snapshot that proved broken is gone
+            # A snapshot that proved broken, or what another thread takes away this moment since it expired.
+            with contextlib.suppress(FileNotFoundError):
                 work.add_name(name)
 
     def finish(self, work: SyncWork) -> None:

@@ -23,7 +23,7 @@ from odradek.log.folder import LOG, Folder, offset_name
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.producer_memory import ProducerMemory
 from odradek.log.producers import Producers
-from odradek.log.retention import DeletedSegment, expired_segments
+from odradek.log.retention import DeletedSegment, Expired, expired_segments
 from odradek.log.segment import RELATIVE_OFFSET_MAX, UNARMED, Segment
 from odradek.log.segments import Segments
 from odradek.log.swap import Swap
@@ -59,6 +59,7 @@ class Log:
     __slots__ = (
         "_config",
         "_durability",
+        "_expired",
         "_failure",
         "_folder",
         "_jitter",
@@ -118,6 +119,7 @@ class Log:
         self.cleaned_until = cleaned_until if cleaned_until is None else min(cleaned_until, log_end_offset)
         self.unreadable: str | None = None  # why compaction leaves this log as it is
         self._swap: Swap | None = None
+        self._expired = Expired()
         self.rolled_since_sync = False  # a whole segment waits for a sync in the background
 
     @property
@@ -146,9 +148,6 @@ class Log:
     @property
     def segment_count(self) -> int:
         return len(self._segments)
-
-    def has_segment_at(self, offset: int) -> bool:
-        return any(segment.base_offset == offset for segment in self._segments.in_order)
 
     @property
     def size_bytes(self) -> int:
@@ -613,7 +612,7 @@ class Log:
                 # Until the new log start is durable a crash brings it back: not as a hole before what is synced.
                 self._durability.also_sync(offset_name(segment.base_offset, LOG))
         self.advance_log_start(self._segments.in_order[0].base_offset)
-        return [self._deleted(segment) for segment in taken]
+        return self._expired.add([self._deleted(segment) for segment in taken])
 
     def _deleted(self, segment: Segment) -> DeletedSegment:
         names = [*segment.file_names(), *self._producers.forget_snapshot(segment.base_offset)]
@@ -671,6 +670,7 @@ class Log:
     def _begin_segments_at(self, offset: int) -> None:
         for segment in reversed(self._segments.in_order):
             self._remove(segment)
+        self._expired.rename()
         created_ms = self._segments.active.created_ms
         self._segments.replace_all(Segment.create(self._folder, offset, self._config, created_ms))
         self.leader_epochs.clear()
@@ -683,7 +683,7 @@ class Log:
             cleaned_until = safeguards.cleaned_after_truncation(self.cleaned_until, end_offset)
             lowered = lowered or cleaned_until < self.cleaned_until
             self.cleaned_until = cleaned_until
-        if lowered or log_start < self.log_start_offset:
+        if lowered or log_start < self.log_start_offset or self._expired.on_disk:
             self.log_start_offset = log_start
             self._persist_checkpoints()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odradek.log import safeguards
 from odradek.log.config import LogConfig
@@ -13,28 +14,56 @@ from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class DeletedSegment:
     """Out of the log, still on disk. `rename`, then after `file.delete.delay.ms` `remove`; both slow.
 
     Only once the log start offset that excludes it is durable: or else, after a crash, it might be missing between
-    others that are not.
+    others that are not. A log that begins anew needs the names before that, while another thread may be renaming.
     """
 
     folder: Folder
     segment: Segment
     names: tuple[str, ...]
+    renamed: bool = False
+    _renaming: threading.Lock = field(default_factory=threading.Lock)
 
     def rename(self) -> None:
-        for name in self.names:
-            with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
-                self.folder.rename(name, name + DELETED)
+        with self._renaming:
+            if not self.renamed:
+                for name in self.names:
+                    with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
+                        self.folder.rename(name, name + DELETED)
+                self.renamed = True
 
     def remove(self) -> None:
         self.segment.close()
         for name in self.names:
             with contextlib.suppress(FileNotFoundError):
                 self.folder.remove(name + DELETED)
+
+
+class Expired:
+    """Out of one log, and not all of it under another name yet."""
+
+    __slots__ = ("_in_order",)
+
+    def __init__(self) -> None:
+        self._in_order: list[DeletedSegment] = []
+
+    @property
+    def on_disk(self) -> list[DeletedSegment]:
+        return [deleted for deleted in self._in_order if not deleted.renamed]
+
+    def add(self, deleted: list[DeletedSegment]) -> list[DeletedSegment]:
+        self._in_order = [*self.on_disk, *deleted]
+        return deleted
+
+    def rename(self) -> None:
+        """The log begins anew: it needs their names, and a crash must not find them after what it writes now."""
+        for deleted in reversed(self.on_disk):
+            deleted.rename()
+        self._in_order = []
 
 
 def remove(deleted: Sequence[DeletedSegment]) -> None:

@@ -118,7 +118,7 @@ class Housekeeping:
 
     async def _delete_expired_of(self, partition: Partition) -> None:
         log = partition.log
-        expired = self._take_unretired(log)
+        expired = self._unretired.pop(log, [])
         try:
             expired += log.delete_expired(self._clock.wall_ms(), partition.high_watermark)
         except KafkaError as failure:
@@ -133,11 +133,6 @@ class Housekeeping:
             return
         delay_ms = log.config.file_delete_delay_ms
         self._later(delay_ms, f"remove segments of {partition}", partial(remove, expired))
-
-    def _take_unretired(self, log: Log) -> list[DeletedSegment]:
-        """Without those whose name is in use again: the log was truncated below what had expired."""
-        unretired = self._unretired.pop(log, [])
-        return [deleted for deleted in unretired if not log.has_segment_at(deleted.segment.base_offset)]
 
     def _forget_unretired(self) -> None:
         """Those of logs that are gone, and of logs that were opened again: this removed what had expired."""
