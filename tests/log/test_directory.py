@@ -192,6 +192,17 @@ def test_a_replica_that_comes_back_to_a_full_disk_is_created_later_and_not_judge
     is_judged_by_itself(partition)
 
 
+def test_a_log_that_does_not_say_of_which_topic_it_is_is_not_judged_by_another(partition):
+    partition.append(b"a", b"b", b"c")
+    partition.log.sync()
+    partition.log.advance_log_start(2)
+    partition.logs.write_checkpoints()
+    partition.disk.remove("orders-0/partition.metadata")
+    for _ in range(2):
+        partition.crash()
+        assert (partition.log.recovery_point, partition.log.log_start_offset) == (0, 0)
+
+
 def _no_space(*_):
     raise OSError(28, "No space left on device")
 

@@ -201,22 +201,6 @@ def test_a_power_cut_may_bring_back_a_log_that_was_put_aside_under_its_name():
         bring_back(b"", 0, power_cut=False)
 
 
-def test_a_log_that_lost_its_identity_in_a_power_cut_will_be_put_aside():
-    identity = {"orders-0/partition.metadata": b"version: 0\ntopic_id: "}
-
-    def cut(synced_to, left):
-        watch = RecoveryWatch()
-        watch.stopping({_log_name(0): ONE, _log_name(1): TWO, **identity}, {"orders-0": synced_to}, power_cut=True)
-        watch.loaded({_log_name(1): TWO, **left}, never)
-
-    cut(0, {})
-    cut(0, {"orders-0/partition.metadata": b""})
-    with pytest.raises(Violation, match=r"^L2 .* hole"):
-        cut(0, identity)
-    with pytest.raises(Violation, match=r"^L2 .* hole"):
-        cut(1, {})
-
-
 def test_a_topic_on_its_way_out_may_take_all_with_it():
     watch = RecoveryWatch()
     watch.stopping({_log_name(0): ONE}, None, power_cut=False)

@@ -61,8 +61,11 @@ def forgets_clean_stop_before_loading(disk: Disk, marker: str) -> None:
 
 
 def is_spoken_of(checkpointed: TopicId | None, topic_id: TopicId | None) -> bool:
-    """A topic that was created again under its name is not judged by the checkpoints of the one before it."""
-    return checkpointed == topic_id
+    """A topic that was created again under its name is not judged by the checkpoints of the one before it.
+
+    Nor is a log that lost its own name for the topic in a power cut: what it holds was never synced.
+    """
+    return topic_id is not None and checkpointed == topic_id
 
 
 def returns_as_another(left_a_moment_ago: bool) -> bool:

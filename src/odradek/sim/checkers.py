@@ -16,7 +16,6 @@ from odradek.sim.knobs import TopicPlan
 from odradek.sim.on_disk import StoredLog, checkpointed, stored_logs
 
 METADATA_LOG = "__cluster_metadata-0"
-IDENTITY = "/partition.metadata"
 
 
 @dataclass(slots=True)
@@ -31,10 +30,8 @@ class RecoveryWatch:
     before: dict[str, StoredLog] = field(default_factory=dict)
     # What was promised to survive a power cut.
     synced: dict[str, StoredLog] = field(default_factory=dict)
-    # By name: another log with that name was put aside, or this one will be.
+    # By name: another log with that name was put aside.
     put_aside: frozenset[str] = frozenset()
-    # By path: of which topics the logs are.
-    identities: dict[str, bytes] = field(default_factory=dict)
     power_was_cut: bool = False
     whole: bool = True
 
@@ -44,7 +41,6 @@ class RecoveryWatch:
             self.before = stored_logs(files)
             strays = {path.partition("/")[0] for path in files if path.partition("/")[0].endswith(STRAY)}
             self.put_aside = frozenset(directory.rpartition(".")[0] for directory in strays)
-            self.identities = {path: content for path, content in files.items() if path.endswith(IDENTITY)}
             self.synced = self.before if synced_to is None else _up_to(self.before, synced_to)
             self.power_was_cut = power_cut
             self.whole = False
@@ -56,8 +52,6 @@ class RecoveryWatch:
         after = stored_logs(files)
         log_starts = checkpointed(files, "log-start-offset-checkpoint")
         if not self.whole:
-            unknown = {path for path in self.identities if b"topic_id: " not in files.get(path, b"")}
-            self.put_aside |= {path.removesuffix(IDENTITY) for path in unknown}
             floor = self.synced if self.power_was_cut else self.before
             for directory in sorted(floor):
                 if not leaving(directory) and (self.alone or directory != METADATA_LOG):
@@ -83,8 +77,7 @@ class RecoveryWatch:
         else:
             self._compare_batches(directory, floor, after, stop)
         if self.power_was_cut and not floor.batches and directory in self.put_aside:
-            # Nothing of the new one was synced: its name may be the old one's again, or it is put aside, too, since it
-            # does not say any more of which topic it is.
+            # Nothing of the new one was synced, so its name may be the old one's again.
             return
         if directory == METADATA_LOG:
             # A new leader has written to it before the node serves.
