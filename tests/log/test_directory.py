@@ -308,7 +308,7 @@ def test_a_truncation_while_checkpoints_are_written_has_the_last_word(make_parti
     disk.meanwhile = {RECOVERY_POINTS: cut}
     partition.logs.write_checkpoints()
     cut.join()
-    assert decode_offsets(disk.read(RECOVERY_POINTS)) == {partition.log.topic_partition: 1}
+    assert decode_offsets(disk.read(RECOVERY_POINTS)) == {partition.log.topic_partition: 0}
 
 
 def test_what_retention_left_of_a_log_that_was_never_synced_stays(partition):

@@ -143,6 +143,7 @@ def compare(*copies, deletions=Deletions.STAY):
     ledger = CompactedLedger(DIRECTORY, deletions)
     for copy in copies:
         ledger.compare(copy.host, copy.log, copy.log.log_end_offset)
+    ledger.require_latest()
 
 
 def compare_disks(*copies, deletions=Deletions.STAY, **deleted_at):
@@ -177,8 +178,22 @@ def test_a_replica_whose_disk_refuses_is_looked_at_another_time(monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(Log, "read", refuse)
         ledger.compare(lacking.host, lacking.log, 3)
+        ledger.require_latest()
+    ledger.compare(lacking.host, lacking.log, 3)
+    with monkeypatch.context() as broken:
+        broken.setattr(Log, "read", refuse)
+        ledger.require_latest()
+    ledger.compare(lacking.host, lacking.log, 3)
     with pytest.raises(Violation, match=r"^L6 .* offset 1 "):
-        ledger.compare(lacking.host, lacking.log, 3)
+        ledger.require_latest()
+
+
+def test_a_copy_may_lack_what_its_leader_replaced_beyond_its_end():
+    had, leader = Copy(1, batch(0, A1), batch(1, B1)), Copy(3, batch(1, B1), batch(2, A2))
+    copying = Copy(2, batch(1, B1))
+    compare(had, copying, leader)
+    with pytest.raises(Violation, match=r"^L6 .* offset 0 "):
+        compare(had, copying)
 
 
 def test_a_deletion_may_come_and_go_between_two_looks():

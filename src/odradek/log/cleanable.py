@@ -36,20 +36,20 @@ def dirt(
     *,
     dirty_from: int,
     last_stable_offset: int,
-    recovery_point: int,
+    durable_to: int,
     wall_ms: int,
 ) -> Dirt:
     """Never the active segment, nothing that is not committed, and nothing that is not durable.
 
     The last, because recovery takes a segment that does not continue the one before it for a sign of loss, except below
-    the recovery point.
+    the recovery point as it is written down.
     """
     in_order = segments.in_order
     cleanable: list[Segment] = []
     dirty_bytes = 0
     for segment, following in pairwise(in_order):
         end = following.base_offset
-        if end > recovery_point or not safeguards.is_cleanable(end, last_stable_offset):
+        if end > durable_to or not safeguards.is_cleanable(end, last_stable_offset):
             break
         if end > dirty_from:
             if config.min_compaction_lag_ms > 0 and _is_young(segment, wall_ms - config.min_compaction_lag_ms):

@@ -315,7 +315,7 @@ class LogDirectory:
         return directory
 
     def _write_recovery_points(self) -> None:
-        self._write(RECOVERY_POINTS, lambda log: log.recovery_point)
+        self._write(RECOVERY_POINTS, lambda log: log.recovery_checkpoint)
 
     def _write_log_starts(self) -> None:
         self._write(LOG_STARTS, lambda log: log.log_start_offset)

@@ -18,9 +18,9 @@ from odradek.log.segments import Segments
 
 
 class SyncWork:
-    __slots__ = ("_directories", "_epochs", "_files", "_folder", "_opened", "error", "history", "offset")
+    __slots__ = ("_directories", "_epochs", "_files", "_folder", "_opened", "error", "history", "indexed_to", "offset")
 
-    def __init__(self, folder: Folder, offset: int, history: int) -> None:
+    def __init__(self, folder: Folder, offset: int, *, history: int, indexed_to: int) -> None:
         self._folder = folder
         self._files: list[File] = []
         self._opened: list[File] = []  # for this sync only: closed after it
@@ -28,6 +28,7 @@ class SyncWork:
         self._epochs: bytes | None = None
         self.offset = offset  # everything before it is durable after `run`
         self.history = history
+        self.indexed_to = indexed_to  # and the indexes of segments that end here or before
         self.error: OSError | None = None
 
     def add(self, *files: File) -> None:
@@ -75,6 +76,7 @@ class Durability:
         "_unsynced_names",
         "_unsynced_since_ms",
         "history",
+        "indexed_to",
         "is_new",
         "recovery_point",
     )
@@ -82,6 +84,7 @@ class Durability:
     def __init__(self, folder: Folder, recovery_point: int, *, is_new: bool) -> None:
         self._folder = folder
         self.recovery_point = recovery_point  # everything before it is durable; never beyond the log end
+        self.indexed_to = 0  # the indexes of segments that end here or before are durable
         self.is_new = is_new  # not even the directory's name is durable
         self.history = 0  # counts truncations: a sync begun before one says nothing about what is there after it
         self._in_flight: SyncWork | None = None
@@ -91,6 +94,15 @@ class Durability:
     @property
     def in_flight(self) -> bool:
         return self._in_flight is not None
+
+    @property
+    def checkpoint(self) -> int:
+        """The recovery point to write down: inside the last segment whose indexes may not be durable yet.
+
+        For recovery trusts the indexes of segments that end at it; those of one whose batches were synced while it grew
+        come to disk when it is rolled, and are durable with the next sync.
+        """
+        return self.recovery_point - (self.recovery_point > self.indexed_to)
 
     def also_sync(self, name: str) -> None:
         """A small file, written but not durable."""
@@ -130,7 +142,8 @@ class Durability:
     def begin(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> SyncWork:
         """Everything below `end_offset`: the log end, or the start of the active segment."""
         invariant(self._in_flight is None, f"{self._folder.path}: one sync at a time")
-        work = SyncWork(self._folder, end_offset, self.history)
+        indexed_to = segments.active.base_offset
+        work = SyncWork(self._folder, end_offset, history=self.history, indexed_to=indexed_to)
         try:
             self._add_files(work, segments)
         except BaseException:
@@ -165,6 +178,7 @@ class Durability:
             self.is_new = False
         if work.error is None and work.history == self.history:
             self.recovery_point = max(self.recovery_point, work.offset)
+            self.indexed_to = work.indexed_to
         self._unsynced_since_ms = None
 
     def is_due(self, log_end_offset: int, flush_ms: int, wall_ms: int) -> bool:
@@ -176,9 +190,11 @@ class Durability:
             self._unsynced_since_ms = wall_ms
         return wall_ms - self._unsynced_since_ms >= flush_ms
 
-    def lower(self, offset: int) -> bool:
-        """A truncation to `offset` is coming. True when the recovery point had been higher."""
+    def lower(self, offset: int, grows_from: int) -> bool:
+        """A truncation to `offset` is coming, in the segment `grows_from`. True when the recovery point had been
+        higher."""
         self.history += 1
+        self.indexed_to = min(self.indexed_to, grows_from)
         if offset >= self.recovery_point:
             return False
         self.recovery_point = offset

@@ -146,6 +146,10 @@ class Log:
         return self._durability.recovery_point
 
     @property
+    def recovery_checkpoint(self) -> int:
+        return self._durability.checkpoint
+
+    @property
     def segment_count(self) -> int:
         return len(self._segments)
 
@@ -252,7 +256,7 @@ class Log:
         the batch was not written after all: what was deleted is not back for a moment.
         """
         self._refuse_if_offline()
-        self._require_fits(size)
+        validation.require_fits(self.name, size, self._config)
         try:
             self._finish_swap()
             self._lower_checkpoints(base_offset, self.log_start_offset)
@@ -324,7 +328,7 @@ class Log:
     def _make_room(self, size: int, last_offset: int, max_time: int, wall_ms: int) -> Segment:
         """The segment that takes the next batch: this one after all, or a new one."""
         config = self._config
-        self._require_fits(size)
+        validation.require_fits(self.name, size, self._config)
         try:
             segment = self._segments.active
             if segment.roll_bytes == UNARMED:
@@ -339,13 +343,6 @@ class Log:
         except OSError as broken:
             raise self._fail(broken) from broken
         return self._segments.active
-
-    def _require_fits(self, size: int) -> None:
-        if size > self._config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{self.name}: a batch of {size} bytes does not fit in segments of {self._config.segment_bytes}",
-            )
 
     def _roll(self, wall_ms: int) -> None:
         """The producers' state at the start of a segment lets a later recovery begin there."""
@@ -492,7 +489,7 @@ class Log:
 
     def synced_with_everything(self) -> None:
         """After `write_everything` the whole disk was synced."""
-        self._durability.recovery_point = self.log_end_offset
+        self._durability.recovery_point = self._durability.indexed_to = self.log_end_offset
 
     def release(self) -> None:
         """Let go of the files, as they are."""
@@ -513,7 +510,7 @@ class Log:
             self._config,
             dirty_from=max(self.cleaned_until or 0, self.log_start_offset),
             last_stable_offset=last_stable_offset,
-            recovery_point=self.recovery_point,
+            durable_to=self.recovery_checkpoint,
             wall_ms=wall_ms,
         )
 
@@ -678,7 +675,7 @@ class Log:
 
     def _lower_checkpoints(self, end_offset: int, log_start: int) -> None:
         """Durably, before anything goes: a crash must not find a recovery point above data that was written anew."""
-        lowered = self._durability.lower(end_offset)
+        lowered = self._durability.lower(end_offset, self._segments.since(end_offset)[0].base_offset)
         if self.cleaned_until is not None:
             cleaned_until = safeguards.cleaned_after_truncation(self.cleaned_until, end_offset)
             lowered = lowered or cleaned_until < self.cleaned_until

@@ -128,7 +128,9 @@ class _Loader:
             producers.expire(opening.wall_ms, self.config.producer_id_expiration_ms)
         recovery_point = end_offset if clean else min(opening.recovery_point, end_offset)
         durability = Durability(self.folder, recovery_point, is_new=not clean and recovery_point == 0)
-        if not clean:
+        if clean:
+            durability.indexed_to = end_offset
+        else:
             self._distrust(durability, epochs, snapshots, segments)
         return Log(
             self.folder,

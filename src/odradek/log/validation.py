@@ -29,6 +29,14 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
 
 
+def require_fits(name: str, size: int, config: LogConfig) -> None:
+    if size > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{name}: a batch of {size} bytes does not fit in segments of {config.segment_bytes}",
+        )
+
+
 def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
     """The first rule that the header breaks."""
     try:

@@ -41,6 +41,9 @@ class ClusterWatch:
             for partition in each.replicas():
                 self._look_at_replica(each, partition)
             _look_at_fetchers(each)
+        for ledger in self._ledgers.values():
+            if isinstance(ledger, CompactedLedger):
+                ledger.require_latest()
         image = self._truth.image()
         if image is not None:
             self._look_at_candidates(image, {each.number: each for each in running})

@@ -52,7 +52,7 @@ def check_epochs(log: Log, stored: StoredLog) -> None:
 
 
 def check_indexes(files: dict[str, bytes]) -> None:
-    """L4, after a clean stop: every index entry points at the batch that it names."""
+    """L4, after a clean stop: every index entry points at the batch that it names, the last time at the latest."""
     for path, index in files.items():
         directory, _, name = path.rpartition("/")
         if "." in directory:
@@ -80,3 +80,5 @@ def _check_time_index(path: str, index: bytes, base: int, log: bytes) -> None:
         if timestamp < latest or times.get(base + relative) != timestamp:
             raise Violation(f"L4 {path} says that {base + relative} has time {timestamp}")
         latest = timestamp
+    if latest != max(times.values(), default=-1):
+        raise Violation(f"L4 {path} ends with {latest}, before the latest of its records")

@@ -56,6 +56,8 @@ class CompactedLedger:
         self._latest: dict[bytes, int] = {}
         self._read_to: dict[Host, int] = {}
         self._shapes: dict[Host, list[tuple[int, int]]] = {}
+        # Whose segments are others than at the last look, and up to where it is committed.
+        self._changed: dict[Host, tuple[Log, int]] = {}
         self.end = 0
 
     def compare(self, host: Host, log: Log, high_watermark: int) -> None:
@@ -64,8 +66,7 @@ class CompactedLedger:
             self._compare(host, log, high_watermark)
 
     def _compare(self, host: Host, log: Log, high_watermark: int) -> None:
-        shape = [(segment.base_offset, segment.size) for segment in log._segments.in_order[:-1]]
-        has_changed = shape != self._shapes.get(host)
+        has_changed = _shape(log) != self._shapes.get(host)
         position = log.log_start_offset
         if not has_changed:
             position = max(self._read_to.get(host, 0), position)
@@ -76,8 +77,7 @@ class CompactedLedger:
         self._read_to[host] = position
         self.end = max(self.end, position)
         if has_changed:
-            self._require_latest(host, log, high_watermark)
-        self._shapes[host] = shape
+            self._changed[host] = (log, high_watermark)
 
     def _compare_record(self, host: Host, offset: int, found: tuple[bytes, int]) -> None:
         known = self._records.get(offset)
@@ -87,6 +87,15 @@ class CompactedLedger:
             self._latest[key] = max(self._latest.get(key, -1), offset)
         elif known != found:
             raise Violation(f"R3 {self._name} at {offset}: {host.name} has {found}, and {known} was committed")
+
+    def require_latest(self) -> None:
+        """Once all were compared: a leader has perhaps compacted by what only it knows to be committed yet, and whoever
+        copies from it lacks what was replaced."""
+        for host, (log, high_watermark) in self._changed.items():
+            with _perhaps_another_time():
+                self._require_latest(host, log, high_watermark)
+                self._shapes[host] = _shape(log)
+        self._changed.clear()
 
     def _require_latest(self, host: Host, log: Log, high_watermark: int) -> None:
         """Where this node is not yet, the one that it follows has perhaps compacted away what this one lacks."""
@@ -105,6 +114,10 @@ class CompactedLedger:
 
     def _last_unseen(self, high_watermark: int) -> int:
         return next((offset for offset in range(high_watermark - 1, -1, -1) if offset not in self._records), -1)
+
+
+def _shape(log: Log) -> list[tuple[int, int]]:
+    return [(segment.base_offset, segment.size) for segment in log._segments.in_order[:-1]]
 
 
 def _perhaps_another_time() -> suppress:
