@@ -8,6 +8,7 @@ from odradek.sim.history import History, Violation
 from odradek.sim.knobs import TopicPlan
 from odradek.sim.on_disk import stored_logs
 from odradek.sim.workloads.group_member import GroupPlan
+from odradek.sim.workloads.refusals import AskAgain
 
 PLACE = ("orders", 0)
 
@@ -227,6 +228,15 @@ def test_retention_by_size_leaves_the_size():
     check_retention(-1, PLACE, 3, log)
     with pytest.raises(Violation, match=r"^L6"):
         check_retention(10_000, PLACE, 3, log)
+
+
+def test_only_a_leader_that_was_deposed_may_lack_what_the_group_has_read():
+    plan = GroupPlan("readers", (PLACE,), safe=True, alone=False)
+    plan.was_read(PLACE, 6)
+    plan.was_read(PLACE, 5)
+    with pytest.raises(AskAgain):
+        plan.heed_range(PLACE, 5)
+    plan.heed_range(PLACE, 6)
 
 
 def _group(*attempts):

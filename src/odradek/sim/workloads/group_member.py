@@ -37,7 +37,7 @@ from odradek.sim.workloads.reading import (
     leadership_of,
     list_offset,
 )
-from odradek.sim.workloads.refusals import refuse
+from odradek.sim.workloads.refusals import AskAgain, refuse
 from odradek.sim.workloads.session import Session
 from odradek.sim.workloads.worker import Errand, Worker
 
@@ -61,6 +61,8 @@ class GroupPlan:
     attempted: dict[Place, int] = field(default_factory=dict)
     # Sent and never answered: on a connection given up they may arrive any time, after later ones even.
     in_doubt: dict[Place, list[int]] = field(default_factory=dict)
+    # The newest leaders that they read from; clients commit this with the offset.
+    leader_epochs: dict[Place, int] = field(default_factory=dict)
 
     def owns(self, incarnation: int, generation: int, place: Place, member: str) -> None:
         # A group that lost its memory in a power cut may count its generations anew.
@@ -70,6 +72,14 @@ class GroupPlan:
         owner = self.owners.setdefault((era, generation, place), member)
         if owner != member:
             raise Violation(f"G1 {place} belongs to {owner} and {member} in generation {generation} of {self.group}")
+
+    def was_read(self, place: Place, leader_epoch: int) -> None:
+        self.leader_epochs[place] = max(leader_epoch, self.leader_epochs.get(place, -1))
+
+    def heed_range(self, place: Place, leader_epoch: int) -> None:
+        """The position is out of range: one who was deposed and not told yet does not have what the next one has."""
+        if leader_epoch < self.leader_epochs.get(place, -1):
+            raise AskAgain(f"epoch {leader_epoch} is over")
 
     def attempt(self, place: Place, offset: int) -> None:
         self.attempted[place] = max(offset, self.attempted.get(place, -1))
@@ -258,7 +268,11 @@ class GroupMember(GroupClient):
                 if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not self.plan.safe:
                     reader.position = await list_offset(session, reader.place, EARLIEST, self.errand.request_timeout_s)
                     continue
+                leader_epoch = session.leader_epoch(reader.place)
+                if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self.plan.heed_range(reader.place, leader_epoch)
                 refuse(self.name, partition.error_code, f"a read of {reader.place}")
+                self.plan.was_read(reader.place, leader_epoch)
                 records = reader.take(leadership_of(session, leader, reader.place), partition)
                 self.history.polled(leader.incarnation, reader.place, records)
 
