@@ -15,6 +15,7 @@ from odradek.log.key_offsets import ENTRY_BYTES, KeyOffsets
 from odradek.protocol.batch import DELETE_HORIZON
 from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
+from support.steps import finished
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -530,6 +531,26 @@ def test_compact_and_delete(compacted, now):
     compacted.logs.retire(compacted.log.delete_expired(compacted.wall_ms, 4))
     assert compacted.log.log_start_offset == 2
     assert compacted.rows() == [(2, b"a", b"2"), (3, b"c", b"1")]
+
+
+def test_a_gap_before_the_active_segment_is_forgiven_crash_after_crash(compacted):
+    compacted.put((b"a", b"1"))
+    compacted.put((None, b"written before the topic was compacted"))
+    compacted.roll()
+    compacted.put((b"z", b"1"))
+    work = compacted.log.begin_sync_of_rolled()
+    work.run()
+    compacted.log.finish_sync(work)
+    plan = compacted.log.plan_cleaning(compacted.log.dirt(3, compacted.wall_ms), 3, compacted.wall_ms, 1 << 20)
+    (replacement,) = finished(cleaning.clean(compacted.disk, plan)).replacements
+    compacted.logs.write_checkpoints()
+    swap = compacted.log.begin_swap(plan, replacement)
+    while compacted.log.step_swap():
+        swap.sync()
+    for _ in range(3):  # before it was written down how far it is compacted
+        compacted.crash()
+        assert compacted.rows() == [(0, b"a", b"1"), (2, b"z", b"1")]
+        compacted.logs.write_checkpoints()
 
 
 def test_compaction_does_not_move_the_log_start(compacted):

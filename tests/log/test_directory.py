@@ -192,6 +192,21 @@ def test_a_replica_that_comes_back_to_a_full_disk_is_created_later_and_not_judge
     is_judged_by_itself(partition)
 
 
+def test_how_far_the_one_before_was_compacted_is_forgotten(make_partition):
+    """Or else deletions would go that nobody has looked for yet."""
+    partition = make_partition(cleanup_policy=frozenset({"compact"}), segment_bytes=5000)
+    for n in range(6):
+        partition.put((b"a", b"%d" % n))
+    partition.roll()
+    partition.put((b"z", b"1"))
+    assert partition.clean()
+    _delete_and_create_again(partition)
+    partition.crash()
+    partition.logs.write_checkpoints()
+    partition.crash()
+    assert partition.log.cleaned_until is None
+
+
 def test_a_log_that_does_not_say_of_which_topic_it_is_is_not_judged_by_another(partition):
     partition.append(b"a", b"b", b"c")
     partition.log.sync()

@@ -14,6 +14,7 @@ from odradek.log.segment import Segment
 from odradek.sim.disk import SimDisk
 from odradek.sim.inode import DiskKnobs
 from odradek.sim.inside import check_indexes
+from odradek.sim.loop import PowerCut
 
 
 class WatchedDisk(MemoryDisk):
@@ -317,6 +318,80 @@ def test_once_its_indexes_are_durable_a_segment_is_not_read_again(make_partition
     assert partition.log.recovery_checkpoint == partition.log.recovery_point == 1
 
 
+def test_crash_after_crash_no_more_is_read_again(make_partition):
+    partition = make_partition()
+    for _ in range(7):
+        partition.append(b"v" * 400)
+    partition.log.finish_sync(run(partition.log.begin_sync_of_rolled()))
+    for _ in range(3):
+        partition.logs.write_checkpoints()
+        assert partition.log.recovery_checkpoint == 6
+        partition.crash()
+
+
+def test_what_was_preallocated_is_durably_trimmed(make_partition):
+    disk = SimDisk(Random(0), DiskKnobs(survival=0.0))
+    partition = make_partition(disk.mount(), segment_bytes=2000, preallocate=True, flush_messages=1)
+    for _ in range(3):
+        partition.append(b"v" * 400)
+        partition.log.sync()
+    partition.roll()
+    partition.append(b"w")
+    partition.log.sync()
+    partition.logs.write_checkpoints()
+    disk.power_cut()
+    partition.disk = disk.mount()
+    partition.crash()
+    assert len(partition.records(max_bytes=1 << 20)) == 4
+
+
+def test_a_power_cut_during_a_clean_stop_leaves_a_beginning(make_partition):
+    """A checkpoint of epochs says that the names of the segments are durable: it comes after them."""
+    for seed in range(60):
+        disk = SimDisk(Random(seed), DiskKnobs(survival=0.8))
+        partition = make_partition(disk.mount())
+        for _ in range(5):
+            partition.append(b"v" * 400)
+
+        def cut(what):
+            if what == "sync everything":
+                raise PowerCut
+
+        partition.disk.before_change = cut
+        with pytest.raises(PowerCut):
+            partition.logs.close(broker_epoch=7)
+        disk.power_cut()
+        partition.disk = disk.mount()
+        partition.crash()
+        if partition.log is not None:
+            assert partition.log.log_start_offset == 0
+
+
+def test_an_index_that_was_built_again_and_could_not_be_synced_is_built_once_more(make_partition, monkeypatch):
+    disk = SimDisk(Random(0), DiskKnobs(survival=0.0))
+    partition = make_partition(disk.mount(), index_interval_bytes=0, segment_bytes=5000)
+    for n in range(4):
+        partition.append(b"v" * 400, timestamps=[1000 + n])
+    partition.roll()
+    partition.append(b"w")
+    partition.log.sync()
+    partition.logs.write_checkpoints()
+    index = partition.bytes_of(".index")
+    index.truncate(0)
+    index.sync()
+    partition.crash()
+    disk.knobs = DiskKnobs(survival=0.0, sync_error=1.0)
+    with pytest.raises(OSError, match="Input/output error"):
+        partition.values()
+    disk.knobs = DiskKnobs(survival=0.0)
+    assert len(partition.values()) == 5
+    partition.log.sync()
+    disk.power_cut()
+    files = disk.files()
+    check_indexes(files)
+    assert len(files["orders-0/00000000000000000000.index"]) == 3 * 8
+
+
 def run(work):
     work.run()
     return work
@@ -340,6 +415,7 @@ def test_a_clean_stop_syncs_everything_and_a_second_one_nothing(watched):
     watched.logs.close(broker_epoch=7)
     assert synced(watched) == [
         "everything",
+        "everything",  # with the epochs
         "recovery-point-offset-checkpoint",
         "log-start-offset-checkpoint",
         "replication-offset-checkpoint",

@@ -15,7 +15,7 @@ import errno
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicId, TopicPartition
@@ -92,7 +92,7 @@ class LogDirectory:
         for topic_partition in self._names_of_logs():
             spoken_of = topic_ids is None or self._is_spoken_of(topic_partition, topic_ids)
             if not spoken_of:
-                for offsets in (recovery_points, log_starts, self.high_watermarks, self._cleaned):
+                for offsets in (recovery_points, log_starts, self.high_watermarks):
                     offsets.pop(topic_partition, None)
             opening = LogOpening(
                 topic_partition=topic_partition,
@@ -100,7 +100,7 @@ class LogDirectory:
                 wall_ms=wall_ms,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=log_starts.get(topic_partition, 0),
-                cleaned_until=self._cleaned.get(topic_partition),
+                cleaned_until=self._cleaned.get(topic_partition) if spoken_of else None,
                 from_kafka=topic_ids is None,
                 stopped_cleanly=self.stopped_cleanly and topic_partition in recovery_points,
                 disk_synced=True,
@@ -278,15 +278,12 @@ class LogDirectory:
 
     def close(self, broker_epoch: int) -> None:
         """Slow. After this the next start scans nothing, unless a log could not be closed."""
-        whole = []
-        for log in self.logs.values():
-            try:
-                log.write_everything()
-                whole.append(log)
-            except KafkaError as failure:
-                story.error("%s could not be closed: %s", log.name, failure)
-                log.release()
+        whole = _each(self.logs.values(), Log.write_everything)
         if any(log.has_to_sync for log in whole):
+            safeguards.sync_everything(self.disk)
+        # Afterwards: where there are epochs, recovery takes the names of the segments for durable.
+        if any(log.leader_epochs.changed for log in whole):
+            whole = _each(whole, Log.write_epochs)
             safeguards.sync_everything(self.disk)
         for log in whole:
             log.synced_with_everything()
@@ -329,3 +326,16 @@ class LogDirectory:
     def _write(self, checkpoint: str, offset_of: Callable[[Log], int]) -> None:
         offsets = {topic_partition: offset_of(log) for topic_partition, log in list(self.logs.items())}
         self.disk.replace(checkpoint, encode_offsets(offsets))
+
+
+def _each(logs: Iterable[Log], close: Callable[[Log], None]) -> list[Log]:
+    """Those that could be closed so far."""
+    whole = []
+    for log in logs:
+        try:
+            close(log)
+            whole.append(log)
+        except KafkaError as failure:
+            story.error("%s could not be closed: %s", log.name, failure)
+            log.release()
+    return whole

@@ -348,8 +348,8 @@ class Log:
         """The producers' state at the start of a segment lets a later recovery begin there."""
         self._producers.snapshot(self.log_end_offset)
         self._segments.active.seal()
-        for name in self._segments.active.index_names():
-            # Even when all its batches are durable by now: its indexes were in memory until this moment.
+        for name in (offset_name(self._segments.active.base_offset, LOG), *self._segments.active.index_names()):
+            # Even when all its batches are durable by now: it was trimmed this moment, its indexes came from memory.
             self._durability.also_sync(name)
         self._segments.add(Segment.create(self._folder, self.log_end_offset, self._config, wall_ms))
         self._jitter_ms = self._draw_jitter()
@@ -472,13 +472,18 @@ class Log:
         self.release()
 
     def write_everything(self) -> None:
-        """What is only in memory goes to disk, as a clean stop leaves it; not yet durable. No appends after this."""
+        """What is only in memory goes to disk, not yet durable: the epochs wait for that. No appends after this."""
         self._refuse_if_offline()
         try:
             self._finish_swap()
             self._producers.snapshot(self.log_end_offset)
             if self._segments.active.grows:
                 self._segments.active.seal()
+        except OSError as broken:
+            raise self._fail(broken) from broken
+
+    def write_epochs(self) -> None:
+        try:
             self._durability.write_epochs(self.leader_epochs)
         except OSError as broken:
             raise self._fail(broken) from broken

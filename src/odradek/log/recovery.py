@@ -128,15 +128,15 @@ class _Loader:
             producers.expire(opening.wall_ms, self.config.producer_id_expiration_ms)
         recovery_point = end_offset if clean else min(opening.recovery_point, end_offset)
         durability = Durability(self.folder, recovery_point, is_new=not clean and recovery_point == 0)
-        if clean:
-            durability.indexed_to = end_offset
-        else:
+        in_order = Segments(segments)
+        durability.indexed_to = in_order.since(recovery_point)[0].base_offset
+        if not clean:
             self._distrust(durability, epochs, snapshots, segments)
         return Log(
             self.folder,
             opening.topic_partition,
             self.config,
-            Segments(segments),
+            in_order,
             topic_id=read_checkpoint(self.folder.disk, self.folder.at(PARTITION_METADATA), decode_topic_id),
             log_start_offset=self.log_start,
             log_end_offset=end_offset,

@@ -276,10 +276,16 @@ class Segment:
         indexes.write(self._folder, self.suffix)
         self._close_sealed()
         # At once: no later sync looks at a segment that is durable already.
-        for name in self.index_names():
-            file = self._folder.open(name)
-            safeguards.sync_file(file)
-            file.close()
+        try:
+            for name in self.index_names():
+                file = self._folder.open(name)
+                safeguards.sync_file(file)
+                file.close()
+        except OSError:
+            # What can be read is not what is on disk: rather none, which everybody notices.
+            for name in self.index_names():
+                self._folder.remove(name)
+            raise
 
     def _close_sealed(self) -> None:
         if self._sealed is not None:

@@ -221,7 +221,8 @@ class Machine:
         target = mounted.operations + count
 
         def perhaps(_what: str) -> None:
-            if mounted.operations >= target:
+            # Not while a checker reads its logs, and has to build an index again.
+            if mounted.operations >= target and self._loop.current is self.host:
                 go_down()
 
         mounted.before_change = perhaps
