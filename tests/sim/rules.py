@@ -217,7 +217,7 @@ LOG = (
     ),
     log(
         *("keeps_deletion", never, "keeping the deletion of a key for its time"),
-        seed=Seed(number=264, focus=COMPACTING),
+        seed=Seed(number=153, focus=COMPACTING),
         stories=("tests/log/test_compaction.py::test_a_deletion_is_kept_for_its_time_from_the_first_cleaning_on",),
     ),
     log(
