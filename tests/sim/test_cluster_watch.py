@@ -124,6 +124,9 @@ class Cluster:
 
     running = members
 
+    def all_run(self):
+        return True
+
     def partitions(self):
         yield "firm", TOPIC, self.partition
 
@@ -300,6 +303,11 @@ def test_a_leader_that_heard_of_a_smaller_isr_before_anybody_else(cluster):
     cluster[1].replica.leading = SimpleNamespace(_awaited=[SimpleNamespace(broker_id=2)])
     cluster[1].replica.partition_epoch = AGREED.partition_epoch + 1
     cluster.watch.look()
+    cluster[1].write(b"c")
+    cluster[1].commit_all()
+    cluster.watch.look()
+    cluster.decide(isr=(1, 2), partition_epoch=AGREED.partition_epoch + 1)
+    cluster.must_see("R2 .* node 2")
 
 
 def test_a_fenced_broker_in_the_isr(cluster):

@@ -143,7 +143,7 @@ def compare(*copies, deletions=Deletions.STAY):
     ledger = CompactedLedger(DIRECTORY, deletions)
     for copy in copies:
         ledger.compare(copy.host, copy.log, copy.log.log_end_offset)
-    ledger.require_latest()
+    ledger.require_latest(all_compared=True)
 
 
 def compare_disks(*copies, deletions=Deletions.STAY, **deleted_at):
@@ -178,14 +178,14 @@ def test_a_replica_whose_disk_refuses_is_looked_at_another_time(monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(Log, "read", refuse)
         ledger.compare(lacking.host, lacking.log, 3)
-        ledger.require_latest()
+        ledger.require_latest(all_compared=True)
     ledger.compare(lacking.host, lacking.log, 3)
     with monkeypatch.context() as broken:
         broken.setattr(Log, "read", refuse)
-        ledger.require_latest()
+        ledger.require_latest(all_compared=True)
     ledger.compare(lacking.host, lacking.log, 3)
     with pytest.raises(Violation, match=r"^L6 .* offset 1 "):
-        ledger.require_latest()
+        ledger.require_latest(all_compared=True)
 
 
 def test_a_copy_may_lack_what_its_leader_replaced_beyond_its_end():
@@ -194,6 +194,17 @@ def test_a_copy_may_lack_what_its_leader_replaced_beyond_its_end():
     compare(had, copying, leader)
     with pytest.raises(Violation, match=r"^L6 .* offset 0 "):
         compare(had, copying)
+
+
+def test_who_seems_to_lack_something_is_judged_when_nobody_is_missing():
+    ledger = CompactedLedger(DIRECTORY, Deletions.STAY)
+    for _ in range(2):
+        for copy in (Copy(1, batch(0, A1), batch(1, B1)), lacking := Copy(2, batch(1, B1))):
+            ledger.compare(copy.host, copy.log, copy.log.log_end_offset)
+        ledger.require_latest(all_compared=False)
+    ledger.compare(lacking.host, lacking.log, 2)
+    with pytest.raises(Violation, match=r"^L6 .* offset 0 "):
+        ledger.require_latest(all_compared=True)
 
 
 def test_a_deletion_may_come_and_go_between_two_looks():

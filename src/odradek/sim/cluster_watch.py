@@ -32,6 +32,8 @@ class ClusterWatch:
         # By node, partition and leader epoch; and of which log, since one that failed is opened again as after a crash.
         self._watermarks: dict[tuple[Host, Replica, int], tuple[Log, int, int]] = {}
         self._image_offset = -1
+        # By partition: the newest decision that any replica was told of.
+        self._told: dict[Replica, int] = {}
 
     def look(self) -> None:
         for each in self._truth.members():
@@ -43,7 +45,7 @@ class ClusterWatch:
             _look_at_fetchers(each)
         for ledger in self._ledgers.values():
             if isinstance(ledger, CompactedLedger):
-                ledger.require_latest()
+                ledger.require_latest(all_compared=self._truth.all_run())
         image = self._truth.image()
         if image is not None:
             self._look_at_candidates(image, {each.number: each for each in running})
@@ -82,6 +84,7 @@ class ClusterWatch:
         if not start <= partition.last_stable_offset <= high <= end:
             raise Violation(f"L5 {partition} of node {each.number}: start {start}, high watermark {high}, end {end}")
         epoch = partition.leader_epoch
+        self._told[replica] = max(partition.partition_epoch, self._told.get(replica, -1))
         if partition.is_leader:
             leader = self._leaders.setdefault((replica, epoch), each.number)
             if leader != each.number:
@@ -109,6 +112,9 @@ class ClusterWatch:
             if topic.name not in self._safe:
                 continue
             for decided in topic.partitions:
+                if decided.partition_epoch < self._told.get((topic.topic_id, decided.index), -1):
+                    # The controller that told it has died before anybody looked at it.
+                    continue
                 ledger = self._ledgers.get((topic.topic_id, decided.index))
                 for member in (*decided.isr, *decided.elr):
                     held = replicas.get((member, topic.topic_id, decided.index))
@@ -124,8 +130,7 @@ class ClusterWatch:
                     self._look_at_awaited(leader, decided)
 
     def _look_at_awaited(self, leader: Partition, decided: PartitionImage) -> None:
-        if leader.leading is None or leader.partition_epoch > decided.partition_epoch:
-            # The controller that told it has died before anybody looked at it.
+        if leader.leading is None:
             return
         awaited = [leader.broker_id, *(follower.broker_id for follower in leader.leading._awaited)]
         missed = [member for member in decided.isr if member not in awaited]

@@ -62,7 +62,9 @@ class QuorumWatch:
             if end < self._committed.end:
                 raise Violation(f"Q6 node {each.number} leads with {end} of {self._committed.end} committed records")
         snapshots = each.quorum.snapshots.known
-        if log.log_start_offset > max((snapshot.end_offset for snapshot in snapshots), default=0):
+        if log.offline is None and log.log_start_offset > max(
+            (snapshot.end_offset for snapshot in snapshots), default=0
+        ):
             raise Violation(
                 f"Q9 the log of node {each.number} begins at {log.log_start_offset}, snapshots: {snapshots}"
             )

@@ -117,6 +117,9 @@ class Truth:
         """Whose node has started."""
         return [each for each in self.members() if each.machine.started]
 
+    def all_run(self) -> bool:
+        return len(self.running()) == len(self._machines)
+
     def image(self) -> ClusterImage | None:
         """The newest that any node knew to be committed: what it says holds for all."""
         for each in self.living():
