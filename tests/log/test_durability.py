@@ -392,6 +392,52 @@ def test_an_index_that_was_built_again_and_could_not_be_synced_is_built_once_mor
     assert len(files["orders-0/00000000000000000000.index"]) == 3 * 8
 
 
+def test_an_index_that_could_not_be_built_again_on_a_full_disk_is_not_half_there(make_partition, monkeypatch):
+    """Without the end of its time index, retention would take the segment too early, and nobody would notice."""
+    partition = make_partition(index_interval_bytes=0, segment_bytes=5000)
+    for n in range(4):
+        partition.append(b"v" * 400, timestamps=[1000 + n])
+    partition.roll()
+    partition.append(b"w")
+    partition.log.sync()
+    partition.logs.write_checkpoints()
+    for kind in (".index", ".timeindex"):
+        partition.bytes_of(kind).truncate(12 if kind == ".timeindex" else 0)
+    partition.crash()
+    writes = MemoryFile.pwrite
+
+    def full(file, data, position):
+        if file.path.endswith(".timeindex"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return writes(file, data, position)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(MemoryFile, "pwrite", full)
+        with pytest.raises(OSError, match="No space"):
+            partition.values()
+    assert partition.log._segments.in_order[0].max_time().timestamp == 1003
+
+
+def test_a_clean_stop_that_finds_no_room_for_the_epochs_is_none(make_partition, monkeypatch):
+    partition = make_partition()
+    for n in range(3):
+        partition.append(b"v" * 400, leader_epoch=n)
+    writes = MemoryFile.pwrite
+
+    def full(file, data, position):
+        if "leader-epoch" in file.path:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return writes(file, data, position)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(MemoryFile, "pwrite", full)
+        partition.logs.close(broker_epoch=7)
+    partition.crash()
+    assert not partition.logs.stopped_cleanly
+    assert len(partition.values()) == 3
+    assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2)]
+
+
 def run(work):
     work.run()
     return work

@@ -6,6 +6,7 @@ before it is needed, so that opening a segment costs nothing.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -273,18 +274,19 @@ class Segment:
         story.warning("%s: building the indexes again: %s", self.file.path, broken)
         indexes = self._built()
         indexes.add_max_time()
-        indexes.write(self._folder, self.suffix)
         self._close_sealed()
-        # At once: no later sync looks at a segment that is durable already.
         try:
+            indexes.write(self._folder, self.suffix)
+            # At once: no later sync looks at a segment that is durable already.
             for name in self.index_names():
                 file = self._folder.open(name)
                 safeguards.sync_file(file)
                 file.close()
         except OSError:
-            # What can be read is not what is on disk: rather none, which everybody notices.
+            # Half of it, or what can be read is not what is on disk: rather none, which everybody notices.
             for name in self.index_names():
-                self._folder.remove(name)
+                with contextlib.suppress(OSError):
+                    self._folder.remove(name)
             raise
 
     def _close_sealed(self) -> None:
