@@ -278,12 +278,12 @@ class LogDirectory:
 
     def close(self, broker_epoch: int) -> None:
         """Slow. After this the next start scans nothing, unless a log could not be closed."""
-        whole = _each(self.logs.values(), Log.write_everything)
+        whole = _closing(self.logs.values(), Log.write_everything)
         if any(log.has_to_sync for log in whole):
             safeguards.sync_everything(self.disk)
         # Afterwards: where there are epochs, recovery takes the names of the segments for durable.
         if any(log.leader_epochs.changed for log in whole):
-            whole = _each(whole, Log.write_epochs)
+            whole = _closing(whole, Log.write_epochs)
             safeguards.sync_everything(self.disk)
         for log in whole:
             log.synced_with_everything()
@@ -328,7 +328,7 @@ class LogDirectory:
         self.disk.replace(checkpoint, encode_offsets(offsets))
 
 
-def _each(logs: Iterable[Log], close: Callable[[Log], None]) -> list[Log]:
+def _closing(logs: Iterable[Log], close: Callable[[Log], None]) -> list[Log]:
     """Those that could be closed so far."""
     whole = []
     for log in logs:

@@ -181,6 +181,10 @@ class Durability:
             self.indexed_to = work.indexed_to
         self._unsynced_since_ms = None
 
+    def synced_all(self, end_offset: int) -> None:
+        """With the whole disk, after the last append."""
+        self.recovery_point = self.indexed_to = end_offset
+
     def is_due(self, log_end_offset: int, flush_ms: int, wall_ms: int) -> bool:
         """Counts from the first time that this was asked with something unsynced."""
         if self.recovery_point == log_end_offset:
@@ -191,8 +195,7 @@ class Durability:
         return wall_ms - self._unsynced_since_ms >= flush_ms
 
     def lower(self, offset: int, grows_from: int) -> bool:
-        """A truncation to `offset` is coming, in the segment `grows_from`. True when the recovery point had been
-        higher."""
+        """A truncation to `offset`, in the segment `grows_from`, is coming. True when the recovery point was higher."""
         self.history += 1
         self.indexed_to = min(self.indexed_to, grows_from)
         if offset >= self.recovery_point:

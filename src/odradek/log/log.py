@@ -494,7 +494,7 @@ class Log:
 
     def synced_with_everything(self) -> None:
         """After `write_everything` the whole disk was synced."""
-        self._durability.recovery_point = self._durability.indexed_to = self.log_end_offset
+        self._durability.synced_all(self.log_end_offset)
 
     def release(self) -> None:
         """Let go of the files, as they are."""
