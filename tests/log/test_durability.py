@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -392,30 +393,39 @@ def test_an_index_that_was_built_again_and_could_not_be_synced_is_built_once_mor
     assert len(files["orders-0/00000000000000000000.index"]) == 3 * 8
 
 
-def test_an_index_that_could_not_be_built_again_on_a_full_disk_is_not_half_there(make_partition, monkeypatch):
+@pytest.mark.parametrize("trouble", [PowerCut(), OSError(errno.ENOSPC, "No space left on device")])
+def test_an_index_that_could_not_be_built_again_is_not_half_there(make_partition, trouble):
     """Without the end of its time index, retention would take the segment too early, and nobody would notice."""
-    partition = make_partition(index_interval_bytes=0, segment_bytes=5000)
-    for n in range(4):
-        partition.append(b"v" * 400, timestamps=[1000 + n])
-    partition.roll()
-    partition.append(b"w")
-    partition.log.sync()
-    partition.logs.write_checkpoints()
-    for kind in (".index", ".timeindex"):
-        partition.bytes_of(kind).truncate(12 if kind == ".timeindex" else 0)
-    partition.crash()
-    writes = MemoryFile.pwrite
+    for seed in range(60):
+        disk = SimDisk(Random(seed), DiskKnobs(survival=0.5))
+        partition = make_partition(disk.mount(), index_interval_bytes=0, segment_bytes=5000)
+        for n in range(4):
+            partition.append(b"v" * 400, timestamps=[1000 + n])
+        partition.roll()
+        partition.append(b"w")
+        partition.log.sync()
+        partition.logs.write_checkpoints()
+        for kind in (".index", ".timeindex"):
+            index = partition.bytes_of(kind)
+            index.truncate(12 if kind == ".timeindex" else 0)
+            index.sync()
+        partition.crash()
+        steps = iter(range(seed % 10))
 
-    def full(file, data, position):
-        if file.path.endswith(".timeindex"):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return writes(file, data, position)
+        def broken(_what, steps=steps):
+            if next(steps, None) is None:
+                raise trouble
 
-    with monkeypatch.context() as disk:
-        disk.setattr(MemoryFile, "pwrite", full)
-        with pytest.raises(OSError, match="No space"):
+        partition.disk.before_change = broken
+        with suppress(PowerCut, OSError):
             partition.values()
-    assert partition.log._segments.in_order[0].max_time().timestamp == 1003
+        partition.disk.before_change = lambda _what: None
+        if isinstance(trouble, PowerCut):
+            disk.power_cut()
+            partition.disk = disk.mount()
+            partition.crash()
+        assert partition.log._segments.in_order[0].max_time().timestamp == 1003
+        assert not [name for name in disk.files() if name.endswith("index.tmp")]
 
 
 def test_a_clean_stop_that_finds_no_room_for_the_epochs_is_none(make_partition, monkeypatch):

@@ -147,6 +147,14 @@ class ActiveIndexes:
             self._written_time_bytes,
         )
 
+    def replace(self, folder: Folder, suffix: str = "") -> None:
+        """Slow. All of it, durably, in place of what was there.
+
+        The times first: half of them pass for all, and only while the offsets are broken does everybody notice.
+        """
+        for kind, entries in ((TIME_INDEX, self._new_time_entries), (OFFSET_INDEX, self._new_offset_entries)):
+            folder.disk.replace(folder.at(offset_name(self.base_offset, kind) + suffix), bytes(entries))
+
     @classmethod
     def load(cls, folder: Folder, base_offset: int, interval_bytes: int) -> ActiveIndexes:
         """As on disk, without a closing time entry: the segment is open again.

@@ -23,9 +23,11 @@ from odradek.log.folder import (
     DELETED,
     LEADER_EPOCHS,
     LOG,
+    OFFSET_INDEX,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
+    TIME_INDEX,
     Folder,
     offset_name,
     offsets_by_suffix,
@@ -41,6 +43,7 @@ from odradek.log.swap import finish_swaps
 
 story = logging.getLogger(__name__)
 
+HALF_WRITTEN = (LEADER_EPOCHS + ".tmp", OFFSET_INDEX + ".tmp", TIME_INDEX + ".tmp")
 METADATA_SNAPSHOT_DELETED = ".checkpoint" + DELETED  # of the metadata log, whose owner removes them
 
 
@@ -171,7 +174,7 @@ class _Loader:
     def _remove_leftovers(self) -> None:
         for name in list(self.names):
             deleted = name.endswith(DELETED) and not name.endswith(METADATA_SNAPSHOT_DELETED)
-            if deleted or name == LEADER_EPOCHS + ".tmp":
+            if deleted or name.endswith(HALF_WRITTEN):
                 self._remove(name)
         logs = dict.fromkeys(self.offsets.get(LOG, []))
         for suffix in SEGMENT_SUFFIXES:

@@ -6,14 +6,12 @@ before it is needed, so that opening a segment costs nothing.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import ByteSource, File
-from odradek.log import safeguards
 from odradek.log.config import INT64_MAX, LogConfig
 from odradek.log.folder import LOG, OFFSET_INDEX, SEGMENT_SUFFIXES, TIME_INDEX, Folder, offset_name
 from odradek.log.indexes import ActiveIndexes, IndexBroken, IndexedBatch, IndexedTime, SealedIndexes
@@ -275,19 +273,8 @@ class Segment:
         indexes = self._built()
         indexes.add_max_time()
         self._close_sealed()
-        try:
-            indexes.write(self._folder, self.suffix)
-            # At once: no later sync looks at a segment that is durable already.
-            for name in self.index_names():
-                file = self._folder.open(name)
-                safeguards.sync_file(file)
-                file.close()
-        except OSError:
-            # Half of it, or what can be read is not what is on disk: rather none, which everybody notices.
-            for name in self.index_names():
-                with contextlib.suppress(OSError):
-                    self._folder.remove(name)
-            raise
+        # Durable at once: no later sync looks at a segment that is durable already.
+        indexes.replace(self._folder, self.suffix)
 
     def _close_sealed(self) -> None:
         if self._sealed is not None:
