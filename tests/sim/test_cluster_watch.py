@@ -156,6 +156,19 @@ def cluster():
     return cluster
 
 
+def test_an_end_that_was_lost_is_told_across_restarts(cluster):
+    told = []
+    watch = ClusterWatch(cluster, (), shortened=told.append)
+    watch.look()
+    cluster[2].write(b"c")
+    watch.look()
+    assert not told
+    cluster[2].host = Host("node2.2")
+    cluster[2].replica.log.truncate_to(2)
+    watch.look()
+    assert told == [("firm", 0)]
+
+
 def test_two_controllers_in_one_epoch(cluster):
     cluster[2].quorum.is_leading = True
     cluster.must_see("Q1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from odradek.sim.history import Violation
 from odradek.sim.keyed import Deletions, check_compacted, is_compacted
@@ -62,12 +62,14 @@ def check_replica_logs(
     starts: Mapping[str, int],
     deletions: Deletions = Deletions.STAY,
     deleted_at: Mapping[str, Mapping[bytes, int]] = {},
+    may_lose: Collection[str] = (),
 ) -> None:
     """R3, once more from the disks: where two replicas have the same offset they have the same batch.
 
     Of a compacted topic the same record, and of each key the same latest one.
 
     What was deleted and lies there still is nobody's truth. `deleted_at`: by directory and key, the last deletion.
+    `may_lose`: where a record may have been replaced by one that all have lost since.
     """
     known: dict[str, tuple[str, StoredLog]] = {}
     for name, files in files_by_node.items():
@@ -76,7 +78,8 @@ def check_replica_logs(
             if is_compacted(directory):
                 logs = {other_name: other, name: log}
                 start, keys_deleted_at = starts.get(directory, 0), deleted_at.get(directory, {})
-                _check_compacted_logs(directory, logs, start, deletions, keys_deleted_at)
+                safe = directory not in may_lose
+                _check_compacted_logs(directory, logs, start, deletions, keys_deleted_at, safe=safe)
                 continue
             present = {batch.base_offset: (batch.crc, batch.leader_epoch) for batch in other.batches}
             for batch in log.batches:
@@ -92,6 +95,8 @@ def _check_compacted_logs(
     start: int,
     deletions: Deletions,
     deleted_at: Mapping[bytes, int],
+    *,
+    safe: bool,
 ) -> None:
     contents = {
         name: {offset: told for offset, told in log.content().items() if offset >= start} for name, log in logs.items()
@@ -99,6 +104,6 @@ def _check_compacted_logs(
     for name, content in contents.items():
         for other, others in contents.items():
             # It may be new here, and still copying.
-            end = logs[name].end
+            end = logs[name].end if safe else 0
             where = f"{directory} of {name}, compared to {other},"
             check_compacted(where, others, content, deletions, end=end, deleted_at=deleted_at)

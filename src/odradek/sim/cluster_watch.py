@@ -5,11 +5,13 @@ Named as in docs/internals/simulation.md: R replication, L one log; of the quoru
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from odradek.base.ids import NO_BROKER
 from odradek.log.log import Log
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.replication.partition import Partition
-from odradek.sim.history import Violation
+from odradek.sim.history import Place, Violation
 from odradek.sim.keyed import Deletions, is_compacted
 from odradek.sim.ledger import CompactedLedger, Ledger
 from odradek.sim.loop import Host
@@ -20,12 +22,24 @@ Replica = tuple[bytes, int]
 
 
 class ClusterWatch:
-    """`safe`: the topics that nothing in this run may cost a committed record. `deletions`: of the compacted one."""
+    """`safe`: the topics that nothing in this run may cost a committed record. `deletions`: of the compacted one.
 
-    def __init__(self, truth: Truth, safe: tuple[str, ...], deletions: Deletions = Deletions.STAY) -> None:
+    `shortened` is told of which partitions a node has lost the end.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        safe: tuple[str, ...],
+        deletions: Deletions = Deletions.STAY,
+        shortened: Callable[[Place], None] = lambda _place: None,
+    ) -> None:
         self._truth = truth
         self._safe = safe
         self._deletions = deletions
+        self._shortened = shortened
+        # By node and partition.
+        self._ends: dict[tuple[int, Replica], int] = {}
         self._quorum = QuorumWatch()
         self._leaders: dict[tuple[Replica, int], int] = {}
         self._ledgers: dict[Replica, Ledger | CompactedLedger] = {}
@@ -83,6 +97,9 @@ class ClusterWatch:
         start, high, end = log.log_start_offset, partition.high_watermark, log.log_end_offset
         if not start <= partition.last_stable_offset <= high <= end:
             raise Violation(f"L5 {partition} of node {each.number}: start {start}, high watermark {high}, end {end}")
+        if end < self._ends.get((each.number, replica), 0):
+            self._shortened((partition.topic, partition.index))
+        self._ends[each.number, replica] = end
         epoch = partition.leader_epoch
         self._told[replica] = max(partition.partition_epoch, self._told.get(replica, -1))
         if partition.is_leader:
