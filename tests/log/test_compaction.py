@@ -170,6 +170,22 @@ def test_a_producer_that_went_on_does_not_need_its_old_batches(compacted):
     assert [header.base_offset for header in headers(compacted)] == [1, 2]
 
 
+@pytest.mark.parametrize("uncommitted", [1, 5, 6])
+def test_what_may_be_truncated_does_not_say_which_sequence_comes_next(compacted, now, uncommitted):
+    """The next leader copied it after it was compacted, and without what was not committed."""
+    for sequence in range(2):
+        compacted.put((b"a", b"%d" % sequence), producer_id=7, producer_epoch=1, base_sequence=sequence)
+    compacted.put((b"a", b"x"))
+    compacted.roll()
+    for sequence in range(2, 2 + uncommitted):
+        compacted.put((b"a", b"%d" % sequence), producer_id=7, producer_epoch=1, base_sequence=sequence)
+    compacted.clean(3)
+    compacted.log.truncate_to(3)
+    copy = copied(compacted, now)
+    assert copy.put((b"a", b"1"), producer_id=7, producer_epoch=1, base_sequence=1).duplicate
+    assert copy.put((b"a", b"2"), producer_id=7, producer_epoch=1, base_sequence=2).base_offset == 3
+
+
 def test_the_last_batch_before_the_high_watermark_stays_empty(compacted, now):
     """Or a crash, or a new follower, would end earlier."""
     compacted.put((b"a", None))

@@ -161,11 +161,11 @@ def test_producers_are_forgotten_by_the_time_that_is_in_force(broker_name):
         log = broker.partitions.get("t", 0).log
         log.append_as_leader(memoryview(idempotent_batch(broker)), 0, broker.clock.wall_ms())
         await broker.housekeeping.forget_producers()
-        assert len(log.known_producers(broker.clock.wall_ms()).last_batches()) == 1
+        assert len(log.known_producers(broker.clock.wall_ms()).by_id) == 1
         await broker.change("producer.id.expiration.ms", "1000", broker_name)
         await asyncio.sleep(2)
         await broker.housekeeping.forget_producers()
-        return len(log.known_producers(broker.clock.wall_ms()).last_batches())
+        return len(log.known_producers(broker.clock.wall_ms()).by_id)
 
     assert told(story) == 0
 

@@ -44,7 +44,7 @@ class CleaningPlan:
     high_watermark: int
     wall_ms: int
     delete_retention_ms: int
-    last_batches: Mapping[int, LastBatch]
+    last_batches: Mapping[int, LastBatch | None]
     epoch_starts: frozenset[int]  # of leader epochs after the first possible one
     segment_bytes: int
     segment_index_bytes: int

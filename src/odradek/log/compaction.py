@@ -33,7 +33,7 @@ from odradek.protocol.record_spans import RecordSpan, copy_records, record_spans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBatch:
-    """The one by which a producer's next sequence is known."""
+    """The one by which a producer's next sequence is known, whatever is truncated behind the high watermark."""
 
     producer_epoch: int
     last_offset: int
@@ -48,7 +48,7 @@ class Compaction:
     high_watermark: int
     wall_ms: int
     delete_retention_ms: int
-    last_batches: Mapping[int, LastBatch]  # by producer id
+    last_batches: Mapping[int, LastBatch | None]  # by producer id; None when it may be any
     epoch_starts: frozenset[int]  # of leader epochs after the first possible one
     # The batch in which the first of these begins, as soon as it was met: the log may begin inside it, or in a gap.
     _first_batch: int | None = field(default=None, init=False)
@@ -92,12 +92,7 @@ class Compaction:
         return _rewritten(header, data, kept, header.base_timestamp, 0)
 
     def _nothing_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
-        last = self.last_batches.get(header.producer_id)
-        says_sequence = (
-            last is not None
-            and (last.producer_epoch, last.last_offset) == (header.producer_epoch, header.last_offset)
-            and safeguards.keeps_last_sequence()
-        )
+        says_sequence = self._may_be_last(header) and safeguards.keeps_last_sequence()
         # Without the last batch of all, a log would end earlier after a crash, and a new follower's for good.
         says_end = safeguards.keeps_last_offset(header.next_offset, self.high_watermark)
         # A new follower learns from batches where epochs began; not knowing, it could lead one whose last records lost.
@@ -107,6 +102,12 @@ class Compaction:
         if not (says_sequence or says_end or begins_epoch or ends_epoch):
             return None
         return batch if header.records_count == 0 else _emptied(header)
+
+    def _may_be_last(self, header: BatchHeader) -> bool:
+        if header.producer_id not in self.last_batches:
+            return False
+        last = self.last_batches[header.producer_id]
+        return last is None or last == LastBatch(producer_epoch=header.producer_epoch, last_offset=header.last_offset)
 
 
 def _rewritten(

@@ -530,7 +530,7 @@ class Log:
             high_watermark=high_watermark,
             wall_ms=wall_ms,
             delete_retention_ms=config.delete_retention_ms,
-            last_batches=self.known_producers(wall_ms).last_batches(),
+            last_batches=self.known_producers(wall_ms).last_batches(high_watermark),
             epoch_starts=frozenset(start for epoch, start in self.leader_epochs.entries() if epoch),
             segment_bytes=config.segment_bytes,
             segment_index_bytes=config.segment_index_bytes,

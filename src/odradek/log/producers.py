@@ -70,6 +70,12 @@ class Producer:
         self.next_sequence = sequence_after(batch.last_sequence, 1)
         self.last_timestamp = batch.timestamp
 
+    def last_batch(self, end_offset: int) -> LastBatch | None:
+        for batch in reversed(self.batches):
+            if batch.last_offset < end_offset:
+                return LastBatch(producer_epoch=self.epoch, last_offset=batch.last_offset)
+        return None
+
     def duplicate_of(self, first_sequence: int, last_sequence: int) -> WrittenBatch | None:
         for batch in self.batches:
             if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
@@ -134,9 +140,10 @@ class Producers:
             producer.batches.append(WrittenBatch(last_sequence, last_offset, offset_delta, timestamp))
             producer.batches.append(newest)
 
-    def last_batches(self) -> dict[int, LastBatch]:
+    def last_batches(self, end_offset: int) -> dict[int, LastBatch | None]:
+        """By producer id, its last one before `end_offset`; None when all that are remembered come later."""
         return {
-            producer_id: LastBatch(producer_epoch=producer.epoch, last_offset=producer.batches[-1].last_offset)
+            producer_id: producer.last_batch(end_offset)
             for producer_id, producer in self.by_id.items()
             if producer.batches
         }
