@@ -263,7 +263,7 @@ def test_what_a_refusal_means(code, again, open_still):
         assert leader.partition.isr_refused(proposal, code, replicas.now_ms) is False
 
 
-def test_the_image_may_be_faster_than_the_answer_and_the_answer_than_the_image():
+def test_the_image_may_be_faster_than_the_answer():
     replicas = Replicas(2, isr=(1,))
     partition = replicas[1].partition
     fetched(replicas, 2, 0)
@@ -271,32 +271,33 @@ def test_the_image_may_be_faster_than_the_answer_and_the_answer_than_the_image()
     replicas.decide(1, answer=False)
     replicas.tell(1)
     assert (partition.isr, partition.leading.proposal) == ((1, 2), None)
-    partition.isr_committed(proposal, (1,), 1, replicas.now_ms)
+    partition.isr_accepted(proposal, 1, replicas.now_ms)
     assert partition.isr == (1, 2)
 
-    replicas.now_ms += LAG_MS_MAX + 1
-    replicas[1].append("a")
-    partition.tick(replicas.now_ms)
-    replicas.decide(1)
-    fetched(replicas, 2, 1)
-    joining = partition.leading.proposal
-    assert joining is not None
-    # The image of the shrink that was answered: what was proposed since then is still under way.
-    replicas.tell(1)
-    assert (partition.isr, partition.leading.proposal) == ((1,), joining)
 
-
-def test_an_image_from_before_the_last_answer_is_passed_over():
-    replicas = Replicas(3, isr=(1,))
+def test_an_answer_without_a_change_is_the_end_of_a_proposal():
+    replicas = Replicas(2, isr=(1,))
     partition = replicas[1].partition
     fetched(replicas, 2, 0)
-    replicas.decide(1)
-    late = replicas.image
-    fetched(replicas, 3, 0)
-    replicas.decide(1)
-    assert partition.isr == (1, 2, 3)
-    partition.apply(late, replicas.now_ms)
-    assert (partition.isr, partition.partition_epoch) == ((1, 2, 3), 2)
+    partition.isr_accepted(replicas[1].proposals[0], partition.partition_epoch, replicas.now_ms)
+    assert (partition.isr, partition.leading.proposal) == ((1,), None)
+
+
+def test_what_was_decided_counts_with_the_minimum_of_that_moment():
+    """min.insync.replicas was raised just before, so who leaves stays eligible: without it nothing may be committed."""
+    replicas = Replicas(2)
+    leader, told = replicas[1], []
+    leader.partition.when_committed(leader.append("a", acks=-1).last_offset, told.append)
+    replicas.now_ms += LAG_MS_MAX + 1
+    leader.partition.tick(replicas.now_ms)
+    (proposal,) = leader.proposals
+    replicas.change(isr=(1,))
+    leader.partition.isr_accepted(proposal, replicas.image.partition_epoch, replicas.now_ms)
+    assert (leader.partition.isr, leader.high_watermark, told) == ((1, 2), 0, [])
+    leader.partition.configure(leader.partition.log.config, 2)
+    replicas.tell(1)
+    assert (leader.partition.isr, leader.high_watermark, told) == ((1,), 0, [])
+    assert leader.partition.leading.proposal is None
 
 
 def test_below_the_minimum_nothing_is_committed():

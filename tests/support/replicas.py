@@ -176,7 +176,8 @@ class Replicas:
         if not answer:
             return code
         if code is ErrorCode.NONE:
-            node.partition.isr_committed(proposal, self.image.isr, self.image.partition_epoch, self.now_ms)
+            node.partition.isr_accepted(proposal, self.image.partition_epoch, self.now_ms)
+            self.tell(leader)
         else:
             node.partition.isr_refused(proposal, code, self.now_ms)
         return code

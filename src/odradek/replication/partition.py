@@ -275,11 +275,11 @@ class Partition:
     # Leadership
 
     def apply(self, image: PartitionImage, now_ms: int) -> None:
-        if image.partition_epoch < self.partition_epoch:
-            return  # the controller's answer to a proposal was faster
         was_leader, old_epoch = self.is_leader, self.leader_epoch
         invariant(image.leader_epoch >= old_epoch, f"the leader epoch of {self} went back from {old_epoch}")
         overtaken = image.partition_epoch > self.partition_epoch
+        if was_leader and image.isr != self.isr:
+            logger.info("%s: the ISR is %s", self, image.isr)
         self.image = image
         self.leader_id = image.leader
         self.is_leader = image.leader == self.broker_id
@@ -433,17 +433,16 @@ class Partition:
             if proposal is not None:
                 self._propose(self, proposal)
 
-    def isr_committed(
-        self, proposal: IsrProposal, isr: tuple[BrokerId, ...], partition_epoch: int, now_ms: int
-    ) -> None:
-        """The controller's answer to a proposal; the image may have told already."""
-        if self.leading is None or self.leading.proposal is not proposal or partition_epoch < self.partition_epoch:
-            return
-        logger.info("%s: the ISR is %s", self, isr)
-        self.isr = isr
-        self.partition_epoch = partition_epoch
-        self.leading.committed(now_ms)
-        self._advance()
+    def isr_accepted(self, proposal: IsrProposal, partition_epoch: int, now_ms: int) -> None:
+        """The controller's answer to a proposal. What was decided is told by the image, in its order.
+
+        For with fewer than min.insync.replicas those who left stay eligible to lead: whoever had the ISR of that moment
+        and a minimum from before would commit without them. No image comes when there was nothing to change.
+        """
+        leading = self.leading
+        if leading is not None and leading.proposal is proposal and partition_epoch == self.partition_epoch:
+            leading.committed(now_ms)
+            self._advance()
 
     def isr_refused(self, proposal: IsrProposal, code: ErrorCode, now_ms: int) -> bool:
         """The controller's other answer, or that there was none. True: to be sent again after a while."""

@@ -88,12 +88,7 @@ class IsrProposals:
         code = failure if answer is None else error_code(answer.error_code)
         if answer is None or code is not ErrorCode.NONE:
             return partition.isr_refused(proposal, code or ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
-        partition.isr_committed(
-            proposal,
-            isr=tuple(map(BrokerId, answer.isr)),
-            partition_epoch=answer.partition_epoch,
-            now_ms=now_ms,
-        )
+        partition.isr_accepted(proposal, answer.partition_epoch, now_ms)
         return False
 
     def _request(self, asked: dict[Partition, IsrProposal]) -> AlterPartitionRequest:
