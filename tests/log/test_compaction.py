@@ -12,9 +12,10 @@ from odradek.base.steps import Finished, advance
 from odradek.log import cleaning, safeguards
 from odradek.log.checkpoints import CLEANED_OFFSETS, RECOVERY_POINTS, decode_offsets
 from odradek.log.key_offsets import ENTRY_BYTES, KeyOffsets
-from odradek.protocol.batch import DELETE_HORIZON
+from odradek.protocol.batch import DELETE_HORIZON, LOG_OVERHEAD, OFFSET_LENGTH_EPOCH, encode_batch
 from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
+from odradek.protocol.records import Record
 from support.steps import finished
 
 DAY_MS = 24 * 3600 * 1000
@@ -36,6 +37,13 @@ def copied(partition, now):
     copy.log.truncate_fully_and_start_at(start)
     copy.log.append_as_follower(memoryview(partition.log.read(start, 1000, end, True).read()), now)
     return copy
+
+
+def fetched(base_offset, leader_epoch):
+    """A batch as the leader sends it."""
+    one = bytearray(encode_batch([Record(key=b"k", value=b"%d" % base_offset)]))
+    OFFSET_LENGTH_EPOCH.pack_into(one, 0, base_offset, len(one) - LOG_OVERHEAD, leader_epoch)
+    return memoryview(one)
 
 
 def epoch_ends(partition, *epochs):
@@ -625,6 +633,48 @@ def test_a_truncation_into_a_gap(compacted):
     assert compacted.rows() == [(1, b"b", b"1"), (3, b"d", b"1")]
     compacted.crash()
     assert compacted.rows() == [(1, b"b", b"1"), (3, b"d", b"1")]
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_what_follows_a_truncation_into_a_gap_survives_a_crash(compacted, now, synced):
+    """The segment that is rolled there follows on the last batch that is left, not on what nobody has any more."""
+    for offset in (0, 5, 10):
+        compacted.log.append_as_follower(fetched(offset, 0), now)
+    if synced:
+        compacted.log.sync()
+    compacted.log.truncate_to(8)
+    assert compacted.log.log_end_offset == 8
+    compacted.roll()
+    for offset in (8, 9):
+        compacted.log.append_as_follower(fetched(offset, 1), now)
+    compacted.crash()
+    assert [header.base_offset for header in headers(compacted)] == [0, 5, 8, 9]
+    assert compacted.log.log_end_offset == 10
+
+
+def test_a_second_truncation_into_the_same_gap(compacted, now):
+    for offset in (0, 5, 10):
+        compacted.log.append_as_follower(fetched(offset, 0), now)
+    for end_offset in (8, 7, 6):
+        compacted.log.truncate_to(end_offset)
+        assert compacted.log.log_end_offset == end_offset
+    assert [header.base_offset for header in headers(compacted)] == [0, 5]
+
+
+def test_a_segment_rolled_during_a_sync_is_synced_and_compacted_soon(compacted):
+    compacted.configure(flush_messages=100)
+    compacted.put((b"a", b"1"))
+    compacted.put((b"a", b"2"))
+    sync = compacted.log.begin_sync()
+    compacted.roll()
+    sync.run()
+    compacted.log.finish_sync(sync)
+    assert compacted.log.rolled_since_sync
+    sync = compacted.log.begin_sync_of_rolled()
+    sync.run()
+    compacted.log.finish_sync(sync)
+    assert not compacted.log.rolled_since_sync
+    assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes
 
 
 def test_a_result_is_of_no_use_after_a_truncation(compacted, monkeypatch):

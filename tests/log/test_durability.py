@@ -11,6 +11,7 @@ import pytest
 from odradek.adapters.memory_disk import MemoryDisk, MemoryFile
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.invariants import InvariantBroken
+from odradek.log.indexes import ActiveIndexes
 from odradek.log.segment import Segment
 from odradek.sim.disk import SimDisk
 from odradek.sim.inode import DiskKnobs
@@ -426,6 +427,23 @@ def test_an_index_that_could_not_be_built_again_is_not_half_there(make_partition
             partition.crash()
         assert partition.log._segments.in_order[0].max_time().timestamp == 1003
         assert not [name for name in disk.files() if name.endswith("index.tmp")]
+
+
+def test_an_index_that_was_looked_at_while_it_was_built_again_is_looked_at_anew(make_partition, monkeypatch):
+    partition = make_partition(index_interval_bytes=0, segment_bytes=5000)
+    for n in range(4):
+        partition.append(b"v" * 400, timestamps=[1000 + n])
+    partition.roll()
+    partition.bytes_of(".timeindex").truncate(0)
+    segment = partition.log._segments.in_order[0]
+    replace = ActiveIndexes.replace
+
+    def while_another_looks(indexes, folder, suffix):
+        assert segment._on_disk().last_time() is None
+        replace(indexes, folder, suffix)
+
+    monkeypatch.setattr(ActiveIndexes, "replace", while_another_looks)
+    assert segment.max_time().timestamp == 1003
 
 
 def test_a_clean_stop_that_finds_no_room_for_the_epochs_is_none(make_partition, monkeypatch):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from odradek.adapters.memory_disk import MemoryFile
 from odradek.base.errors import ErrorCode, KafkaError
 
 
@@ -57,6 +60,27 @@ def test_the_active_segment_goes_too_when_all_of_it_is_old(make_partition, now):
     partition.append(b"next")
     partition.restart()
     assert partition.records() == [(3, b"next", now)]
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_a_full_disk_without_room_for_a_new_segment_loses_the_others_all_the_same(
+    make_partition, now, monkeypatch, offline
+):
+    partition = make_partition(retention_ms=1000)
+    fill(partition, 7)
+    partition.log.sync()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(MemoryFile, "pwrite", full)
+        if offline:
+            with pytest.raises(KafkaError):
+                partition.append(b"w")
+        before = partition.log.segment_count
+        assert len(partition.log.delete_expired(now + 2000, 7)) == before - 1
+    assert partition.log.segment_count == 1
 
 
 def test_one_young_record_keeps_its_segment_and_all_after(make_partition, now):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicId, TopicPartition
@@ -257,14 +257,12 @@ class Log:
         """
         self._refuse_if_offline()
         validation.require_fits(self.name, size, self._config)
-        try:
+        with self._failing():
             self._finish_swap()
             self._lower_checkpoints(base_offset, self.log_start_offset)
             self._persist_checkpoints()  # the log start: otherwise a log that begins so late would lack its beginning
             self._begin_segments_at(base_offset)
             self._durability.sync_identity()
-        except OSError as broken:
-            raise self._fail(broken) from broken
 
     def _skip_to(self, offset: int, last_offset: int, wall_ms: int) -> None:
         """The leader has compacted, and nothing is left before `offset`."""
@@ -278,10 +276,8 @@ class Log:
         if last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX:
             # No segment that begins where this log ends would reach so far.
             self.log_end_offset = offset
-            try:
-                self._roll(wall_ms)
-            except OSError as broken:
-                raise self._fail(broken) from broken
+            with self._failing():
+                self._roll_at(offset, wall_ms)
 
     def _append(
         self,
@@ -329,7 +325,7 @@ class Log:
         """The segment that takes the next batch: this one after all, or a new one."""
         config = self._config
         validation.require_fits(self.name, size, self._config)
-        try:
+        with self._failing():
             segment = self._segments.active
             if segment.roll_bytes == UNARMED:
                 segment.arm(config, self._jitter_ms)
@@ -340,18 +336,24 @@ class Log:
                 or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
             ):
                 self._roll(wall_ms)
-        except OSError as broken:
-            raise self._fail(broken) from broken
         return self._segments.active
 
     def _roll(self, wall_ms: int) -> None:
+        """Where the last batch ends, even if the log goes on behind a gap of compaction that it was cut to.
+
+        After a crash, a segment that begins later would seem to follow on records that were lost.
+        """
+        active = self._segments.active
+        self._roll_at(active.end_before(self.log_end_offset) if active.size else self.log_end_offset, wall_ms)
+
+    def _roll_at(self, base_offset: int, wall_ms: int) -> None:
         """The producers' state at the start of a segment lets a later recovery begin there."""
-        self._producers.snapshot(self.log_end_offset)
+        self._producers.snapshot(base_offset)
         self._segments.active.seal()
         for name in (offset_name(self._segments.active.base_offset, LOG), *self._segments.active.index_names()):
             # Even when all its batches are durable by now: it was trimmed this moment, its indexes came from memory.
             self._durability.also_sync(name)
-        self._segments.add(Segment.create(self._folder, self.log_end_offset, self._config, wall_ms))
+        self._segments.add(Segment.create(self._folder, base_offset, self._config, wall_ms))
         self._jitter_ms = self._draw_jitter()
         self._segments.active.arm(self._config, self._jitter_ms)
         self.rolled_since_sync = True
@@ -369,6 +371,13 @@ class Log:
             with contextlib.suppress(OSError):
                 self._segments.active.trim()
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name}: {broken}")
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as broken:
+            raise self._fail(broken) from broken
 
     def _refuse_if_offline(self) -> None:
         if self._failure is not None:
@@ -443,7 +452,7 @@ class Log:
         self._durability.finish(work)
         if work.error is not None:
             raise self._fail(work.error) from work.error
-        if self.recovery_point >= self._segments.active.base_offset:
+        if self.recovery_checkpoint >= self._segments.active.base_offset:
             self.rolled_since_sync = False
 
     def sync(self) -> None:
@@ -474,19 +483,15 @@ class Log:
     def write_everything(self) -> None:
         """What is only in memory goes to disk, not yet durable: the epochs wait for that. No appends after this."""
         self._refuse_if_offline()
-        try:
+        with self._failing():
             self._finish_swap()
             self._producers.snapshot(self.log_end_offset)
             if self._segments.active.grows:
                 self._segments.active.seal()
-        except OSError as broken:
-            raise self._fail(broken) from broken
 
     def write_epochs(self) -> None:
-        try:
+        with self._failing():
             self._durability.write_epochs(self.leader_epochs)
-        except OSError as broken:
-            raise self._fail(broken) from broken
 
     @property
     def has_to_sync(self) -> bool:
@@ -544,11 +549,7 @@ class Log:
         if not self.is_as_planned(plan) or not all(base in here for base in replacement.old):
             return None
         self._swap = Swap(
-            self._folder,
-            self._segments,
-            replacement,
-            interval=plan.index_interval_bytes,
-            forget=self._deleted,
+            self._folder, self._segments, replacement, interval=plan.index_interval_bytes, forget=self._deleted
         )
         return self._swap
 
@@ -556,11 +557,9 @@ class Log:
         """The next step; False when it was the last. The caller syncs after each."""
         if self._swap is None or self._failure is not None:
             return False
-        try:
+        with self._failing():
             if self._swap.step():
                 return True
-        except OSError as broken:
-            raise self._fail(broken) from broken
         self._swap = None
         return False
 
@@ -594,7 +593,7 @@ class Log:
         """Take out of the log what its retention no longer keeps. The files go by `LogDirectory.retire`."""
         if self._swap is not None:
             return []  # another time: their names are changing
-        try:
+        with self._failing():
             count = expired_segments(
                 self._segments,
                 self._config,
@@ -603,10 +602,8 @@ class Log:
                 high_watermark=high_watermark,
                 wall_ms=wall_ms,
             )
-            if count == len(self._segments):
-                self._roll(wall_ms)
-        except OSError as broken:
-            raise self._fail(broken) from broken
+        if count == len(self._segments) and not self._has_rolled(wall_ms):
+            count -= 1
         exposed = self._segments.since(self.recovery_point)
         taken = self._segments.take_first(count)
         for segment in taken:
@@ -616,6 +613,14 @@ class Log:
         self.advance_log_start(self._segments.in_order[0].base_offset)
         return self._expired.add([self._deleted(segment) for segment in taken])
 
+    def _has_rolled(self, wall_ms: int) -> bool:
+        """Not on a full disk: what expires must not wait for the room that it takes."""
+        with contextlib.suppress(KafkaError), self._failing():
+            self._refuse_if_offline()
+            self._roll(wall_ms)
+            return True
+        return False
+
     def _deleted(self, segment: Segment) -> DeletedSegment:
         names = [*segment.file_names(), *self._producers.forget_snapshot(segment.base_offset)]
         return DeletedSegment(folder=self._folder, segment=segment, names=tuple(names))
@@ -623,37 +628,32 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Slow. Forget everything from `offset` on; a batch that holds it goes as a whole."""
         self._refuse_if_offline()
-        try:
+        with self._failing():
             self._finish_swap()
             self._truncate_to(offset)
-        except OSError as broken:
-            raise self._fail(broken) from broken
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Slow. Forget everything; the next record has `offset`."""
         self._refuse_if_offline()
-        try:
+        with self._failing():
             self._finish_swap()
             self._truncate_fully(offset)
-        except OSError as broken:
-            raise self._fail(broken) from broken
 
     def _truncate_to(self, offset: int) -> None:
-        found = self._segments.find(offset) if offset < self.log_end_offset else None
-        if found is None:
+        if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self._segments.in_order[0].base_offset:
             self._truncate_fully(offset)
             return
-        segment, seen = found
-        end_offset = min(offset, seen.base_offset)
+        found = self._segments.find(offset)
+        end_offset = offset if found is None else min(offset, found[1].base_offset)
         self._lower_checkpoints(end_offset, min(self.log_start_offset, end_offset))
         for later in reversed(self._segments.take_after(end_offset)):
             self._remove(later)
         active = self._segments.active
-        # It is the same one, unless compaction left nothing between `offset` and the next segment.
-        active.truncate_to(seen.position if active is segment else active.size)
+        position = active.locate(end_offset)
+        active.truncate_to(active.size if position is None else position)
         safeguards.sync_file(active.file)
         self._producers.cut_to(end_offset)
         self._end_at(end_offset)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+
 from odradek.log.durability import Durability
 from odradek.log.folder import SNAPSHOT, Folder, offset_name
 from odradek.log.producer_history import restore_producers, write_snapshot
@@ -33,10 +35,10 @@ class ProducerMemory:
         return self.known
 
     def snapshot(self, end_offset: int) -> None:
-        if end_offset == 0 or (self._snapshots and self._snapshots[-1] == end_offset):
+        if end_offset == 0 or end_offset in self._snapshots:
             return
         self._durability.also_sync(write_snapshot(self._folder, self.restored(end_offset), end_offset))
-        self._snapshots.append(end_offset)
+        insort(self._snapshots, end_offset)
 
     def forget_snapshot(self, offset: int) -> list[str]:
         """The name of its file, when there is one: the caller's to remove."""

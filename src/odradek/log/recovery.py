@@ -23,11 +23,9 @@ from odradek.log.folder import (
     DELETED,
     LEADER_EPOCHS,
     LOG,
-    OFFSET_INDEX,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
-    TIME_INDEX,
     Folder,
     offset_name,
     offsets_by_suffix,
@@ -43,7 +41,7 @@ from odradek.log.swap import finish_swaps
 
 story = logging.getLogger(__name__)
 
-HALF_WRITTEN = (LEADER_EPOCHS + ".tmp", OFFSET_INDEX + ".tmp", TIME_INDEX + ".tmp")
+HALF_WRITTEN = ".tmp"  # what was to replace another file
 METADATA_SNAPSHOT_DELETED = ".checkpoint" + DELETED  # of the metadata log, whose owner removes them
 
 

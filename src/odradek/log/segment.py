@@ -154,6 +154,15 @@ class Segment:
         entry = self._trusting(self._indexed_before, position)
         return 0 if entry is None else entry.position
 
+    def end_before(self, offset: int) -> int:
+        """Where the last batch ends that ends before `offset` or there; where the segment begins when there is none."""
+        seen = self.find(offset)
+        position = self.size if seen is None else seen.position
+        end_offset = self.base_offset
+        for each in headers(self.file, self.batch_before(position - 1), position):
+            end_offset = each.last_offset + 1
+        return end_offset
+
     def cut(self, start: int, max_bytes: int) -> int:
         """An end of a batch between `start` and `start + max_bytes`: a late one, if not always the last.
 
@@ -272,9 +281,10 @@ class Segment:
         story.warning("%s: building the indexes again: %s", self.file.path, broken)
         indexes = self._built()
         indexes.add_max_time()
-        self._close_sealed()
         # Durable at once: no later sync looks at a segment that is durable already.
         indexes.replace(self._folder, self.suffix)
+        # Only now: whoever opened them meanwhile, on another thread, has the old ones.
+        self._close_sealed()
 
     def _close_sealed(self) -> None:
         if self._sealed is not None:
