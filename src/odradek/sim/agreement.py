@@ -103,7 +103,7 @@ def _check_compacted_logs(
     }
     for name, content in contents.items():
         for other, others in contents.items():
-            # It may be new here, and still copying.
+            # It may be new here, and still copying; where records are lost, there is no latest one to lack.
             end = logs[name].end if safe else 0
             where = f"{directory} of {name}, compared to {other},"
             check_compacted(where, others, content, deletions, end=end, deleted_at=deleted_at)

@@ -24,7 +24,7 @@ Replica = tuple[bytes, int]
 class ClusterWatch:
     """`safe`: the topics that nothing in this run may cost a committed record. `deletions`: of the compacted one.
 
-    `shortened` is told of which partitions a node has lost the end.
+    `shortened` is told which node has cut its log of which partition.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class ClusterWatch:
         truth: Truth,
         safe: tuple[str, ...],
         deletions: Deletions = Deletions.STAY,
-        shortened: Callable[[Place], None] = lambda _place: None,
+        shortened: Callable[[int, Place], None] = lambda _number, _place: None,
     ) -> None:
         self._truth = truth
         self._safe = safe
         self._deletions = deletions
         self._shortened = shortened
-        # By node and partition.
-        self._ends: dict[tuple[int, Replica], int] = {}
+        # By node and partition: how often its log was cut.
+        self._cuts: dict[tuple[int, Replica], tuple[Log, int]] = {}
         self._quorum = QuorumWatch()
         self._leaders: dict[tuple[Replica, int], int] = {}
         self._ledgers: dict[Replica, Ledger | CompactedLedger] = {}
@@ -97,9 +97,10 @@ class ClusterWatch:
         start, high, end = log.log_start_offset, partition.high_watermark, log.log_end_offset
         if not start <= partition.last_stable_offset <= high <= end:
             raise Violation(f"L5 {partition} of node {each.number}: start {start}, high watermark {high}, end {end}")
-        if end < self._ends.get((each.number, replica), 0):
-            self._shortened((partition.topic, partition.index))
-        self._ends[each.number, replica] = end
+        seen_log, cuts = self._cuts.get((each.number, replica), (log, 0))
+        if log._durability.history > (cuts if seen_log is log else 0):
+            self._shortened(each.number, (partition.topic, partition.index))
+        self._cuts[each.number, replica] = (log, log._durability.history)
         epoch = partition.leader_epoch
         self._told[replica] = max(partition.partition_epoch, self._told.get(replica, -1))
         if partition.is_leader:

@@ -112,7 +112,7 @@ class SimDisk:
     def files(self) -> dict[str, bytes]:
         return {path: bytes(inode.content) for path, inode in self._walk(self.root, "")}
 
-    def is_durable(self, path: str) -> bool:
+    def has_durable_name(self, path: str) -> bool:
         """Whether a power cut would leave what has this name."""
         parent, _, name = path.rpartition("/")
         changing = [(directory.path(), changed) for each in self.pending for directory, changed, _ in each.changes]

@@ -61,7 +61,7 @@ class Running:
         mounted = self.machine.disk.mounted
         if mounted is None or not mounted.exists(_QUORUM_STATE):
             return NEVER_ELECTED
-        if self.machine.disk.sync_failed and not self.machine.disk.is_durable(_QUORUM_STATE):
+        if self.machine.disk.sync_failed and not self.machine.disk.has_durable_name(_QUORUM_STATE):
             return NEVER_ELECTED  # and nobody was told: it is about to stop
         return decode_election(mounted.read(_QUORUM_STATE))
 

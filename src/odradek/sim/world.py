@@ -101,7 +101,7 @@ class World:
             self.truth,
         )
         self._closing = asyncio.Event()
-        self._shortened: set[Place] = set()
+        self._shortened: set[tuple[int, Place]] = set()
         self._cast = Cast(self.knobs, self.machines, self._errand)
 
     def run(self) -> Outcome:
@@ -162,10 +162,13 @@ class World:
         else:
             offsets = ("__consumer_offsets",) if self.knobs.groups_safe else ()
             safe = tuple(topic.name for topic in self.knobs.all_topics if topic.safe)
-            watch = ClusterWatch(self.truth, (*offsets, *safe), self._cast.deletions, self._shortened.add)
+            watch = ClusterWatch(self.truth, (*offsets, *safe), self._cast.deletions, self._was_shortened)
         while True:
             watch.look()
             await asyncio.sleep(WATCH_S)
+
+    def _was_shortened(self, number: int, place: Place) -> None:
+        self._shortened.add((number, place))
 
     def _errand(self, name: str) -> Errand:
         host = Host(name)
@@ -266,7 +269,7 @@ class World:
         if not self.knobs.loses_power:
             # Retention may have counted on records that a power cut took afterwards, or the next leader.
             for topic in self.knobs.topics:
-                for place in [place for place in topic.places if place not in self._shortened]:
+                for place in [place for place in topic.places if (machine.number, place) not in self._shortened]:
                     if (stored := logs.get(f"{place[0]}-{place[1]}")) is not None:
                         check_retention(topic.retention_bytes, place, starts[place], stored)
         unsafe = [place for topic in self.knobs.all_topics if not topic.safe for place in topic.places]
