@@ -11,7 +11,9 @@ import pytest
 from odradek.adapters.disk import OsDisk
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import TopicId, TopicPartition
-from odradek.log.checkpoints import RECOVERY_POINTS, decode_offsets
+from odradek.log.checkpoints import RECOVERY_POINTS, decode_offsets, encode_offsets, encode_topic_id
+from odradek.protocol.batch import LOG_OVERHEAD, OFFSET_LENGTH_EPOCH, encode_batch
+from odradek.protocol.records import Record
 from odradek.sim.disk import SimDisk
 from odradek.sim.inode import DiskKnobs
 
@@ -381,3 +383,24 @@ def is_judged_by_itself(partition):
     partition.crash()
     assert partition.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert partition.values() == [b"new"] * 4
+
+
+def test_what_kafka_created_in_between_is_known_by_its_checkpoints_though_it_was_killed(make_partition):
+    """Above them it compacts, too, so a gap is none: not at the first start, nor after a crash soon after it."""
+    partition = make_partition(cleanup_policy=frozenset({"compact"}))
+    partition.append(b"ours")
+    partition.logs.close(broker_epoch=7)
+    disk = partition.disk
+    disk.remove(".kafka_cleanshutdown")
+    disk.make_dir("kafkas-0")
+    for base_offset in (0, 5):
+        batch = bytearray(encode_batch([Record(key=b"k", value=b"theirs")]))
+        OFFSET_LENGTH_EPOCH.pack_into(batch, 0, base_offset, len(batch) - LOG_OVERHEAD, 0)
+        disk.open(f"kafkas-0/{base_offset:020d}.log", create=True).pwrite(batch, 0)
+    disk.replace("kafkas-0/partition.metadata", encode_topic_id(OTHER_ID))
+    theirs = TopicPartition("kafkas", 0)
+    disk.replace(RECOVERY_POINTS, encode_offsets({partition.log.topic_partition: 1, theirs: 0}))
+    for _ in range(2):
+        partition.crash()
+        assert partition.values() == [b"ours"]
+        assert partition.logs.get(theirs).log_end_offset == 6

@@ -95,6 +95,7 @@ def test_a_closed_segment_ends_with_its_largest_timestamp(make_partition, now):
 def test_the_data_directory(partition):
     partition.append(b"v")
     partition.logs.write_checkpoints()
+    assert partition.disk.read("topic-id-checkpoint") == b"0\n1\norders 0 AAECAwQFBgcICQoLDA0ODw\n"
     partition.logs.write_high_watermarks({partition.log: 1})
     partition.logs.close(broker_epoch=9)
     assert partition.disk.listdir("") == [
@@ -103,10 +104,8 @@ def test_the_data_directory(partition):
         "orders-0",
         "recovery-point-offset-checkpoint",
         "replication-offset-checkpoint",
-        "topic-id-checkpoint",
     ]
     assert partition.disk.read("recovery-point-offset-checkpoint") == b"0\n1\norders 0 1\n"
     assert partition.disk.read("log-start-offset-checkpoint") == b"0\n1\norders 0 0\n"
     assert partition.disk.read("replication-offset-checkpoint") == b"0\n1\norders 0 1\n"
-    assert partition.disk.read("topic-id-checkpoint") == b"0\n1\norders 0 AAECAwQFBgcICQoLDA0ODw\n"
     assert partition.disk.read(".kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":9}'

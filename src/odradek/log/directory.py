@@ -110,9 +110,18 @@ class LogDirectory:
             log = self.logs[topic_partition] = open_log(self.disk, opening)
             if spoken_of and log.topic_id is not None:
                 self._topic_ids[topic_partition] = log.topic_id
+        if topic_ids is None and not self.stopped_cleanly:
+            self._pass_gaps()
         self._write_cleaned()
         if self._topic_ids != topic_ids:
             self.disk.replace(TOPIC_IDS, encode_topic_ids(self._topic_ids))
+
+    def _pass_gaps(self) -> None:
+        """A killed Kafka leaves some above its recovery points; above ours a gap means that records were lost."""
+        for log in self.logs.values():
+            with contextlib.suppress(KafkaError):  # it is offline now, for others to deal with
+                log.sync()
+        self._write_recovery_points()
 
     def _names_of_logs(self) -> Iterator[TopicPartition]:
         """Of those that are here, without the metadata log. What was marked deleted goes now."""
@@ -291,6 +300,8 @@ class LogDirectory:
         self.write_checkpoints()
         if len(whole) == len(self.logs):
             self.disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
+            # Kafka may have this directory next, and does not look at them: what it checkpoints is of what is there.
+            self.disk.remove(TOPIC_IDS)
 
     def _forget_high_watermarks(self, topic_ids: Mapping[TopicPartition, TopicId]) -> None:
         """Those under a name that changes hands: they may be of the one before. Too low is always right."""
