@@ -7,11 +7,15 @@ import contextlib
 import threading
 
 from odradek.adapters.disk import OsDisk
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import DirectoryId
 from odradek.log import reopening
 from odradek.metadata.image import LOST_DIRECTORY
+from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest
 from odradek.server.failed_logs import FailedLogs
 from support.data_broker import BROKER_ID, DataBroker, batch
+from support.group_broker import GroupBroker
 
 HERE = DirectoryId(b"d" * 16)
 
@@ -32,7 +36,7 @@ async def in_turn(call, *args):
     return call(*args)
 
 
-def looking(broker, controller, slow=in_turn):
+def looking(broker, controller, slow=in_turn, on_opened=lambda: None):
     return FailedLogs(
         channel=controller,
         broker_id=BROKER_ID,
@@ -43,6 +47,7 @@ def looking(broker, controller, slow=in_turn):
         partitions=broker.partitions,
         image=lambda: broker.broker.image,
         slow=slow,
+        on_opened=on_opened,
     )
 
 
@@ -225,3 +230,32 @@ def test_what_expired_leaves_a_failed_log_too_or_else_a_full_disk_would_stay_ful
             assert (log.offline, log.log_start_offset, log.log_end_offset, log.segment_count) == (None, 2, 4, 2)
 
     run(scenario())
+
+
+def test_groups_are_coordinated_once_the_log_of_their_partition_could_be_created(monkeypatch):
+    """No commit of the metadata log says so: it named this broker as the leader all the time."""
+    broker = GroupBroker()
+    groups = broker.broker.groups
+
+    def full(*_):
+        raise OSError("no space left")
+
+    async def told():
+        answer = await broker.send(12, HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody"), 4)
+        return ErrorCode(answer.error_code)
+
+    async def story():
+        with monkeypatch.context() as disk:
+            disk.setattr(broker.logs, "create_log", full)
+            await broker.send(10, FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+            assert await told() is ErrorCode.NOT_COORDINATOR
+        await looking(broker, Controller(), on_opened=groups.look_again).look()
+        assert await told() is ErrorCode.UNKNOWN_MEMBER_ID
+        shard = groups.shard("g")
+        groups.look_again()
+        assert groups.shard("g") is shard
+        groups.stop()
+        groups.look_again()
+        assert await told() is ErrorCode.NOT_COORDINATOR
+
+    broker.run(story())

@@ -306,6 +306,7 @@ class Node:
             partitions=broker.partitions,
             image=lambda: broker.image,
             slow=self._housekeeping.slow,
+            on_opened=broker.groups.look_again,
         )
 
     def _new_forwarding(self, identity: DirectoryIdentity, timeout_ms: int) -> Forwarding:

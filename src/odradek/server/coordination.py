@@ -190,11 +190,17 @@ class GroupCoordination:
         touched = [topic.name for topic in delta.created] + [change.after.name for change in delta.changed]
         if offsets_topic is not None and OFFSETS_TOPIC in touched:
             self._partition_count = len(offsets_topic.partitions)
-            for partition in offsets_topic.partitions:
-                self._follow_leadership(partition.index)
+            self.look_again()
         deleted: dict[bytes, str] = {topic.topic_id: topic.name for topic in delta.deleted}
         if deleted:
             self._topics_deleted(deleted)
+
+    def look_again(self) -> None:
+        """A partition may lead later than the commit that says so: once its log could be created."""
+        if self._stopped:
+            return
+        for index in range(self._partition_count):
+            self._follow_leadership(index)
 
     def stop(self) -> None:
         """Whoever waits is sent to another coordinator; nothing is led any more, whatever is still committed."""

@@ -57,8 +57,11 @@ class FailedLogs:
         partitions: PartitionTable,
         image: Callable[[], ClusterImage],
         slow: Callable[..., Awaitable[Any]],
+        on_opened: Callable[[], None],
     ) -> None:
-        """`directory`: where all logs of this broker are. `slow` runs a call on it off the loop, one at a time."""
+        """`directory`: where all logs of this broker are. `slow` runs a call on it off the loop, one at a time.
+        `on_opened` is told when partitions may have come to lead without any commit.
+        """
         self._channel = channel
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
@@ -68,6 +71,7 @@ class FailedLogs:
         self._partitions = partitions
         self._image = image
         self._slow = slow
+        self._on_opened = on_opened
         self._try_again_ms = 0
         self._pause_ms = 0
 
@@ -115,7 +119,9 @@ class FailedLogs:
                 except (OSError, KafkaError) as broken:  # or what can be read of it makes no sense
                     if self._is_here(partition):  # and not deleted, its files with it
                         trouble = broken
-        self._partitions.open_again(self._image())
+        if self._partitions.unopened:
+            self._partitions.open_again(self._image())
+            self._on_opened()
         if trouble is None:
             self._pause_ms = 0
         else:
