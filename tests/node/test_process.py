@@ -8,8 +8,10 @@ import socket
 
 import pytest
 
+from odradek.base.invariants import invariant
 from odradek.node.config import NodeConfig
 from odradek.node.local_cluster import local_nodes
+from odradek.node.machine import new_event_loop
 from odradek.node.process import NodeFailed, serve
 from support.loops import WITHIN_S
 
@@ -56,6 +58,40 @@ def test_a_node_that_fails_closes_its_connections_and_files(tmp_path):
 
     asyncio.run(scenario())
     assert open_files(tmp_path) == []
+
+
+async def outcome_of(callback):
+    """Of a node on whose loop `callback` runs, and which is told to stop when that has not ended it."""
+    started, stopping = asyncio.get_running_loop().create_future(), asyncio.Event()
+    serving = asyncio.ensure_future(serve(config(), None, started.set_result, stopping))
+    await started
+    asyncio.get_running_loop().call_later(0, callback)
+    await asyncio.wait({serving}, timeout=0.1)
+    stopping.set()
+    await serving
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, new_event_loop])
+def test_an_exception_that_escapes_a_callback_ends_the_node(new_loop):
+    def fail():
+        invariant(False, "as if a timer had met what cannot be")
+
+    with asyncio.Runner(loop_factory=new_loop) as runner, pytest.raises(NodeFailed, match="as if a timer"):
+        runner.run(outcome_of(fail))
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, new_event_loop])
+def test_what_befalls_a_connection_does_not_end_the_node(new_loop, caplog):
+    def fail():
+        loop = asyncio.get_running_loop()
+        loop.call_exception_handler({"message": "of a transport", "exception": RuntimeError("as if")})
+        raise ConnectionResetError("as if the other side were gone")
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(outcome_of(fail))
+        assert runner.get_loop().get_exception_handler() is None
+    assert "of a transport" in caplog.text
+    assert "as if the other side were gone" in caplog.text
 
 
 def test_a_node_that_waits_for_a_majority_can_be_told_to_stop(tmp_path):

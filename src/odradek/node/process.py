@@ -7,8 +7,10 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from odradek.base.ports import Ports
 from odradek.metadata.configs.without_meaning import WITHOUT_MEANING
@@ -125,7 +127,7 @@ async def serve(
             failure.set_exception(NodeFailed(f"{task}: {problem}").with_traceback(problem.__traceback__))
 
     spawner = MachineSpawner(failed)
-    with locked(directory), machine_ports(directory, spawner) as ports:
+    with _callbacks_heard(failed), locked(directory), machine_ports(directory, spawner) as ports:
         node = Node(config, around(ports))
         stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
         starting = asyncio.ensure_future(node.start())
@@ -148,6 +150,26 @@ async def serve(
             await spawner.close()
     if failure.done():
         await failure
+
+
+@contextmanager
+def _callbacks_heard(failed: Callable[[str, BaseException], None]) -> Iterator[None]:
+    """What escapes a callback of the loop is a failure as that of a task is; the loop itself would only log it."""
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+
+    def heard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        loop.default_exception_handler(context)
+        problem = context.get("exception")
+        # The rest is what befalls connections, and what is said of tasks that others look after.
+        if "handle" in context and isinstance(problem, Exception) and not isinstance(problem, OSError):
+            failed("a callback", problem)
+
+    loop.set_exception_handler(heard)
+    try:
+        yield
+    finally:
+        loop.set_exception_handler(before)
 
 
 async def _wait(event: asyncio.Event) -> None:
