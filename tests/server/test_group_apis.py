@@ -8,7 +8,10 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
+from odradek.base.invariants import InvariantBroken
 from odradek.controller.topics import delete_topics
+from odradek.coordinator.group.shard import GroupShard
+from odradek.coordinator.group.states import GroupState
 from odradek.protocol.batch import iter_batches, iter_records
 from odradek.protocol.group_records import (
     GroupMetadataValue,
@@ -45,6 +48,7 @@ from odradek.protocol.messages.p47_offset_delete import (
 from odradek.protocol.metadata_records import PartitionChangeRecord
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.coordination import OFFSETS_TOPIC, positive_java_hash
+from odradek.sim.loop import SimulationFailed
 from support.admin_broker import Denying
 from support.group_broker import GroupBroker
 from support.group_story import subscription
@@ -810,3 +814,55 @@ def test_topics_that_may_not_be_seen_are_left_out_or_refused():
         assert fetched(await broker.send(9, fetch_of(8, topics=None), 8), 8) == {("orders", 0): (1, "", 0)}
 
     broker.run(story())
+
+
+def test_timers_that_are_due_with_one_that_fails_are_not_lost(broker, monkeypatch):
+    async def story():
+        await ready(broker, "orders")
+        for group in ("first", "second", "third"):
+            await member_of(broker, group=group, session_ms=6000)
+        fire = GroupShard.timer_fired
+
+        def fail_for_the_second(shard, key, now):
+            if key[1] == "second":
+                raise InvariantBroken("as if")
+            return fire(shard, key, now)
+
+        monkeypatch.setattr(GroupShard, "timer_fired", fail_for_the_second)
+        await asyncio.sleep(7)
+
+    with pytest.raises(SimulationFailed, match="as if"):
+        broker.run(story())
+    broker.loop.failures.clear()
+
+    async def later():
+        await asyncio.sleep(0.01)
+        return [broker.broker.groups.shard(group).groups[group].state for group in ("first", "third")]
+
+    assert broker.run(later()) == [GroupState.EMPTY, GroupState.EMPTY]
+
+
+def test_whoever_waits_behind_one_whose_giving_up_fails_is_still_answered(broker, monkeypatch):
+    def fail(*_):
+        raise InvariantBroken("as if")
+
+    async def story():
+        await ready(broker, "orders")
+        partition = broker.partitions.get(OFFSETS_TOPIC, broker.broker.groups.partition_for(GROUP))
+        partition._held_at = partition.log.log_end_offset  # as if a sync were under way
+        monkeypatch.setattr("odradek.coordinator.group.committing.refused", fail)
+        broker.later(8, commit_of(1), 8)
+        await asyncio.sleep(1)
+        reading.append(broker.later(9, fetch_of(7, stable=True), 7))
+        await asyncio.sleep(5)
+
+    reading: list[asyncio.Task] = []
+    with pytest.raises(SimulationFailed, match="as if"):
+        broker.run(story())
+    broker.loop.failures.clear()
+
+    async def later():
+        async with asyncio.timeout(2):
+            return (await reading[0]).error_code
+
+    assert broker.run(later()) == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -338,15 +338,27 @@ class GroupCoordination:
 
     def _wake_up(self) -> None:
         self._wakeup = None
-        for led, key in self._timers.due(self._clock.monotonic_ms(), TIMERS_PER_TURN):
-            if led.engine.is_closed():
-                continue
-            if key == _COMMIT_TIMEOUT:
-                led.engine.give_up_waiting(self._now())
-                self._watch_commit_timeout(led)
-            else:
-                self._perform(led, led.engine.state.timer_fired(key, self._now()))
-        self._plan_wakeup()
+        now_ms = self._clock.monotonic_ms()
+        due = deque(self._timers.due(now_ms, TIMERS_PER_TURN))
+        try:
+            while due:
+                self._fire(*due.popleft())
+        finally:
+            # One failed: the others keep their turn for as long as the node goes on.
+            for timer in due:
+                self._timers.set(timer, now_ms)
+            self._plan_wakeup()
+
+    def _fire(self, led: Led, key: TimerKey) -> None:
+        if led.engine.is_closed():
+            return
+        if key != _COMMIT_TIMEOUT:
+            self._perform(led, led.engine.state.timer_fired(key, self._now()))
+            return
+        try:
+            led.engine.give_up_waiting(self._now())
+        finally:
+            self._watch_commit_timeout(led)
 
 
 @lru_cache(maxsize=16_384)
