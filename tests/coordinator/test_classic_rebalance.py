@@ -448,6 +448,44 @@ def test_t49_a_replacement_that_cannot_be_stored_leaves_the_old_member_in_place(
     assert (member.client_id, member.session_timeout_ms, story.group.leader) == ("s", 9000, old)
 
 
+def restarted_while_the_watermark_stands_still(story, protocols) -> str:
+    """Bob's id; the new place of a static member beside him is written and not committed."""
+    story.join("s", instance="s1", rebalance_ms=1000, protocols={"range": b""})
+    story.join("bob", knows_its_id=True, rebalance_ms=1000, protocols={"range": b"", "sticky": b""})
+    story.pass_time(0)
+    ids = {"s": story.answer("s").member_id, "bob": story.answer("bob").member_id}
+    story.settle(ids)
+    story.held = True
+    assert story.join("t", instance="s1", rebalance_ms=1000, protocols=protocols) is None
+    return ids["bob"]
+
+
+def test_whom_a_restarted_static_member_let_in_shares_a_protocol_with_it_though_its_place_is_not_committed_in_time():
+    story = Story()
+    both = {"range": b"", "sticky": b""}
+    bob = restarted_while_the_watermark_stands_still(story, both)
+    assert story.join("carol", knows_its_id=True, protocols={"sticky": b""}) is None
+    story.give_up_oldest_write()
+    assert story.answer("t").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert story.join("t", instance="s1", protocols=both) is None
+    story.join("bob", bob, protocols=both)
+    assert {story.answer(who).protocol_name for who in ("t", "carol")} == {"sticky"}
+
+
+def test_a_leader_may_assign_to_a_restarted_static_member_whose_place_is_not_committed_in_time():
+    story = Story()
+    bob = restarted_while_the_watermark_stands_still(story, {"range": b""})
+    story.join("bob", bob, rebalance_ms=1000, protocols={"range": b"more"})
+    story.pass_time(1000)
+    assert story.answer("bob").leader == bob
+    (new,) = story.group.static_members.values()
+    assert story.sync("bob", bob, 2, {bob: b"bob", new: b"s"}) is None
+    story.give_up_oldest_write()
+    story.commit()
+    assert story.answer("bob").assignment == b"bob"
+    assert story.group.members[new].assignment == b"s"
+
+
 def test_a_static_member_may_miss_a_rebalance_within_its_session():
     story = Story()
     story.join("s", instance="s1", session_ms=100_000, rebalance_ms=20_000)

@@ -150,6 +150,7 @@ def _replace_static(turn: Turn, group: ClassicGroup, joining: Joining, instance_
     """A static member without its id has restarted: it takes its old place, whoever still uses the old id is fenced."""
     old_member_id = group.static_members[instance_id]
     old_leader = group.leader or ""
+    generation = group.generation
     _fence(turn, group, old_member_id)
     member = group.rename(instance_id, joining.new_member_id)
     before = (member.client_id, member.client_host)
@@ -174,11 +175,13 @@ def _replace_static(turn: Turn, group: ClassicGroup, joining: Joining, instance_
             # It left or was replaced once more while this was being stored.
             _refuse(after, joining, error or ErrorCode.UNKNOWN_MEMBER_ID)
         elif error:
-            group.rename(instance_id, old_member_id)
-            member.client_id, member.client_host = before
-            group.update(member, *before_update)
-            after.cancel_timer(session_timer(group, joining.new_member_id))
-            after.expect_heartbeat(group, member)
+            # Once the group moves on, others were let in by what the new one supports, and are assigned to beside it.
+            if group.state is GroupState.STABLE and group.generation == generation:
+                group.rename(instance_id, old_member_id)
+                member.client_id, member.client_host = before
+                group.update(member, *before_update)
+                after.cancel_timer(session_timer(group, joining.new_member_id))
+                after.expect_heartbeat(group, member)
             _refuse(after, joining, error, member_id="")
         else:
             after.reply(joining.to, _kept_place(group, joining, old_leader))
