@@ -195,6 +195,30 @@ def test_a_write_that_nobody_waits_for_any_more_is_still_pending(engine, partiti
     assert heard == [ErrorCode.NONE]
 
 
+def test_readers_that_try_again_and_again_do_not_pile_up_at_a_partition_that_cannot_commit(engine, partition):
+    partition.replicates_at_once = False
+    engine.write(append_of((b"k1", b"a")), NOW, lambda _: None)
+    heard: list[ErrorCode] = []
+    for turn in range(3):
+        now = Now(NOW.monotonic_ms + turn * 5000, 0)
+        engine.give_up_waiting(now)
+        engine.when_all_committed(now, heard.append)
+    assert len(partition.waiting) == 1
+    partition.replicate(1)
+    assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2 + [ErrorCode.NONE]
+
+
+def test_a_reader_that_comes_after_a_failure_waits_anew(engine, partition):
+    """A failed sync, say: the leadership is not lost yet, and nobody was told twice."""
+    partition.replicates_at_once = False
+    heard: list[ErrorCode] = []
+    engine.write(append_of((b"k1", b"a")), NOW, heard.append)
+    partition.lose_leadership()
+    engine.when_all_committed(NOW, heard.append)
+    partition.replicate(1)
+    assert heard == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+
+
 def test_whoever_waits_when_leadership_is_lost_hears_it_once(engine, partition):
     partition.replicates_at_once = False
     heard: list[ErrorCode] = []

@@ -80,7 +80,7 @@ Settled = Callable[[ErrorCode], None]
 
 
 class Engine(Generic[S]):
-    __slots__ = ("_commit_timeout_ms", "_parked", "_writer", "phase", "state", "written_up_to")
+    __slots__ = ("_awaited", "_commit_timeout_ms", "_parked", "_writer", "phase", "state", "written_up_to")
 
     def __init__(self, state: S, writer: PartitionWriter, commit_timeout_ms: int) -> None:
         self.phase = Phase.LOADING
@@ -91,6 +91,8 @@ class Engine(Generic[S]):
         self.written_up_to = Offset(0)
         # In log order: the offset to be committed, the deadline, who waits.
         self._parked: deque[tuple[Offset, int, Settled]] = deque()
+        # Up to which offset the partition will say that it is committed, or that it never will be.
+        self._awaited = Offset(-1)
 
     def load(self, batches: bytes) -> Iterator[None]:
         """Replays what is in the log; yields after each slice, so that the caller can let others run.
@@ -187,12 +189,17 @@ class Engine(Generic[S]):
         self._when_committed(last)
 
     def _when_committed(self, last: Offset) -> None:
+        # Once for all who wait for it, or else those who gave up and ask again would pile up at the partition.
+        if last <= self._awaited:
+            return
+        self._awaited = last
         self._writer.when_committed(last, lambda error: self._committed(last, error))
 
     def _committed(self, last: Offset, error: ErrorCode) -> None:
         if self.phase is Phase.CLOSED:
             return
         if error:
+            self._awaited = Offset(-1)
             self._fail_parked(_AS_COORDINATOR.get(error, error))
             return
         self.state.commit(Offset(last + 1))
