@@ -6,6 +6,7 @@ import asyncio
 import errno
 import functools
 import logging
+import os
 
 import pytest
 
@@ -141,6 +142,18 @@ def test_packed_batches_of_a_compacted_topic_are_looked_into_and_stay_in_order(r
     )
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 1), (0, 3)]
     assert end == 4
+
+
+def test_a_batch_too_large_for_a_compacted_topic_is_refused_before_it_is_looked_into(run, monkeypatch):
+    looked_into = []
+    monkeypatch.setattr("odradek.server.api.p00_produce.require_keys", looked_into.append)
+    configs = {"cleanup_policy": "compact", "max_message_bytes": "1000"}
+    packed = batch(os.urandom(2000), key=b"k", codec=Codec.GZIP)
+    plain = batch(bytes(2000), key=b"k")
+    answers, end = produce_once(run, (0, packed), (0, plain), configs=configs)
+    assert [answer.error_code for answer in answers] == [ErrorCode.MESSAGE_TOO_LARGE] * 2
+    assert "max.message.bytes" in answers[0].error_message
+    assert (looked_into, end) == ([], 0)
 
 
 def test_packed_records_without_a_key_are_named_and_nothing_is_appended(run):

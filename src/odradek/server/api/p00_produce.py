@@ -118,7 +118,8 @@ def _append(
     try:
         if ctx.version < FIRST_WITH_ZSTD:
             _refuse_zstd(batch)
-        if partition.log.config.compacts:
+        # What is too large is not worth a copy and a look: `append` refuses it.
+        if partition.log.config.compacts and len(batch) <= partition.log.config.max_message_bytes:
             if is_slow_to_look_into(batch) or _is_unread(partition, waits):
                 outcome = ProduceOutcome(index)
                 waits.append(Unread(partition, bytearray(batch), outcome))
