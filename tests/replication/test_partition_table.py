@@ -6,9 +6,12 @@ import asyncio
 from dataclasses import replace
 
 from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
+from odradek.controller.fencing import fence_broker
 from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from odradek.protocol.metadata_records import ConfigRecord, PartitionChangeRecord
+from odradek.replication.partition import Partition
 from support.data_broker import BROKER_ID, DataBroker, batch
 from support.loops import run_within_limit as run
 
@@ -161,5 +164,70 @@ def test_a_log_that_could_not_be_created_comes_with_any_change_to_its_topic():
             broker.commit(changed)
             assert not broker.partitions.unopened
             assert broker.partition("t").log.offline is None
+
+    run(scenario())
+
+
+def led_with_another(broker, other):
+    """A partition that this broker leads alone; the other one has a replica and is alive."""
+    broker.create_topic("t")
+    broker.register(other)
+    broker.change_partition("t", 0, replicas=[BROKER_ID, other], isr=[BROKER_ID], leader=BROKER_ID)
+    return broker.partition("t")
+
+
+def fence(broker, broker_id):
+    image = broker.broker.image
+    broker.commit(
+        *fence_broker(image, broker_id, image.brokers[broker_id].broker_epoch, "as if it were silent").records
+    )
+
+
+def test_the_high_watermark_waits_no_longer_for_a_follower_outside_the_isr_once_it_is_fenced():
+    """No partition changes with that: it was in sync nowhere."""
+
+    async def scenario():
+        async with DataBroker() as broker:
+            other = BROKER_ID + 1
+            partition = led_with_another(broker, other)
+            epoch, now_ms = broker.broker.image.brokers[other].broker_epoch, broker.clock.monotonic_ms()
+            partition.fetched_by(other, epoch, 0, log_start_offset=0, now_ms=now_ms)
+            partition.isr_refused(partition.leading.proposal, ErrorCode.INELIGIBLE_REPLICA, now_ms)
+            partition.append(memoryview(batch("a")), 1, broker.clock.wall_ms())
+            assert partition.high_watermark == 0
+            fence(broker, other)
+            assert partition.high_watermark == 1
+
+    run(scenario())
+
+
+def test_a_deletion_waits_no_longer_for_a_follower_outside_the_isr_once_it_is_fenced():
+    async def scenario():
+        async with DataBroker() as broker:
+            partition = led_with_another(broker, BROKER_ID + 1)
+            partition.append(memoryview(batch("a")), 1, broker.clock.wall_ms())
+            partition.log.advance_log_start(1)
+            told = []
+            partition.when_trimmed(1, told.append)
+            assert told == []
+            fence(broker, BROKER_ID + 1)
+            assert told == [ErrorCode.NONE]
+
+    run(scenario())
+
+
+def test_partitions_are_looked_at_for_brokers_that_they_have_a_replica_on(monkeypatch):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("alone")
+            led_with_another(broker, BROKER_ID + 1)
+            broker.register(BROKER_ID + 2)
+            looked_at = []
+            monkeypatch.setattr(Partition, "brokers_changed", lambda partition, _: looked_at.append(str(partition)))
+            fence(broker, BROKER_ID + 2)
+            broker.configure_topic("t", "segment.bytes", "2000000")
+            assert looked_at == []
+            fence(broker, BROKER_ID + 1)
+            assert looked_at == ["t-0"]
 
     run(scenario())

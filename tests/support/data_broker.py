@@ -100,7 +100,7 @@ class DataBroker:
             image=ClusterImage(cluster_id=CLUSTER_ID),
         )
         self.housekeeping.start(self.partitions)
-        self._register()
+        self.register(BROKER_ID)
         self.listener = ClientListener(TcpNet(), self.limits)
         await self.listener.bind("127.0.0.1", 0)
         self.listener.serve(Dispatcher(self.broker).handle)
@@ -153,19 +153,19 @@ class DataBroker:
         assert partition is not None
         return partition
 
-    def _register(self) -> None:
+    def register(self, broker_id: int) -> None:
         registration = Registration(
-            broker_id=BROKER_ID,
+            broker_id=BrokerId(broker_id),
             cluster_id=CLUSTER_ID,
             incarnation_id=bytes(16),
             listeners=(Listener("PLAINTEXT", "127.0.0.1", 9092, 0),),
-            directories=(DirectoryId(bytes([7] * 16)),),
+            directories=(DirectoryId(bytes([6 + broker_id] * 16)),),
             features={"metadata.version": FeatureRange(7, 29), "kraft.version": FeatureRange(0, 1)},
             rack=None,
         )
         decision = register_broker(self.broker.image, registration)
         self.commit(*decision.records)
-        self.commit(*unfence_broker(self.broker.image, BROKER_ID, decision.response).records)
+        self.commit(*unfence_broker(self.broker.image, registration.broker_id, decision.response).records)
 
     async def connect(self) -> Client:
         client = Client(self, *await asyncio.open_connection("127.0.0.1", self.listener.port, limit=2**26))

@@ -55,6 +55,10 @@ class Leading:
             self._followers[broker_id] = follower
         self._await_followers(now_ms)
 
+    def brokers_changed(self, now_ms: int) -> None:
+        """Who may join the ISR is waited for, who may not any more is not."""
+        self._await_followers(now_ms)
+
     def tick(self, now_ms: int) -> IsrProposal | None:
         """From time to time: who has not kept up leaves the ISR."""
         self._await_followers(now_ms)

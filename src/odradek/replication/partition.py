@@ -426,12 +426,20 @@ class Partition:
     def tick(self, now_ms: int) -> None:
         if self.leading is not None:
             proposal = self.leading.tick(now_ms)
-            if self._trimming:
-                # Whoever died meanwhile is waited for no longer.
-                self._trimming.passed(self.low_watermark)
-            self._advance()
+            self._wait_for_the_living()
             if proposal is not None:
                 self._propose(self, proposal)
+
+    def brokers_changed(self, now_ms: int) -> None:
+        """Some that have a replica live or died since, be it without a change of this partition."""
+        if self.leading is not None:
+            self.leading.brokers_changed(now_ms)
+            self._wait_for_the_living()
+
+    def _wait_for_the_living(self) -> None:
+        if self._trimming:
+            self._trimming.passed(self.low_watermark)
+        self._advance()
 
     def isr_accepted(self, proposal: IsrProposal, partition_epoch: int, now_ms: int) -> None:
         """The controller's answer to a proposal. What was decided is told by the image, in its order.

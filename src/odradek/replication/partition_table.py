@@ -135,6 +135,15 @@ class PartitionTable:
         for change in delta.changed:
             self._host(change.after, settings)
         self._configure(delta.configs, settings)
+        if delta.brokers:
+            self._brokers_changed(delta.brokers)
+
+    def _brokers_changed(self, changed: tuple[BrokerId, ...]) -> None:
+        """A follower outside the ISR may be waited for, and its partition does not change when it is fenced."""
+        now_ms = self._clock.monotonic_ms()
+        for partition in self.all():
+            if partition.leading is not None and any(broker_id in partition.replicas for broker_id in changed):
+                partition.brokers_changed(now_ms)
 
     def _host(self, topic: TopicImage, settings: TopicSettings) -> None:
         here = [partition for partition in topic.partitions if self._broker_id in partition.replicas]
