@@ -285,6 +285,23 @@ def make_anew(broker, topic):
     broker.create_topic(topic, 2)
 
 
+def test_all_topics_by_id_are_without_the_offsets_of_one_that_had_the_name_before(broker):
+    async def story():
+        await ready(broker, "orders", "kept")
+        await broker.send(8, commit_of(42), 8)
+        await broker.send(8, commit_of(43, topic="kept"), 8)
+        make_anew(broker, "orders")
+        # Before the turn in which the old ones go.
+        answer = await broker.send(9, fetch_of(10, topics=None), 10)
+        kept = broker.broker.image.topics["kept"].topic_id
+        assert [topic.topic_id for topic in answer.groups[0].topics] == [kept]
+        await broker.send(8, commit_of(1, partition=1), 8)
+        answer = await broker.send(9, fetch_of(10, topics=None), 10)
+        assert sorted(offset for offset, _, _ in fetched(answer, 10).values()) == [1, 43]
+
+    broker.run(story())
+
+
 @pytest.mark.parametrize("when", ["before the stop", "while its groups are loaded"])
 def test_an_offset_of_a_topic_that_was_made_anew_is_gone_after_a_restart_too(broker, when):
     async def before():

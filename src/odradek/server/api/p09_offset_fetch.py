@@ -115,22 +115,23 @@ def _all_topics(ctx: RequestContext, shard: GroupShard, group_id: str) -> list[O
     by_topic: dict[str, OffsetFetchResponseTopics] = {}
     image = ctx.broker.image
     for key, committed in shard.committed_offsets(group_id).items():
+        existing = image.topics.get(key.topic)
+        topic_id = ZERO_UUID if existing is None else existing.topic_id
+        # From version 10 on a topic without an id cannot be told, nor what belongs to another of that name.
+        if ctx.version >= BY_TOPIC_ID and (topic_id == ZERO_UUID or _is_of_another(committed, topic_id)):
+            continue
         if key.topic not in by_topic:
-            existing = image.topics.get(key.topic)
-            topic_id = ZERO_UUID if existing is None else existing.topic_id
             by_topic[key.topic] = OffsetFetchResponseTopics(name=key.topic, topic_id=topic_id)
         by_topic[key.topic].partitions.append(_partition(key.partition, committed, ZERO_UUID))
-    return [
-        topic
-        for name, topic in by_topic.items()
-        if ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)
-        # Without an id a topic cannot be told from version 10 on.
-        and (ctx.version < BY_TOPIC_ID or topic.topic_id != ZERO_UUID)
-    ]
+    return [topic for name, topic in by_topic.items() if ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)]
+
+
+def _is_of_another(committed: CommittedOffset, topic_id: bytes) -> bool:
+    return ZERO_UUID not in (topic_id, committed.topic_id) and topic_id != committed.topic_id
 
 
 def _partition(index: int, committed: CommittedOffset | None, topic_id: bytes) -> OffsetFetchResponsePartitions:
-    if committed is None or (ZERO_UUID not in (topic_id, committed.topic_id) and topic_id != committed.topic_id):
+    if committed is None or _is_of_another(committed, topic_id):
         return _missing(index, ErrorCode.NONE)
     return OffsetFetchResponsePartitions(
         partition_index=index,
