@@ -85,6 +85,7 @@ def test_what_befalls_a_connection_does_not_end_the_node(new_loop, caplog):
     def fail():
         loop = asyncio.get_running_loop()
         loop.call_exception_handler({"message": "of a transport", "exception": RuntimeError("as if")})
+        loop.call_soon(None.__getattribute__, "as if of a library")
         raise ConnectionResetError("as if the other side were gone")
 
     with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from odradek.base.ports import Ports
@@ -162,7 +163,7 @@ def _callbacks_heard(failed: Callable[[str, BaseException], None]) -> Iterator[N
         loop.default_exception_handler(context)
         problem = context.get("exception")
         # The rest is what befalls connections, and what is said of tasks that others look after.
-        if "handle" in context and isinstance(problem, Exception) and not isinstance(problem, OSError):
+        if "handle" in context and isinstance(problem, Exception) and _is_ours(problem):
             failed("a callback", problem)
 
     loop.set_exception_handler(heard)
@@ -170,6 +171,13 @@ def _callbacks_heard(failed: Callable[[str, BaseException], None]) -> Iterator[N
         yield
     finally:
         loop.set_exception_handler(before)
+
+
+def _is_ours(problem: Exception) -> bool:
+    """Not the network's, nor a library's, whose races with a client that hangs up must not cost a node."""
+    return not isinstance(problem, OSError) and any(
+        str(frame.f_globals.get("__name__")).startswith("odradek.") for frame, _ in walk_tb(problem.__traceback__)
+    )
 
 
 async def _wait(event: asyncio.Event) -> None:
