@@ -70,31 +70,44 @@ def test_without_a_session_every_question_names_everything():
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("code", "session_id"),
     [
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0),
+        (ErrorCode.INVALID_FETCH_SESSION_EPOCH, SESSION),
+        (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, SESSION),
     ],
 )
-def test_a_session_that_is_lost_begins_anew_at_once(code):
+def test_a_session_that_is_lost_begins_anew_at_once(code, session_id):
     _, asking = following()
     asking.question(0)
     asking.answered(reply(part()), 0, WALL_MS)
     asking.question(0)
     asking.answered(reply(session_id=0, error_code=code), 0, WALL_MS)
     again = asking.question(0)
-    assert (again.session_id, again.session_epoch, len(asked(again))) == (0, 0, 1)
+    assert (again.session_id, again.session_epoch, len(asked(again))) == (session_id, 0, 1)
 
 
-def test_after_no_answer_everything_is_named_again():
+def test_after_no_answer_everything_is_named_again_and_the_leader_may_end_the_session():
     _, asking = following()
     asking.question(0)
     asking.answered(reply(part()), 0, WALL_MS)
-    asking.question(0)
-    asking.failed()
+    for _ in range(2):
+        asking.question(0)
+        asking.failed()
     again = asking.question(0)
-    assert (again.session_id, len(asked(again))) == (0, 1)
+    assert (again.session_id, again.session_epoch, len(asked(again))) == (SESSION, 0, 1)
+    asking.answered(reply(part(), session_id=SESSION + 1), 0, WALL_MS)
+    onward = asking.question(0)
+    assert (onward.session_id, onward.session_epoch, onward.topics) == (SESSION + 1, 1, [])
+
+
+def test_a_session_in_which_nothing_is_left_to_ask_for_is_ended_by_the_next_question():
+    _, asking = following()
+    asking.question(0)
+    asking.answered(reply(part(ErrorCode.UNKNOWN_LEADER_EPOCH)), 0, WALL_MS)
+    assert asking.question(0) is None
+    again = asking.question(REST_MS_MIN)
+    assert (again.session_id, again.session_epoch, len(asked(again))) == (SESSION, 0, 1)
 
 
 def test_a_reply_refused_as_a_whole_rests_everything():

@@ -101,6 +101,19 @@ def test_an_election_does_not_wait_for_a_long_poll(run):
     run(scenario())
 
 
+def test_whatever_there_is_to_follow_a_follower_has_one_session(run):
+    """Also when the next topic comes before the question about the last one was answered with records."""
+
+    async def scenario():
+        async with ReplicaBrokers(2, replica_fetch_wait_max_ms="60000") as cluster:
+            for number in range(5):
+                cluster.create_topic(f"t{number}", replicas=(1, 2))
+                await until(lambda: cluster[1].partition(f"t{number}").tail_readers)  # noqa: B023
+            assert len(cluster[1].broker.fetch_sessions) == 1
+
+    run(scenario())
+
+
 def test_a_former_leader_drops_what_its_successor_never_had(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:

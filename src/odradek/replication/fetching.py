@@ -98,10 +98,10 @@ class Fetching:
         self._named |= news
         forgotten = [key for key in self._forgotten if key not in self._named]
         self._forgotten.clear()
-        if self._session_id == NO_SESSION:
+        if self._session_epoch == FIRST:
             news, forgotten = self._named, []
         if not self._named:
-            self._session_ended()
+            self._begin_anew()
             return None
         return Question(
             self._session_id, self._session_epoch, self._topics(news), _indexes(forgotten), self._patience_ms(now_ms)
@@ -139,7 +139,7 @@ class Fetching:
 
     def failed(self) -> None:
         """No answer: the leader knows nothing of what it was asked last, or more than we know of."""
-        self._session_ended()
+        self._begin_anew()
 
     def _answered_one(self, key: Key, part: PartitionReply, now_ms: int, wall_ms: int) -> None:
         partition, asked = self._followed.get(key), self._named.get(key)
@@ -171,23 +171,25 @@ class Fetching:
 
     def _session_goes_on(self, session_id: int) -> None:
         if session_id == NO_SESSION:
-            self._session_ended()
+            self._session_is_gone()
         elif session_id != self._session_id:
             self._session_id, self._session_epoch = session_id, 1
         else:
             self._session_epoch = 1 if self._session_epoch == INT32_MAX else self._session_epoch + 1
 
-    def _session_ended(self) -> None:
-        """The next question names everything."""
+    def _begin_anew(self) -> None:
+        """The next question names everything, and the session that it replaces: else the leader would keep both."""
+        self._session_epoch = FIRST
+
+    def _session_is_gone(self) -> None:
         self._session_id, self._session_epoch = NO_SESSION, FIRST
 
     def _refused(self, code: int, now_ms: int) -> None:
-        self._session_ended()
-        if code in (
-            ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-            ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-            ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-        ):
+        if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session_is_gone()
+            return
+        self._begin_anew()
+        if code in (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR):
             return
         for key in list(self._named):
             self._rest(key, now_ms)

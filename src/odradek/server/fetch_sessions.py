@@ -86,6 +86,10 @@ class FetchPlan:
     def session_id(self) -> int:
         return NO_SESSION if self._session is None else self._session.session_id
 
+    @property
+    def begins_session(self) -> bool:
+        return self._session is not None and not self._incremental
+
     def answers(self, entry: Wanted, read: FetchedPartition) -> bool:
         """Whether the reply, which is about to be sent, has to name this partition; takes a note that it did."""
         if self._session is None:

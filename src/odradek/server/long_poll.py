@@ -97,7 +97,13 @@ class Fetch:
         return found
 
     def enough(self, found: Found) -> bool:
-        return found.urgent or found.bytes >= self.min_bytes
+        return found.urgent or found.bytes >= self.min_bytes or self._tells_session
+
+    @property
+    def _tells_session(self) -> bool:
+        """A follower hangs up on a question that waits when there is more to ask for. It could not say which session
+        to end that it has not heard of, and a reader that is gone is not noticed while nothing is read from it."""
+        return self.replica is not None and self._plan.begins_session
 
     def readable_bytes(self, wanted: Wanted) -> int | None:
         """How much one partition alone could give; None when it has an error to report."""
