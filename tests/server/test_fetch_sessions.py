@@ -37,8 +37,9 @@ def sessions(clock):
     return FetchSessions(2, clock, Drawn(*range(10, 30)))
 
 
-def request(session_id=0, epoch=0, partitions=(), forgotten=(), offset=0, leader_epoch=-1):
+def request(session_id=0, epoch=0, partitions=(), forgotten=(), offset=0, leader_epoch=-1, replica=-1):
     wanted = FetchRequest()
+    wanted.replica_id = replica
     wanted.session_id = session_id
     wanted.session_epoch = epoch
     fetches = [FetchPartition(index, leader_epoch, offset, -1, -1, 1000) for index in partitions]
@@ -195,3 +196,57 @@ def test_the_partitions_of_all_sessions_are_bounded(sessions, monkeypatch):
     assert grown.session_id == 0
     assert len(grown.wanted) == 11
     assert sessions.plan(request(0, 0, range(10)), by_topic_id=False).session_id
+
+
+def test_what_is_long_unused_is_given_up_for_the_partitions_of_others(sessions, clock, monkeypatch):
+    monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
+    first = sessions.plan(request(0, 0, range(6)), by_topic_id=False).session_id
+    clock.now_ms += EVICTABLE_AFTER_MS
+    assert sessions.plan(request(0, 0, range(5)), by_topic_id=False).session_id == 0
+    clock.now_ms += 1
+    second = sessions.plan(request(0, 0, range(5)), by_topic_id=False).session_id
+    assert second
+    assert refusal(sessions, request(first, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_that_grows_takes_the_place_of_what_is_long_unused(sessions, clock, monkeypatch):
+    monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
+    first = sessions.plan(request(0, 0, range(6)), by_topic_id=False).session_id
+    second = sessions.plan(request(0, 0, range(4)), by_topic_id=False).session_id
+    clock.now_ms += EVICTABLE_AFTER_MS + 1
+    assert sessions.plan(request(second, 1, range(10)), by_topic_id=False).session_id == second
+    assert refusal(sessions, request(first, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_nobody_loses_a_session_for_one_that_finds_no_room_even_so(sessions, clock, monkeypatch):
+    monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
+    idle = sessions.plan(request(0, 0, range(2)), by_topic_id=False).session_id
+    clock.now_ms += EVICTABLE_AFTER_MS + 1
+    sessions.plan(request(0, 0, range(8), replica=2), by_topic_id=False)
+    assert sessions.plan(request(0, 0, range(3), replica=3), by_topic_id=False).session_id == 0
+    assert sessions.plan(request(idle, 1), by_topic_id=False).session_id == idle
+
+
+def test_a_follower_takes_the_place_of_the_consumer_who_loses_least(sessions):
+    small, large = (sessions.plan(request(0, 0, range(size)), by_topic_id=False).session_id for size in (1, 2))
+    follower = sessions.plan(request(0, 0, [0], replica=2), by_topic_id=False).session_id
+    assert follower
+    assert refusal(sessions, request(small, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.plan(request(large, 1), by_topic_id=False).session_id == large
+    assert sessions.plan(request(0, 0, range(3)), by_topic_id=False).session_id == 0
+
+
+def test_a_follower_takes_the_partitions_of_consumers(sessions, monkeypatch):
+    monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
+    consumer = sessions.plan(request(0, 0, range(6)), by_topic_id=False).session_id
+    follower = sessions.plan(request(0, 0, range(4), replica=2), by_topic_id=False).session_id
+    assert sessions.plan(request(follower, 1, range(5), replica=2), by_topic_id=False).session_id == follower
+    assert refusal(sessions, request(consumer, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_followers_do_not_take_the_place_of_each_other(sessions, clock):
+    for replica in (2, 3):
+        assert sessions.plan(request(0, 0, [0], replica=replica), by_topic_id=False).session_id
+    assert sessions.plan(request(0, 0, [0], replica=4), by_topic_id=False).session_id == 0
+    clock.now_ms += EVICTABLE_AFTER_MS + 1
+    assert sessions.plan(request(0, 0, [0], replica=4), by_topic_id=False).session_id

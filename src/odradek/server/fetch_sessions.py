@@ -2,11 +2,13 @@
 
 A request is (session id, session epoch): (0, -1) has no session, (any, 0) asks for a new one, (id, -1) ends one,
 (id, n) is the n-th incremental request of one. A broker without room answers with id 0: each request stays a full one.
+Room is made at the cost of sessions that nobody uses, and for followers of consumers' ones: a follower without a
+session names all of its partitions in every request, as long as the broker lives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
@@ -17,7 +19,7 @@ from odradek.protocol.fetch_response import FetchedPartition
 NO_SESSION = 0
 EPOCH_FIRST, EPOCH_LAST = 0, -1
 INT32_MAX = 2**31 - 1
-# A session that was used more recently is not given up for a new one.
+# A session that was used more recently is not given up, but for a follower.
 EVICTABLE_AFTER_MS = 120_000
 
 
@@ -42,11 +44,14 @@ class Wanted:
 
 
 class FetchSession:
-    __slots__ = ("by_topic_id", "epoch", "last_used_ms", "session_id", "wanted")
+    __slots__ = ("by_topic_id", "epoch", "is_followers", "last_used_ms", "session_id", "wanted")
 
-    def __init__(self, session_id: int, now_ms: int, wanted: Iterable[Wanted], *, by_topic_id: bool) -> None:
+    def __init__(
+        self, session_id: int, now_ms: int, wanted: Iterable[Wanted], *, by_topic_id: bool, is_followers: bool
+    ) -> None:
         self.session_id = session_id
         self.by_topic_id = by_topic_id
+        self.is_followers = is_followers
         self.last_used_ms = now_ms
         # What the next request of this session has to say.
         self.epoch = 1
@@ -132,8 +137,9 @@ class FetchSessions:
             self._end(request.session_id)
         wanted = [Wanted(topic, fetch) for topic, fetches in request.topics for fetch in fetches]
         session = None
-        if request.session_epoch == EPOCH_FIRST and self._has_room(len(wanted)):
-            session = self._begin(wanted, by_topic_id=by_topic_id)
+        is_followers = request.replica_id >= 0
+        if request.session_epoch == EPOCH_FIRST and self._make_room(1, len(wanted), for_follower=is_followers):
+            session = self._begin(wanted, by_topic_id=by_topic_id, is_followers=is_followers)
         return FetchPlan(wanted, session, incremental=False)
 
     def _incremental(self, request: FetchRequest, *, by_topic_id: bool) -> FetchPlan:
@@ -150,27 +156,50 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
-        if not session.wanted or self._partitions > limits.fetch_session_partitions_max:
+        if not session.wanted or not self._make_room(0, 0, for_follower=session.is_followers):
             self._end(session.session_id)
             return FetchPlan(list(session.wanted.values()), None, incremental=False)
         return FetchPlan(list(session.wanted.values()), session, incremental=True)
 
-    def _has_room(self, partitions: int) -> bool:
-        if self._partitions + partitions > limits.fetch_session_partitions_max:
-            return False
-        if len(self._sessions) < self._sessions_max:
-            return True
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or self._clock.monotonic_ms() - oldest.last_used_ms <= EVICTABLE_AFTER_MS:
-            return False
-        self._end(oldest.session_id)
+    def _make_room(self, more_sessions: int, more_partitions: int, *, for_follower: bool) -> bool:
+        """Nobody loses a session for one that finds no room even so."""
+        excess_sessions = len(self._sessions) + more_sessions - self._sessions_max
+        excess_partitions = self._partitions + more_partitions - limits.fetch_session_partitions_max
+        evictable = self._evictable(by_follower=for_follower)
+        given_up: list[FetchSession] = []
+        while excess_sessions > 0 or excess_partitions > 0:
+            session = next(evictable, None)
+            if session is None:
+                return False
+            given_up.append(session)
+            excess_sessions -= 1
+            excess_partitions -= len(session.wanted)
+        for session in given_up:
+            self._end(session.session_id)
         return True
 
-    def _begin(self, wanted: list[Wanted], *, by_topic_id: bool) -> FetchSession:
+    def _evictable(self, *, by_follower: bool) -> Iterator[FetchSession]:
+        """What is worth least first: of consumers' sessions the small ones, which are soon said again."""
+        idle_before_ms = self._clock.monotonic_ms() - EVICTABLE_AFTER_MS
+        for session in self._sessions.values():
+            if session.last_used_ms >= idle_before_ms:
+                break
+            yield session
+        if by_follower:
+            consumers = [
+                session
+                for session in self._sessions.values()
+                if not session.is_followers and session.last_used_ms >= idle_before_ms
+            ]
+            yield from sorted(consumers, key=lambda session: len(session.wanted))
+
+    def _begin(self, wanted: list[Wanted], *, by_topic_id: bool, is_followers: bool) -> FetchSession:
         session_id = self._rng.below(INT32_MAX) + 1
         while session_id in self._sessions:
             session_id = self._rng.below(INT32_MAX) + 1
-        session = FetchSession(session_id, self._clock.monotonic_ms(), wanted, by_topic_id=by_topic_id)
+        session = FetchSession(
+            session_id, self._clock.monotonic_ms(), wanted, by_topic_id=by_topic_id, is_followers=is_followers
+        )
         self._sessions[session_id] = session
         self._partitions += len(session.wanted)
         return session
