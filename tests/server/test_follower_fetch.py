@@ -243,13 +243,60 @@ def test_without_a_selector_consumers_read_from_the_leader(run):
     run(scenario())
 
 
-def test_where_followers_are_read_from_they_hear_of_a_commit_at_once(run):
+@pytest.mark.parametrize("slots", ["0", "1000"])
+def test_where_followers_are_read_from_they_hear_of_a_commit_at_once(run, slots):
     async def scenario():
-        async with ReplicaBrokers(2, replica_selector_class=RACK_AWARE, replica_fetch_wait_max_ms="60000") as cluster:
+        async with ReplicaBrokers(
+            2,
+            replica_selector_class=RACK_AWARE,
+            replica_fetch_wait_max_ms="60000",
+            max_incremental_fetch_session_cache_slots=slots,
+        ) as cluster:
             cluster.create_topic("t", replicas=(1, 2))
             producer = await cluster[1].connect()
-            await producer.produce("t", batch("a"), acks=-1)
-            await until(lambda: cluster[2].partition().high_watermark == 1)
+            for number in range(3):
+                await producer.produce("t", batch("a"), acks=-1)
+                await until(lambda: cluster[2].partition().high_watermark == number + 1)  # noqa: B023
+
+    run(scenario())
+
+
+def test_where_followers_are_read_from_they_hear_of_a_commit_once_also_without_a_session(run):
+    async def scenario():
+        async with Quiet(2, replica_selector_class=RACK_AWARE) as cluster:
+            cluster.create_topic("t", replicas=(1, 2))
+            await (await cluster[1].connect()).produce("t", batch("a"))
+            follower = await cluster[1].connect()
+            waiting = {"max_wait_ms": FOREVER_MS, "last_epoch": 0}
+            part = await fetch(follower, request(cluster, offset=1, **waiting))
+            assert (part.high_watermark, part.records) == (1, b"")
+            follower.send(request(cluster, offset=1, **waiting), 17)
+            await until(lambda: cluster[1].broker.parked_fetches)
+            # What a follower told to cut its log heard beside it does not count.
+            again = await cluster[1].connect()
+            assert (await fetch(again, request(cluster, offset=2, **waiting))).diverging_epoch.end_offset == 1
+            assert (await fetch(again, request(cluster, offset=1, **waiting))).high_watermark == 1
+
+    run(scenario())
+
+
+def test_a_follower_hears_of_a_commit_that_was_told_where_it_no_longer_listens(run):
+    """Its former connection is gone, but not yet for the leader, and is answered first."""
+
+    async def scenario():
+        async with Quiet(3, replica_selector_class=RACK_AWARE) as cluster:
+            cluster.create_topic("t")
+            await (await cluster[1].connect()).produce("t", batch("a"))
+            former, present, other = [await cluster[1].connect() for _ in range(3)]
+            asked = request(cluster, offset=1, last_epoch=0, max_wait_ms=FOREVER_MS)
+            assert (await fetch(former, asked)).high_watermark == 0
+            for number, connection in enumerate((former, present), start=1):
+                connection.send(asked, 17)
+                await until(lambda: len(cluster[1].broker.parked_fetches) == number)  # noqa: B023
+            await fetch(other, request(cluster, replica=3, offset=1, last_epoch=0))
+            for connection in (former, present):
+                _, answer = await connection.receive(FetchResponse, 17)
+                assert answer.responses[0].partitions[0].high_watermark == 1
 
     run(scenario())
 

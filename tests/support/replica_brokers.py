@@ -117,7 +117,9 @@ class ReplicaBroker:
             apis=APIS,
             partitions=self.partitions,
             image=ClusterImage(cluster_id=CLUSTER_ID),
-            fetch_sessions=FetchSessions(100, self.clock, SeededRng()),
+            fetch_sessions=FetchSessions(
+                self.config.max_incremental_fetch_session_cache_slots, self.clock, SeededRng()
+            ),
             parked_fetches={},
         )
         self.listener = ClientListener(TcpNet(), ConnectionLimits())

@@ -19,6 +19,7 @@ class Follower:
         "caught_up_ms",
         "log_end_offset",
         "log_start_offset",
+        "told_high_watermark",
     )
 
     def __init__(self, broker_id: BrokerId) -> None:
@@ -29,6 +30,8 @@ class Follower:
         self.log_start_offset = UNKNOWN
         # When it last had everything that the leader had.
         self.caught_up_ms = NEVER_MS
+        # Outside of a fetch session, which remembers it better: it knows what a follower may have dropped.
+        self.told_high_watermark = UNKNOWN
         self._fetched_ms = NEVER_MS
         self._leader_end_then = UNKNOWN
 

@@ -10,6 +10,7 @@ from odradek.log.leader_epochs import UNDEFINED
 from odradek.protocol.fetch import FetchPartition
 from odradek.protocol.fetch_response import DivergingEpoch, FetchedPartition
 from odradek.replication import safeguards
+from odradek.replication.followers import UNKNOWN
 from odradek.replication.partition import Partition
 
 
@@ -63,6 +64,19 @@ def read_for_follower(
     return partition.read(
         offset, max_bytes, fetch.current_leader_epoch, log.log_end_offset, whole_first_batch=whole_first_batch
     )
+
+
+def told_high_watermark(partition: Partition, replica: Replica) -> int:
+    """What the follower heard last outside of a fetch session."""
+    follower = None if partition.leading is None else partition.leading.follower(replica.broker_id)
+    return UNKNOWN if follower is None else follower.told_high_watermark
+
+
+def tell_high_watermark(partition: Partition, replica: Replica, read: FetchedPartition) -> None:
+    """A follower that has to cut its log does not believe what came with it."""
+    follower = None if partition.leading is None else partition.leading.follower(replica.broker_id)
+    if follower is not None:
+        follower.told_high_watermark = read.high_watermark if read.diverging_epoch is None else UNKNOWN
 
 
 def _out_of_range(partition: Partition) -> FetchedPartition:

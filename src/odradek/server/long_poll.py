@@ -18,7 +18,7 @@ from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_respo
 from odradek.protocol.leader_hints import CurrentLeader, NodeEndpoint
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
-from odradek.replication.serving import Replica, read_for_follower
+from odradek.replication.serving import Replica, read_for_follower, tell_high_watermark, told_high_watermark
 from odradek.replication.waiting import Reader
 from odradek.security.authorizer import Operation
 from odradek.server.fetch_sessions import FetchPlan, Wanted
@@ -54,7 +54,17 @@ class Found:
 
 
 class Fetch:
-    __slots__ = ("_committed_only", "_max_bytes", "_plan", "_rack", "_tells_watermarks", "ctx", "min_bytes", "replica")
+    __slots__ = (
+        "_committed_only",
+        "_max_bytes",
+        "_plan",
+        "_rack",
+        "_remembers_watermarks",
+        "_tells_watermarks",
+        "ctx",
+        "min_bytes",
+        "replica",
+    )
 
     def __init__(self, ctx: RequestContext, request: FetchRequest, plan: FetchPlan) -> None:
         self.ctx = ctx
@@ -69,6 +79,7 @@ class Fetch:
         self._rack = request.rack_id if selects and self.replica is None else ""
         # Where followers are read from, they hear of a commit at once.
         self._tells_watermarks = selects and self.replica is not None
+        self._remembers_watermarks = self._tells_watermarks and not plan.session_id
 
     def read(self, *, arrived_ms: int | None = None) -> Found:
         """`arrived_ms`: only at the first look at a follower's fetch, which says how far it has got."""
@@ -88,6 +99,8 @@ class Fetch:
                 room = max(0, room - read.records.length)
             elif read.error_code or read.diverging_epoch is not None or read.preferred_read_replica >= 0:
                 found.urgent = True
+            if self._remembers_watermarks and arrived_ms is not None:
+                self._recall_watermark(wanted, partition)
             if self._tells_watermarks and read.high_watermark != wanted.high_watermark:
                 found.urgent = True
             if self.replica is not None and 0 <= wanted.fetch.log_start_offset < read.log_start_offset:
@@ -95,6 +108,16 @@ class Fetch:
                 found.urgent = True
             found.reads.append((wanted, partition, read))
         return found
+
+    def _recall_watermark(self, wanted: Wanted, partition: Partition | None) -> None:
+        """Whoever has no session would otherwise be told the same again and again, as fast as it can ask. Only when
+        it arrives: another fetch of this follower may still wait, and be answered where nobody listens any more."""
+        if self.replica is not None and partition is not None:
+            wanted.high_watermark = told_high_watermark(partition, self.replica)
+
+    def _note_watermark(self, partition: Partition | None, read: FetchedPartition) -> None:
+        if self.replica is not None and partition is not None:
+            tell_high_watermark(partition, self.replica, read)
 
     def enough(self, found: Found) -> bool:
         return found.urgent or found.bytes >= self.min_bytes or self._tells_session
@@ -120,9 +143,11 @@ class Fetch:
 
     def reply(self, found: Found) -> Parts:
         topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
-        for wanted, _, read in found.reads:
+        for wanted, partition, read in found.reads:
             if not self._plan.answers(wanted, read):
                 continue
+            if self._remembers_watermarks:
+                self._note_watermark(partition, read)
             if not topics or topics[-1][0] != wanted.topic:
                 topics.append((wanted.topic, []))
             topics[-1][1].append(read)
