@@ -178,7 +178,7 @@ def test_a_producer_that_went_on_does_not_need_its_old_batches(compacted):
     assert [header.base_offset for header in headers(compacted)] == [1, 2]
 
 
-@pytest.mark.parametrize("uncommitted", [1, 5, 6])
+@pytest.mark.parametrize("uncommitted", [1, 5])
 def test_what_may_be_truncated_does_not_say_which_sequence_comes_next(compacted, now, uncommitted):
     """The next leader copied it after it was compacted, and without what was not committed."""
     for sequence in range(2):
@@ -192,6 +192,16 @@ def test_what_may_be_truncated_does_not_say_which_sequence_comes_next(compacted,
     copy = copied(compacted, now)
     assert copy.put((b"a", b"1"), producer_id=7, producer_epoch=1, base_sequence=1).duplicate
     assert copy.put((b"a", b"2"), producer_id=7, producer_epoch=1, base_sequence=2).base_offset == 3
+
+
+def test_a_producer_with_all_that_is_remembered_of_it_uncommitted_keeps_one_batch(compacted):
+    for sequence in range(25):
+        compacted.put((b"a", b"%d" % sequence), producer_id=7, producer_epoch=1, base_sequence=sequence)
+        if sequence == 19:
+            compacted.put((b"a", b"x"))
+            compacted.roll()
+    compacted.clean(21)
+    assert [(h.base_sequence, h.base_offset) for h in headers(compacted)][:3] == [(19, 19), (-1, 20), (20, 21)]
 
 
 def test_the_last_batch_before_the_high_watermark_stays_empty(compacted, now):
@@ -650,6 +660,39 @@ def test_what_follows_a_truncation_into_a_gap_survives_a_crash(compacted, now, s
     compacted.crash()
     assert [header.base_offset for header in headers(compacted)] == [0, 5, 8, 9]
     assert compacted.log.log_end_offset == 10
+
+
+def test_a_clean_stop_after_all_expired_in_a_gap_keeps_the_end(compacted, now):
+    compacted.configure(cleanup_policy=frozenset({"compact", "delete"}), retention_ms=1000)
+    for offset in (0, 5, 10):
+        compacted.log.append_as_follower(fetched(offset, 0), now)
+    compacted.log.truncate_to(8)
+    compacted.log.delete_expired(now + 5000, 8)
+    assert compacted.log.size_bytes == 0
+    compacted.restart()
+    assert compacted.log.log_end_offset == 8
+
+
+def test_indexes_of_a_segment_that_ends_in_a_gap_are_not_taken_for_durable(compacted, now):
+    for offset in (0, 5, 10):
+        compacted.log.append_as_follower(fetched(offset, 0), now)
+    compacted.log.sync()
+    compacted.log.truncate_to(8)
+    compacted.roll()
+    (written,) = decode_offsets(compacted.disk.read(RECOVERY_POINTS)).values()
+    assert written == compacted.log.recovery_checkpoint == 5
+
+
+def test_no_segment_reaches_over_a_gap_as_wide_as_that(compacted, now):
+    far = 3_000_000_000
+    for offset in (0, 5, far):
+        compacted.log.append_as_follower(fetched(offset, 0), now)
+    compacted.log.truncate_to(far - 100)
+    for offset in range(far - 100, far - 97):
+        compacted.log.append_as_follower(fetched(offset, 1), now)
+    compacted.crash()
+    assert compacted.log.log_end_offset == far - 97
+    assert [header.base_offset for header in headers(compacted)][2:] == [far - 100, far - 99, far - 98]
 
 
 def test_a_second_truncation_into_the_same_gap(compacted, now):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from random import Random
@@ -10,8 +11,10 @@ import pytest
 
 from odradek.adapters.disk import OsDisk
 from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicId, TopicPartition
 from odradek.log.checkpoints import RECOVERY_POINTS, decode_offsets, encode_offsets, encode_topic_id
+from odradek.log.durability import Durability
 from odradek.protocol.batch import LOG_OVERHEAD, OFFSET_LENGTH_EPOCH, encode_batch
 from odradek.protocol.records import Record
 from odradek.sim.disk import SimDisk
@@ -385,7 +388,7 @@ def is_judged_by_itself(partition):
     assert partition.values() == [b"new"] * 4
 
 
-def test_what_kafka_created_in_between_is_known_by_its_checkpoints_though_it_was_killed(make_partition):
+def test_what_kafka_created_in_between_is_known_by_its_checkpoints_though_it_was_killed(make_partition, monkeypatch):
     """Above them it compacts, too, so a gap is none: not at the first start, nor after a crash soon after it."""
     partition = make_partition(cleanup_policy=frozenset({"compact"}))
     partition.append(b"ours")
@@ -400,7 +403,16 @@ def test_what_kafka_created_in_between_is_known_by_its_checkpoints_though_it_was
     disk.replace("kafkas-0/partition.metadata", encode_topic_id(OTHER_ID))
     theirs = TopicPartition("kafkas", 0)
     disk.replace(RECOVERY_POINTS, encode_offsets({partition.log.topic_partition: 1, theirs: 0}))
+    with monkeypatch.context() as full:
+        full.setattr(Durability, "begin", _no_space)
+        # Rather than go on: a log that is not durable yet would be opened again as one of ours.
+        with pytest.raises(KafkaError, match="No space"):
+            partition.crash()
     for _ in range(2):
         partition.crash()
         assert partition.values() == [b"ours"]
         assert partition.logs.get(theirs).log_end_offset == 6
+
+
+def _no_space(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")

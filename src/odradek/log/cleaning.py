@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from odradek.base.ports import Disk
 from odradek.base.steps import Steps
 from odradek.log import safeguards
-from odradek.log.compaction import Compaction, LastBatch
+from odradek.log.compaction import Compaction
 from odradek.log.folder import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, Folder, offset_name, write_whole
 from odradek.log.indexes import ActiveIndexes
 from odradek.log.key_offsets import KeyOffsets
+from odradek.log.producers import LastBatch
 from odradek.log.scan import batches
 from odradek.log.segment import RELATIVE_OFFSET_MAX
 from odradek.protocol.batch import MAX_TIMESTAMP, MAX_TIMESTAMP_POSITION, ByteSource, unpacked

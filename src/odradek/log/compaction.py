@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from odradek.log import safeguards
 from odradek.log.key_offsets import KeyOffsets
+from odradek.log.producers import LastBatch, sequence_after
 from odradek.protocol.batch import (
     CODEC_MASK,
     CRC,
@@ -29,14 +30,6 @@ from odradek.protocol.batch import (
 )
 from odradek.protocol.compression import Codec, compress
 from odradek.protocol.record_spans import RecordSpan, copy_records, record_spans
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastBatch:
-    """The one by which a producer's next sequence is known, whatever is truncated behind the high watermark."""
-
-    producer_epoch: int
-    last_offset: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +100,8 @@ class Compaction:
         if header.producer_id not in self.last_batches:
             return False
         last = self.last_batches[header.producer_id]
-        return last is None or last == LastBatch(producer_epoch=header.producer_epoch, last_offset=header.last_offset)
+        last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
+        return last is None or last == (header.producer_epoch, last_sequence)
 
 
 def _rewritten(

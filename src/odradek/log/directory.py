@@ -119,8 +119,7 @@ class LogDirectory:
     def _pass_gaps(self) -> None:
         """A killed Kafka leaves some above its recovery points; above ours a gap means that records were lost."""
         for log in self.logs.values():
-            with contextlib.suppress(KafkaError):  # it is offline now, for others to deal with
-                log.sync()
+            log.sync()
         self._write_recovery_points()
 
     def _names_of_logs(self) -> Iterator[TopicPartition]:

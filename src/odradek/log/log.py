@@ -339,12 +339,12 @@ class Log:
         return self._segments.active
 
     def _roll(self, wall_ms: int) -> None:
-        """Where the last batch ends, even if the log goes on behind a gap of compaction that it was cut to.
-
-        After a crash, a segment that begins later would seem to follow on records that were lost.
-        """
-        active = self._segments.active
-        self._roll_at(active.end_before(self.log_end_offset) if active.size else self.log_end_offset, wall_ms)
+        base_offset = self._segments.next_base(self.log_end_offset)
+        if base_offset < self.recovery_point:
+            # Or recovery would trust the indexes of the segment that is over now.
+            self._durability.recovery_point = base_offset
+            self._persist_checkpoints()
+        self._roll_at(base_offset, wall_ms)
 
     def _roll_at(self, base_offset: int, wall_ms: int) -> None:
         """The producers' state at the start of a segment lets a later recovery begin there."""
@@ -652,8 +652,7 @@ class Log:
         for later in reversed(self._segments.take_after(end_offset)):
             self._remove(later)
         active = self._segments.active
-        position = active.locate(end_offset)
-        active.truncate_to(active.size if position is None else position)
+        active.truncate_to(found[1].position if found is not None and found[0] is active else active.size)
         safeguards.sync_file(active.file)
         self._producers.cut_to(end_offset)
         self._end_at(end_offset)

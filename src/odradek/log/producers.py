@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log import safeguards
-from odradek.log.compaction import LastBatch
 from odradek.protocol.checksum import crc32c
 
 BATCHES_REMEMBERED = 5
@@ -51,6 +50,13 @@ class WrittenBatch(NamedTuple):
         return sequence_after(self.last_sequence, -self.offset_delta)
 
 
+class LastBatch(NamedTuple):
+    """The one by which a producer's next sequence is known, whatever is truncated behind the high watermark."""
+
+    producer_epoch: int
+    last_sequence: int
+
+
 class Producer:
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "next_sequence", "transaction_start")
 
@@ -73,8 +79,10 @@ class Producer:
     def last_batch(self, end_offset: int) -> LastBatch | None:
         for batch in reversed(self.batches):
             if batch.last_offset < end_offset:
-                return LastBatch(producer_epoch=self.epoch, last_offset=batch.last_offset)
-        return None
+                return LastBatch(self.epoch, batch.last_sequence)
+        # No producer has more under way than are remembered.
+        first_sequence = self.batches[0].first_sequence
+        return LastBatch(self.epoch, first_sequence - 1) if first_sequence else None
 
     def duplicate_of(self, first_sequence: int, last_sequence: int) -> WrittenBatch | None:
         for batch in self.batches:
@@ -141,7 +149,7 @@ class Producers:
             producer.batches.append(newest)
 
     def last_batches(self, end_offset: int) -> dict[int, LastBatch | None]:
-        """By producer id, its last one before `end_offset`; None when all that are remembered come later."""
+        """By producer id, its last one before `end_offset`; None when that may be any, of another epoch."""
         return {
             producer_id: producer.last_batch(end_offset)
             for producer_id, producer in self.by_id.items()

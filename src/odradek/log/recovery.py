@@ -228,7 +228,11 @@ class _Loader:
         last, end_offset = segments[-1], self.opening.recovery_point
         if not safeguards.scans_after_unclean_stop():
             end_offset = _unchecked_end(last)
-        plausible = end_offset >= last.base_offset and (end_offset == last.base_offset) == (last.size == 0)
+        if end_offset == last.base_offset:
+            plausible = last.size == 0
+        else:
+            # An empty segment may lie before the end of a log that was cut into a gap of compaction.
+            plausible = end_offset > last.base_offset and (last.size > 0 or self.cleaned_until is not None)
         return end_offset if plausible else None
 
     def _epochs(self, segments: list[Segment]) -> LeaderEpochs:

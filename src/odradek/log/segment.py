@@ -154,13 +154,11 @@ class Segment:
         entry = self._trusting(self._indexed_before, position)
         return 0 if entry is None else entry.position
 
-    def end_before(self, offset: int) -> int:
-        """Where the last batch ends that ends before `offset` or there; where the segment begins when there is none."""
-        seen = self.find(offset)
-        position = self.size if seen is None else seen.position
+    def end_offset(self) -> int:
+        """Where its last batch ends."""
         end_offset = self.base_offset
-        for each in headers(self.file, self.batch_before(position - 1), position):
-            end_offset = each.last_offset + 1
+        for seen in headers(self.file, self.batch_before(self.size - 1), self.size):
+            end_offset = seen.last_offset + 1
         return end_offset
 
     def cut(self, start: int, max_bytes: int) -> int:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from odradek.base.invariants import invariant
 from odradek.base.ports import Region
 from odradek.log.scan import BatchSeen
-from odradek.log.segment import Segment
+from odradek.log.segment import RELATIVE_OFFSET_MAX, Segment
 
 _base_offset = attrgetter("base_offset")
 
@@ -34,6 +34,15 @@ class Segments:
         self.in_order.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
+
+    def next_base(self, log_end_offset: int) -> int:
+        """Where the last batch ends, even if the log goes on behind a gap of compaction that it was cut to.
+
+        After a crash, a segment that begins later would seem to follow on records that were lost. Only where no segment
+        would reach so far does recovery expect it.
+        """
+        end_offset = self.active.end_offset()
+        return end_offset if log_end_offset - end_offset <= RELATIVE_OFFSET_MAX else log_end_offset
 
     def take_first(self, count: int) -> list[Segment]:
         invariant(count < len(self), "the active segment stays")

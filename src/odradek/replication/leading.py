@@ -1,7 +1,7 @@
 """What a leader knows of its followers: who holds what, whom the high watermark waits for, who joins or leaves the ISR.
 
 There is one proposal at a time. While it is under way, the high watermark waits for the committed ISR and for whoever
-the proposal adds; one it removes is waited for until the controller has agreed.
+the proposal adds; one it removes is waited for until the image says that it has left.
 """
 
 from __future__ import annotations

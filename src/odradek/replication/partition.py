@@ -278,8 +278,6 @@ class Partition:
         was_leader, old_epoch = self.is_leader, self.leader_epoch
         invariant(image.leader_epoch >= old_epoch, f"the leader epoch of {self} went back from {old_epoch}")
         overtaken = image.partition_epoch > self.partition_epoch
-        if was_leader and image.isr != self.isr:
-            logger.info("%s: the ISR is %s", self, image.isr)
         self.image = image
         self.leader_id = image.leader
         self.is_leader = image.leader == self.broker_id
@@ -345,6 +343,8 @@ class Partition:
         elif len(self.replicas) == 1:
             self.leading = None
         elif overtaken:
+            if self.leading.proposal is not None:
+                logger.info("%s: the ISR is %s", self, self.isr)
             self.leading.committed(now_ms)
         else:
             self.leading.assigned(now_ms)

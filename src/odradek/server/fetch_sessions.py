@@ -156,7 +156,8 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
-        if not session.wanted or not self._make_room(0, 0, for_follower=session.is_followers):
+        too_many = self._partitions > limits.fetch_session_partitions_max
+        if not session.wanted or (too_many and not self._make_room(0, 0, for_follower=session.is_followers)):
             self._end(session.session_id)
             return FetchPlan(list(session.wanted.values()), None, incremental=False)
         return FetchPlan(list(session.wanted.values()), session, incremental=True)

@@ -1,7 +1,7 @@
 """What leaders of partitions want changed in their ISR, asked of the active controller: one request at a time.
 
-Whatever is wanted while one is under way goes into the next. Each proposal is answered once: with the partition as the
-controller has it now, or with the reason why not; then the partition may want something else.
+Whatever is wanted while one is under way goes into the next. Each proposal is answered once: that it was accepted, and
+then the partition hears of it by the image, or why not; then the partition may want something else.
 """
 
 from __future__ import annotations
