@@ -12,6 +12,8 @@ from functools import reduce
 from importlib import import_module
 from itertools import count
 
+from odradek.log.log import Log
+from odradek.log.producers import LastBatch
 from odradek.quorum.effects import PersistElection
 from odradek.quorum.quorum import Quorum
 from odradek.quorum.requests import parting
@@ -109,6 +111,36 @@ def write_unsynced(disk, election):
     disk.rename(f"{path}.new", path)
 
 
+def the_recovery_point(recovery_point, _indexed_to):
+    return recovery_point
+
+
+def the_newest_batch(producer, _end_offset):
+    return LastBatch(producer.epoch, producer.batches[-1].last_sequence)
+
+
+def where_the_log_ends(_segments, log_end_offset):
+    return log_end_offset
+
+
+def in_place(indexes, folder, suffix):
+    indexes.write(folder, suffix)
+
+
+_write_everything = Log.write_everything
+
+
+def write_with_epochs(log):
+    _write_everything(log)
+    log.write_epochs()
+
+
+def by_the_answer(partition, proposal, partition_epoch, now_ms):
+    partition.isr, partition.partition_epoch = proposal.members, partition_epoch
+    partition.leading.committed(now_ms)
+    partition._advance()
+
+
 @dataclass(frozen=True)
 class Switch:
     """`name` may be `Class.method`."""
@@ -193,6 +225,30 @@ LOG = (
     log("sync_names", nothing, "syncing names", seed=Seed(number=13, focus=STORM)),
     log("sync_leader_epochs", nothing, "syncing the leader epochs", seed=Seed(number=3, focus=STORM)),
     log("sync_everything", nothing, "syncing at a clean stop", seed=Seed(number=11, focus=STORM)),
+    log(
+        *("recovery_point_to_write", the_recovery_point, "looking again at indexes that are not durable yet"),
+        stories=("tests/log/test_durability.py::test_a_power_cut_after_a_roll_leaves_no_index_that_lies",),
+    ),
+    of(
+        *("log.indexes", "ActiveIndexes.replace", in_place, "building an index again beside the old one"),
+        stories=("tests/log/test_durability.py::test_an_index_that_could_not_be_built_again_is_not_half_there",),
+    ),
+    of(
+        *("log.log", "Log.write_everything", write_with_epochs, "the leader epochs after the names at a clean stop"),
+        stories=("tests/log/test_durability.py::test_a_power_cut_during_a_clean_stop_leaves_a_beginning",),
+    ),
+    of(
+        *("log.retention", "Expired.rename", nothing, "what had expired giving up its name to a log that begins anew"),
+        stories=("tests/log/test_retention.py::test_a_log_that_begins_anew_is_spared_by_the_retention_of_what_it_was",),
+    ),
+    of(
+        *("log.segments", "Segments.next_base", where_the_log_ends, "beginning a segment where the last batch ends"),
+        stories=("tests/log/test_compaction.py::test_what_follows_a_truncation_into_a_gap_survives_a_crash",),
+    ),
+    of(
+        *("log.producers", "Producer.last_batch", the_newest_batch, "keeping the last committed batch of a producer"),
+        stories=("tests/log/test_compaction.py::test_what_may_be_truncated_does_not_say_which_sequence_comes_next",),
+    ),
     log(
         *("keeps_from_high_watermark", never, "keeping what is above the high watermark from retention"),
         stories=("tests/log/test_retention.py::test_never_from_the_high_watermark_on",),
@@ -405,6 +461,14 @@ REPLICATION = (
     ),
 )
 
+# The ISR that a leader knows
+DECISIONS = (
+    of(
+        *("replication.partition", "Partition.isr_accepted", by_the_answer, "hearing of the ISR by the metadata log"),
+        stories=("tests/replication/test_leading.py::test_what_was_decided_counts_with_the_minimum_of_that_moment",),
+    ),
+)
+
 CONTROLLER = (
     controller(
         *("is_current_leader_epoch", always, "refusing proposals of a deposed leader"),
@@ -458,6 +522,6 @@ GROUPS = (
     ),
 )
 
-RULES = (*LOG, *QUORUM, *REPLICATION, *CONTROLLER, *GROUPS)
+RULES = (*LOG, *QUORUM, *REPLICATION, *DECISIONS, *CONTROLLER, *GROUPS)
 # Rooms whose every safeguard must be in the list.
 SAFEGUARDS = ("log.safeguards", "replication.safeguards", "controller.safeguards")

@@ -97,12 +97,8 @@ class Durability:
 
     @property
     def checkpoint(self) -> int:
-        """The recovery point to write down: inside the last segment whose indexes may not be durable yet.
-
-        For recovery trusts the indexes of segments that end at it; those of one whose batches were synced while it grew
-        come to disk when it is rolled, and are durable with the next sync.
-        """
-        return self.recovery_point - (self.recovery_point > self.indexed_to)
+        """The recovery point to write down."""
+        return safeguards.recovery_point_to_write(self.recovery_point, self.indexed_to)
 
     def also_sync(self, name: str) -> None:
         """A small file, written but not durable."""

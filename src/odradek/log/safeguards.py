@@ -78,6 +78,15 @@ def sync_file(file: File) -> None:
     file.sync()
 
 
+def recovery_point_to_write(recovery_point: int, indexed_to: int) -> int:
+    """Inside the last segment whose indexes may not be durable yet.
+
+    For recovery trusts the indexes of segments that end at it; those of one whose batches were synced while it grew
+    come to disk when it is rolled, and are durable with the next sync.
+    """
+    return recovery_point - (recovery_point > indexed_to)
+
+
 def sync_names(disk: Disk, directory: str) -> None:
     """So are the names of new files, and the absence of removed ones."""
     disk.sync_dir(directory)
