@@ -12,7 +12,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import NO_BROKER, BrokerId
@@ -25,6 +25,7 @@ from odradek.protocol.schema import Message, Struct
 from odradek.protocol.wire import skip_tagged
 from odradek.server.api import p55_describe_quorum, p80_add_raft_voter, p81_remove_raft_voter
 from odradek.server.controller import Controller
+from odradek.server.controller_channel import Leadership
 from odradek.server.peers import Peers, PeerUnavailable, response_class
 from odradek.server.request import Api, ControllerContext, FrameApi, Handler, RequestContext
 
@@ -44,13 +45,6 @@ PAUSE_MS_MAX = 500
 LAST_WORDS_MS = 500
 # Admin clients wait this long for a reply.
 TIMEOUT_MS = 30_000
-
-
-class Leadership(Protocol):
-    """Who leads the metadata quorum, as far as this node knows."""
-
-    @property
-    def leader_id(self) -> BrokerId: ...
 
 
 class Refused(Exception):

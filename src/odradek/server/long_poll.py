@@ -13,6 +13,8 @@ from struct import Struct
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.base.ports import Region
+from odradek.protocol.batch import CODEC_MASK
+from odradek.protocol.compression import Codec
 from odradek.protocol.fetch import FetchRequest, TopicKey
 from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
 from odradek.protocol.leader_hints import CurrentLeader, NodeEndpoint
@@ -32,7 +34,7 @@ FIRST_WITH_ZSTD = 10
 FIRST_FROM_FOLLOWERS = 11
 FIRST_WITH_LEADERS = 16
 NOT_HERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-CODEC_BITS, ZSTD = 0x07, 4
+ZSTD = int(Codec.ZSTD)
 _batch_start = Struct(">qi9xh")  # base offset, length, (leader epoch, magic, checksum), attributes
 _BATCH_OVERHEAD = 12
 
@@ -326,7 +328,7 @@ def _unreadable_without_zstd(region: Region) -> ErrorCode:
         if len(start) < _batch_start.size:
             return ErrorCode.CORRUPT_MESSAGE
         _, length, attributes = _batch_start.unpack(start)
-        if attributes & CODEC_BITS == ZSTD:
+        if attributes & CODEC_MASK == ZSTD:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         position += _BATCH_OVERHEAD + length
     return ErrorCode.NONE

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.appended import RecordsRefused
 from odradek.log.validation import is_slow_to_look_into, require_keys
+from odradek.protocol.batch import CODEC_MASK
+from odradek.protocol.compression import Codec
 from odradek.protocol.produce import (
     ProduceOutcome,
     ProduceRequest,
@@ -36,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 ACKS_NONE, ACKS_LEADER = 0, 1
 ACKS = (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
-CODEC_BITS, ZSTD = 0x07, 4
+ZSTD = int(Codec.ZSTD)
 WRITE = Operation.WRITE
 FIRST_WITH_ZSTD = 7
 _ATTRIBUTES_LOW_BYTE = 22
@@ -147,7 +149,7 @@ def _is_acknowledged(partition: Partition, last_offset: int, acks: int) -> bool:
 
 
 def _refuse_zstd(batch: memoryview) -> None:
-    if len(batch) > _ATTRIBUTES_LOW_BYTE and batch[_ATTRIBUTES_LOW_BYTE] & CODEC_BITS == ZSTD:
+    if len(batch) > _ATTRIBUTES_LOW_BYTE and batch[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK == ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {FIRST_WITH_ZSTD}")
 
 
