@@ -228,6 +228,9 @@ def test_retention_by_size_leaves_the_size():
     check_retention(-1, PLACE, 3, log)
     with pytest.raises(Violation, match=r"^L6"):
         check_retention(10_000, PLACE, 3, log)
+    check_retention(10_000, PLACE, 3, log, 9_990)
+    with pytest.raises(Violation, match=r"^L6"):
+        check_retention(10_000, PLACE, 3, log, 5_000)
 
 
 def test_only_a_leader_that_was_deposed_may_lack_what_the_group_has_read():

@@ -24,7 +24,7 @@ Replica = tuple[bytes, int]
 class ClusterWatch:
     """`safe`: the topics that nothing in this run may cost a committed record. `deletions`: of the compacted one.
 
-    `shortened` is told which node has cut its log of which partition.
+    `shortened` is told of which partition a node has cut its log, and by how many bytes.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class ClusterWatch:
         truth: Truth,
         safe: tuple[str, ...],
         deletions: Deletions = Deletions.STAY,
-        shortened: Callable[[int, Place], None] = lambda _number, _place: None,
+        shortened: Callable[[Place, int], None] = lambda _place, _lost_bytes: None,
     ) -> None:
         self._truth = truth
         self._safe = safe
         self._deletions = deletions
         self._shortened = shortened
-        # By node and partition: how often its log was cut.
-        self._cuts: dict[tuple[int, Replica], tuple[Log, int]] = {}
+        # By node and partition: how often its log was cut, and how large it was.
+        self._cuts: dict[tuple[int, Replica], tuple[Log, int, int]] = {}
         self._quorum = QuorumWatch()
         self._leaders: dict[tuple[Replica, int], int] = {}
         self._ledgers: dict[Replica, Ledger | CompactedLedger] = {}
@@ -97,10 +97,10 @@ class ClusterWatch:
         start, high, end = log.log_start_offset, partition.high_watermark, log.log_end_offset
         if not start <= partition.last_stable_offset <= high <= end:
             raise Violation(f"L5 {partition} of node {each.number}: start {start}, high watermark {high}, end {end}")
-        seen_log, cuts = self._cuts.get((each.number, replica), (log, 0))
+        seen_log, cuts, size = self._cuts.get((each.number, replica), (log, 0, 0))
         if log._durability.history > (cuts if seen_log is log else 0):
-            self._shortened(each.number, (partition.topic, partition.index))
-        self._cuts[each.number, replica] = (log, log._durability.history)
+            self._shortened((partition.topic, partition.index), max(0, size - log.size_bytes))
+        self._cuts[each.number, replica] = (log, log._durability.history, log.size_bytes)
         epoch = partition.leader_epoch
         self._told[replica] = max(partition.partition_epoch, self._told.get(replica, -1))
         if partition.is_leader:

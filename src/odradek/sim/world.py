@@ -101,7 +101,8 @@ class World:
             self.truth,
         )
         self._closing = asyncio.Event()
-        self._shortened: set[tuple[int, Place]] = set()
+        # How many bytes were cut off, on all nodes: what one of them deleted is gone from the others, too.
+        self._shortened: dict[Place, int] = {}
         self._cast = Cast(self.knobs, self.machines, self._errand)
 
     def run(self) -> Outcome:
@@ -167,8 +168,8 @@ class World:
             watch.look()
             await asyncio.sleep(WATCH_S)
 
-    def _was_shortened(self, number: int, place: Place) -> None:
-        self._shortened.add((number, place))
+    def _was_shortened(self, place: Place, lost_bytes: int) -> None:
+        self._shortened[place] = self._shortened.get(place, 0) + lost_bytes
 
     def _errand(self, name: str) -> Errand:
         host = Host(name)
@@ -269,9 +270,10 @@ class World:
         if not self.knobs.loses_power:
             # Retention may have counted on records that a power cut took afterwards, or the next leader.
             for topic in self.knobs.topics:
-                for place in [place for place in topic.places if (machine.number, place) not in self._shortened]:
+                for place in topic.places:
                     if (stored := logs.get(f"{place[0]}-{place[1]}")) is not None:
-                        check_retention(topic.retention_bytes, place, starts[place], stored)
+                        lost_bytes = self._shortened.get(place, 0)
+                        check_retention(topic.retention_bytes, place, starts[place], stored, lost_bytes)
         unsafe = [place for topic in self.knobs.all_topics if not topic.safe for place in topic.places]
         for log in logs_of(node):
             if log.directory in logs:
