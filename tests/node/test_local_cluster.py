@@ -71,8 +71,9 @@ def test_clients_may_move_and_voters_stay(tmp_path):
 
 
 def test_a_port_that_is_taken_is_not_chosen(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    # Below those that the system gives to whoever connects: the ports of the clients are nobody's then.
+    port = 31_001
+    with socket.create_server(("127.0.0.1", port)):
         nodes = planned(tmp_path, port=port - local_cluster.CONTROLLER_PORT_DISTANCE)
         assert port not in [node.controllers.port for node in nodes]
 
