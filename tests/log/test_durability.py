@@ -369,8 +369,8 @@ def test_a_power_cut_during_a_clean_stop_leaves_a_beginning(make_partition):
             assert partition.log.log_start_offset == 0
 
 
-def test_an_index_that_was_built_again_and_could_not_be_synced_is_built_once_more(make_partition, monkeypatch):
-    disk = SimDisk(Random(0), DiskKnobs(survival=0.0))
+def with_a_durable_segment(make_partition, disk):
+    """Of four batches, each with its entries in the indexes, which nobody but readers will look at again."""
     partition = make_partition(disk.mount(), index_interval_bytes=0, segment_bytes=5000)
     for n in range(4):
         partition.append(b"v" * 400, timestamps=[1000 + n])
@@ -378,6 +378,12 @@ def test_an_index_that_was_built_again_and_could_not_be_synced_is_built_once_mor
     partition.append(b"w")
     partition.log.sync()
     partition.logs.write_checkpoints()
+    return partition
+
+
+def test_an_index_that_was_built_again_and_could_not_be_synced_is_built_once_more(make_partition, monkeypatch):
+    disk = SimDisk(Random(0), DiskKnobs(survival=0.0))
+    partition = with_a_durable_segment(make_partition, disk)
     index = partition.bytes_of(".index")
     index.truncate(0)
     index.sync()
@@ -399,13 +405,7 @@ def test_an_index_that_could_not_be_built_again_is_not_half_there(make_partition
     """Without the end of its time index, retention would take the segment too early, and nobody would notice."""
     for seed in range(60):
         disk = SimDisk(Random(seed), DiskKnobs(survival=0.5))
-        partition = make_partition(disk.mount(), index_interval_bytes=0, segment_bytes=5000)
-        for n in range(4):
-            partition.append(b"v" * 400, timestamps=[1000 + n])
-        partition.roll()
-        partition.append(b"w")
-        partition.log.sync()
-        partition.logs.write_checkpoints()
+        partition = with_a_durable_segment(make_partition, disk)
         for kind in (".index", ".timeindex"):
             index = partition.bytes_of(kind)
             index.truncate(12 if kind == ".timeindex" else 0)
