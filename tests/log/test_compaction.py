@@ -695,6 +695,29 @@ def test_no_segment_reaches_over_a_gap_as_wide_as_that(compacted, now):
     assert [header.base_offset for header in headers(compacted)][2:] == [far - 100, far - 99, far - 98]
 
 
+def test_a_full_disk_at_a_roll_in_a_gap_costs_nothing(compacted, now, monkeypatch):
+    for offset in (0, 5, 10):
+        compacted.log.append_as_follower(fetched(offset, 0), now)
+    compacted.log.sync()
+    compacted.log.truncate_to(8)
+    compacted.log.sync()
+    compacted.configure(segment_bytes=100)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(type(compacted.disk), "replace", full)
+        with pytest.raises(KafkaError, match="No space"):
+            compacted.log.append_as_follower(fetched(8, 1), now)
+    assert compacted.log.offline
+    compacted.crash()
+    assert [header.base_offset for header in headers(compacted)] == [0, 5]
+    compacted.log.append_as_follower(fetched(8, 1), now)
+    compacted.crash()
+    assert [header.base_offset for header in headers(compacted)] == [0, 5, 8]
+
+
 def test_a_second_truncation_into_the_same_gap(compacted, now):
     for offset in (0, 5, 10):
         compacted.log.append_as_follower(fetched(offset, 0), now)
