@@ -292,10 +292,7 @@ class Partition:
                 self._become_leader(now_ms)
             else:
                 self._lead_on(now_ms, overtaken=overtaken)
-            if self._trimming:
-                # Whoever was moved away is waited for no longer.
-                self._trimming.passed(self.low_watermark)
-            self._advance()
+            self._move_watermarks()
         elif was_leader or image.leader_epoch > old_epoch:
             if old_epoch == NO_EPOCH:
                 self._hold_what_a_crash_left()
@@ -417,16 +414,14 @@ class Partition:
         proposal = leading.fetched(
             follower, offset, log_start_offset=log_start_offset, broker_epoch=broker_epoch, now_ms=now_ms
         )
-        if self._trimming:
-            self._trimming.passed(self.low_watermark)
-        self._advance()
+        self._move_watermarks()
         if proposal is not None:
             self._propose(self, proposal)
 
     def tick(self, now_ms: int) -> None:
         if self.leading is not None:
             proposal = self.leading.tick(now_ms)
-            self._wait_for_the_living()
+            self._move_watermarks()
             if proposal is not None:
                 self._propose(self, proposal)
 
@@ -434,9 +429,10 @@ class Partition:
         """Some that have a replica live or died since, be it without a change of this partition."""
         if self.leading is not None:
             self.leading.brokers_changed(now_ms)
-            self._wait_for_the_living()
+            self._move_watermarks()
 
-    def _wait_for_the_living(self) -> None:
+    def _move_watermarks(self) -> None:
+        """Both of them: followers got further, or whoever died or was moved away is waited for no longer."""
         if self._trimming:
             self._trimming.passed(self.low_watermark)
         self._advance()
