@@ -93,6 +93,11 @@ class Node:
         """Where clients come; to a node that is no broker, where controllers do."""
         return (self._clients if self._config.is_broker else self._controllers).port
 
+    @property
+    def known_brokers(self) -> frozenset[BrokerId]:
+        """Those that it tells clients of."""
+        return frozenset(broker.broker_id for broker in self._quorum.feed.image.brokers.values() if not broker.fenced)
+
     def intercept(self, around: Callable[[FrameSink], FrameSink]) -> None:
         """For tests: `around` sees every request of a client before its handler does."""
         self._clients.handle = around(self._clients.handle)

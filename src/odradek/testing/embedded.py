@@ -101,7 +101,7 @@ class Embedded:
         return ",".join(f"{HOST}:{port}" for port in ports)
 
     def start(self) -> None:
-        """All brokers. Returns when clients are served."""
+        """All brokers. Returns when clients are served, and whichever they ask tells them of all."""
         if any(node.is_running for node in self._nodes.values()):
             raise RuntimeError("the embedded broker runs already; stop it first")
         if not self._nodes:
@@ -111,6 +111,8 @@ class Embedded:
                 node.begin()
             for node in self._nodes.values():
                 node.await_ready()
+            for broker_id in self._broker_ids:
+                self._nodes[broker_id].await_brokers(self._broker_ids)
         except BaseException:
             self._forget()
             raise
@@ -214,6 +216,10 @@ class Embedded:
                 raise RuntimeError(f"node {node.node_id} is paused and tells nothing; resume it before asking")
         seen = [request for node in self._running() for request in cast("list[SeenRequest]", node.obey("requests"))]
         return [request for request in seen if api in (None, request.api)]
+
+    @property
+    def _broker_ids(self) -> range:
+        return range(1, self._count + 1)
 
     def _disturb(self, fault: Fault) -> None:
         for node in self._running():

@@ -6,8 +6,10 @@ import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Collection
 from contextlib import suppress
+from typing import cast
 
 from odradek.node.process import NodeFailed
 from odradek.testing.nursery import Command, Done, Order, Ready, receive, send, the_nursery
@@ -15,6 +17,7 @@ from odradek.testing.nursery import Command, Done, Order, Ready, receive, send, 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 ORDER_TIMEOUT_S = 30.0
+HEARD_EVERY_S = 0.005
 
 
 class EmbeddedNode:
@@ -67,6 +70,14 @@ class EmbeddedNode:
         self._ready = said
         if self._walled_ports:
             self.wall_off(self._walled_ports)
+
+    def await_brokers(self, broker_ids: Collection[int]) -> None:
+        """Those serve clients already; return when this one tells its clients of them."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not cast("frozenset[int]", self.obey("brokers")).issuperset(broker_ids):
+            if time.monotonic() > deadline:
+                raise NodeFailed(f"broker {self.node_id} did not hear of the others within {START_TIMEOUT_S:.0f} s")
+            time.sleep(HEARD_EVERY_S)
 
     def stop(self) -> None:
         """Cleanly, as SIGTERM would. Raises what made the broker fail, if it failed meanwhile."""

@@ -53,7 +53,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a running node is told: `stop`, `walls`, `drop`, or an order to its `Faults`."""
+    """What a running node is told: `stop`, `walls`, `drop`, `brokers`, or an order to its `Faults`."""
 
     number: int
     order: str
@@ -182,6 +182,7 @@ class _Told:
         self._channel = channel
         self._peer_ports = peer_ports
         self._walls: WalledNet
+        self._node: Node
         self._faults = Faults()
         self._unread = bytearray()
         self._stopping = asyncio.Event()
@@ -196,6 +197,7 @@ class _Told:
         return replace(self._faults.around(ports), net=self._walls)
 
     def _started(self, node: Node) -> None:
+        self._node = node
         node.intercept(self._faults.intercept)
         self._tell(Ready(os.getpid(), node.port))
 
@@ -217,6 +219,8 @@ class _Told:
             self._walls.wall_off(**command.arguments)
         elif command.order == "drop":
             self._walls.drop_connections()
+        elif command.order == "brokers":
+            return self._node.known_brokers
         else:
             return self._faults.obey(command.order, dict(command.arguments))
         return None
