@@ -78,8 +78,8 @@ class PartitionChange:
     def _complete_reassignment(self) -> None:
         if not self.adding and not self.removing:
             return
-        replicas = _without(self.replicas, self.removing)
-        isr = _without(self.isr, self.removing)
+        replicas = without(self.replicas, self.removing)
+        isr = without(self.isr, self.removing)
         if not replicas or not isr or not _all_in(self.adding, isr):
             return
         # With fewer replicas than before, each of them has to be in sync, or the ISR could get smaller than it is.
@@ -181,7 +181,7 @@ class PartitionChange:
             change.last_known_elr = list(following)
 
 
-def _without(members: Iterable[BrokerId], gone: Sequence[BrokerId]) -> list[BrokerId]:
+def without(members: Iterable[BrokerId], gone: Sequence[BrokerId]) -> list[BrokerId]:
     return [member for member in members if member not in gone]
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import NO_BROKER, BrokerId
+from odradek.base.ids import NO_BROKER
 from odradek.controller.decision import Decision
 from odradek.controller.elections import find_partition
 from odradek.controller.electorate import Electorate
-from odradek.controller.partition_changes import Election, PartitionChange
+from odradek.controller.partition_changes import Election, PartitionChange, without
 from odradek.controller.placement import check_assignment, first_directory
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
@@ -144,8 +144,8 @@ class _Moves:
         change = PartitionChange(topic, partition, self._electorate)
         if self._electorate.allows_unclean(topic):
             change.election = Election.UNCLEAN
-        change.replicas = _without(partition.replicas, partition.adding)
-        change.isr = _without(partition.isr, partition.adding)
+        change.replicas = without(partition.replicas, partition.adding)
+        change.isr = without(partition.isr, partition.adding)
         change.adding, change.removing = [], []
         staying = change.replicas
         record = change.record()
@@ -159,7 +159,3 @@ class _Moves:
                 "an unclean leader election.",
             )
         return record
-
-
-def _without(members: Sequence[BrokerId], gone: Sequence[BrokerId]) -> list[BrokerId]:
-    return [member for member in members if member not in gone]

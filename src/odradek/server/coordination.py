@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from odradek.base import limits
@@ -23,6 +24,7 @@ from odradek.coordinator.group.config import GroupConfig
 from odradek.coordinator.group.shard import GroupShard
 from odradek.coordinator.timers import Timers
 from odradek.protocol.malformed import MalformedRecords
+from odradek.server.outcome import outcome
 
 if TYPE_CHECKING:
     from odradek.metadata.configs.broker import BrokerConfig
@@ -142,22 +144,26 @@ class GroupCoordination:
         self._perform(led, turn(led.engine.state, answer, self._now()))
         return answer.take() if answer.is_given else answer.wait()
 
+    async def answered(self, group_id: str, turn: Turn) -> Any:  # noqa: ANN401
+        """As `ask`, for one who has time until the answer is given."""
+        answer = self.ask(group_id, turn)
+        return await answer if isawaitable(answer) else answer
+
     def shard(self, group_id: str) -> GroupShard:
         """For reading. KafkaError when we do not coordinate this group."""
         return self._active(group_id).engine.state
 
-    def stable_shard(self, group_id: str) -> GroupShard | Awaitable[GroupShard]:
+    async def stable_shard(self, group_id: str) -> GroupShard:
         """For reading, once nothing that was written before is pending."""
         led = self._active(group_id)
         answer = Answer()
         led.engine.when_all_committed(
             self._now(), lambda error: answer.give(KafkaError(error) if error else led.engine.state)
         )
-        if answer.is_given:
-            shard: GroupShard = answer.take()
-            return shard
-        self._watch_commit_timeout(led)
-        return answer.wait()
+        if not answer.is_given:
+            self._watch_commit_timeout(led)
+        shard: GroupShard = await answer.wait()
+        return shard
 
     def shards(self) -> Iterator[GroupShard]:
         """All that this broker coordinates. KafkaError while one of them is still being read."""
@@ -284,7 +290,9 @@ class GroupCoordination:
     async def _finish_loading(self, led: Led, end: int) -> None:
         with self._unloaded_on_failure(led):
             # Before that, what groups committed before a crash would not show: to them as if it had never been.
-            await _until_committed(led.partition, end - 1)
+            error = await outcome(led.partition, led.partition.when_committed, end - 1)
+            if error:
+                raise KafkaError(error)
             self._perform(led, led.engine.finish_loading(self._now()))
             self._perform(led, led.engine.state.topics_known(self._topics_by_id, self._now()))
             log.info("coordinates %d groups of %s", len(led.engine.state.groups), led.partition)
@@ -368,11 +376,3 @@ def positive_java_hash(text: str) -> int:
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & 0xFFFFFFFF
     return code if code < 2**31 else (2**32 - code) % 2**31
-
-
-async def _until_committed(partition: Partition, offset: int) -> None:
-    outcome: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-    partition.when_committed(offset, lambda error: None if outcome.done() else outcome.set_result(error))
-    error = await outcome
-    if error:
-        raise KafkaError(error)

@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from odradek.base.errors import ErrorCode
 from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.base.ports import Clock, Spawner
 from odradek.metadata.configs.broker import BrokerConfig
@@ -22,6 +21,7 @@ from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.replica_fetch import FETCH, VERSION, FetchReply, decode_fetch_response, encode_fetch_request
 from odradek.replication.fetching import Fetching, Question
 from odradek.replication.partition import Partition
+from odradek.server.outcome import outcome
 from odradek.server.peers import Peers, PeerUnavailable
 
 logger = logging.getLogger(__name__)
@@ -125,7 +125,8 @@ class Fetcher:
         """What is asked for next, also what others bring that are followed meanwhile."""
         while unsynced := self._fetching.unsynced(self._owner.clock.monotonic_ms()):
             for partition in unsynced:
-                await _synced(partition)
+                # Done, or failed: then its log is offline, and it will not be asked for again.
+                await outcome(partition, partition.when_synced, partition.log.log_end_offset - 1)
 
     async def _ask(self, question: Question) -> None:
         try:
@@ -174,18 +175,3 @@ class Fetcher:
                 await self._news.wait()
         except TimeoutError:
             return
-
-
-async def _synced(partition: Partition) -> None:
-    """Or failed to be: then its log is offline, and it will not be asked for again."""
-    done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-
-    def called(code: ErrorCode) -> None:
-        if not done.done():
-            done.set_result(code)
-
-    partition.when_synced(partition.log.log_end_offset - 1, called)
-    try:
-        await done
-    finally:
-        partition.forget(called)

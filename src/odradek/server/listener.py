@@ -52,7 +52,7 @@ class ClientListener:
         self._closed = False
         self._sweep: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event = asyncio.Event()
-        self.on_lost: Callable[[ClientConnection], None] = _nobody_minds
+        self.on_lost: Callable[[ClientConnection], None] = lambda _: None
 
     @property
     def port(self) -> int:
@@ -137,7 +137,3 @@ class ClientListener:
 
 def _not_serving(_connection: ClientConnection, _frame: memoryview, _position: int, _end: int) -> Parts | None:
     raise InvariantBroken("a frame was read before the listener served")
-
-
-def _nobody_minds(_connection: ClientConnection) -> None:
-    pass

@@ -84,10 +84,10 @@ class MetadataQuorum:
             bytes_between=member.snapshot_every_bytes,
         )
         # Told when this node begins to lead, its first records written, and when it leads no more.
-        self.on_elected: Callable[[], None] = _nothing
-        self.on_deposed: Callable[[], None] = _nothing
+        self.on_elected: Callable[[], None] = lambda: None
+        self.on_deposed: Callable[[], None] = lambda: None
         # Told who led before when somebody else begins to lead.
-        self.on_new_leader: Callable[[BrokerId], None] = _nobody_minds
+        self.on_new_leader: Callable[[BrokerId], None] = lambda _: None
         self._last_leader = NO_BROKER
         self._leading = False
         self._failed = False
@@ -369,11 +369,3 @@ class MetadataQuorum:
 
 async def _stop_node(failed: Exception) -> None:
     raise failed
-
-
-def _nothing() -> None:
-    pass
-
-
-def _nobody_minds(_node_id: BrokerId) -> None:
-    pass

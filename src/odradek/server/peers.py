@@ -58,7 +58,7 @@ class Peers:
         self.spawner = spawner
         self.client_id = client_id
         # A connection to this peer broke: a hint that it died, no more.
-        self.on_lost: Callable[[BrokerId], None] = _nobody_minds
+        self.on_lost: Callable[[BrokerId], None] = lambda _: None
         # One for all connections of the loop: a read is consumed before the next one starts.
         self.receive_buffer = memoryview(bytearray(limits.receive_buffer_bytes))
         self.frame_pool = FramePool()
@@ -297,7 +297,3 @@ def response_class(request: type[Message]) -> type[Message]:
     """A request's table stands in one module with its response's."""
     name = request.__name__.removesuffix("Request") + "Response"
     return cast("type[Message]", getattr(sys.modules[request.__module__], name))
-
-
-def _nobody_minds(_node_id: BrokerId) -> None:
-    pass

@@ -32,7 +32,7 @@ class QuorumPeers:
         self._peers = peers
         self._voters = voters
         # Told of a node that did not answer this one.
-        self.on_unreachable: Callable[[BrokerId], None] = _nobody_minds
+        self.on_unreachable: Callable[[BrokerId], None] = lambda _: None
         self._told_endpoints = member.bootstrap_by_id
         # To whom a connection broke since they were last asked.
         self._lost: dict[BrokerId, None] = {}
@@ -100,7 +100,3 @@ def _are_sound(records: bytes | memoryview) -> bool:
         return all(has_valid_checksum(batch) for _, batch in iter_batches(records))
     except MalformedRecords:
         return False
-
-
-def _nobody_minds(_node_id: BrokerId) -> None:
-    pass

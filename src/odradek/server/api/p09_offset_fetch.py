@@ -10,7 +10,6 @@ An offset that was never committed is -1 with empty metadata and no error, in an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from inspect import isawaitable
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
@@ -69,8 +68,7 @@ async def _group(ctx: RequestContext, asked: OffsetFetchRequestGroup, require_st
 async def _shard(ctx: RequestContext, group_id: str, require_stable: bool) -> GroupShard:
     if not require_stable:
         return ctx.broker.groups.shard(group_id)
-    shard = ctx.broker.groups.stable_shard(group_id)
-    return await shard if isawaitable(shard) else shard
+    return await ctx.broker.groups.stable_shard(group_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
-
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import random_uuid
@@ -28,8 +26,9 @@ SKIP_ASSIGNMENT = 9
 async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
     try:
         _check(ctx, request)
-        answer = ctx.broker.groups.ask(request.group_id, lambda shard, to, now: _turn(ctx, request, shard, to, now))
-        response: JoinGroupResponse = await answer if isawaitable(answer) else answer
+        response: JoinGroupResponse = await ctx.broker.groups.answered(
+            request.group_id, lambda shard, to, now: _turn(ctx, request, shard, to, now)
+        )
     except KafkaError as refusal:
         response = JoinGroupResponse(member_id=request.member_id, error_code=refusal.code)
     if ctx.version < NULL_PROTOCOL:

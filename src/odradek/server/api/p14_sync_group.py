@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
-
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.security.authorizer import Operation, ResourceType
@@ -18,8 +16,9 @@ PROTOCOL_NAMED = 5
 async def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
     try:
         _check(ctx, request)
-        answer = ctx.broker.groups.ask(request.group_id, lambda shard, to, now: shard.sync(request, to, now))
-        response: SyncGroupResponse = await answer if isawaitable(answer) else answer
+        response: SyncGroupResponse = await ctx.broker.groups.answered(
+            request.group_id, lambda shard, to, now: shard.sync(request, to, now)
+        )
     except KafkaError as refusal:
         return SyncGroupResponse(error_code=refusal.code)
     return response

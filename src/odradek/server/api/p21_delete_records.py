@@ -23,6 +23,7 @@ from odradek.protocol.messages.p21_delete_records import (
 )
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.led_partition import led_partition
+from odradek.server.outcome import outcome
 from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import is_internal
 
@@ -47,7 +48,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
             except KafkaError as refused:
                 result.error_code, result.low_watermark = refused.code, NO_LOW_WATERMARK
             else:
-                waiting.append((offset, result, _trimmed(partition, offset)))
+                waiting.append((offset, result, outcome(partition, partition.when_trimmed, offset)))
     with suppress(TimeoutError):
         async with asyncio.timeout(request.timeout_ms / 1000):
             for _, _, trimmed in waiting:
@@ -77,18 +78,6 @@ def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> t
     if offset > log.log_start_offset:
         log.advance_log_start(offset)
     return partition, log.log_start_offset
-
-
-def _trimmed(partition: Partition, offset: int) -> asyncio.Future[ErrorCode]:
-    trimmed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-
-    def tell(code: ErrorCode) -> None:
-        if not trimmed.done():
-            trimmed.set_result(code)
-
-    partition.when_trimmed(offset, tell)
-    trimmed.add_done_callback(lambda _: partition.forget(tell))
-    return trimmed
 
 
 API = Api(key=21, versions=(0, 2), request=DeleteRecordsRequest, handle=handle)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
-
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p42_delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.security.authorizer import Operation, ResourceType
@@ -19,9 +17,7 @@ async def _delete(ctx: RequestContext, group_id: str) -> DeletableGroupResult:
     if not ctx.authorize(Operation.DELETE, ResourceType.GROUP, group_id):
         return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     try:
-        deleted = ctx.broker.groups.ask(group_id, lambda shard, to, now: shard.delete(group_id, to, now))
-        if isawaitable(deleted):
-            await deleted
+        await ctx.broker.groups.answered(group_id, lambda shard, to, now: shard.delete(group_id, to, now))
     except KafkaError as refusal:
         return DeletableGroupResult(group_id=group_id, error_code=refusal.code, error_message=refusal.message or None)
     return DeletableGroupResult(group_id=group_id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
-
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.effects import Effects, Now
 from odradek.coordinator.group.changes import PartitionKey
@@ -36,9 +34,7 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDel
         return effects
 
     try:
-        deleted = ctx.broker.groups.ask(request.group_id, turn)
-        if isawaitable(deleted):
-            await deleted
+        await ctx.broker.groups.answered(request.group_id, turn)
     except KafkaError as refusal:
         return OffsetDeleteResponse(error_code=refusal.code)
     return OffsetDeleteResponse(
