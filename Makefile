@@ -53,7 +53,7 @@ check: .venv/dev
 BESIDE := -n 2 -o faulthandler_timeout=110
 
 unit: .venv/dev
-	$(BIN)/pytest $(BESIDE) -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
+	$(BIN)/pytest $(BESIDE) -rs -m "not spark" tests examples --ignore=tests/tidy --ignore=tests/clients --ignore=tests/crash --ignore=tests/sim \
 	  --ignore=tests/interop --ignore=tests/faults --ignore=tests/cluster --ignore=tests/stories
 
 clients: .venv/dev
@@ -74,7 +74,7 @@ chaos: .venv/dev
 
 # make sim SEEDS=1000 NODES=3    deterministic simulation: power cuts, torn writes, walls between nodes
 sim: .venv/dev
-	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest $(BESIDE) tests/sim)
+	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest $(BESIDE) -rs tests/sim)
 
 # make ablations         every rule that protects data switched off: who notices? writes the table of docs/track-record.md
 ablations: .venv/dev
