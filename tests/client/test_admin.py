@@ -170,6 +170,15 @@ def test_a_topic_grows_changes_and_is_trimmed(cluster: Admin, topic: str, bootst
     assert cluster.delete_records({(topic, 3): -1}) == {(topic, 3): 5}
 
 
+def test_a_leader_that_answers_late_is_told_of(broker: Embedded, topic: str) -> None:
+    """librdkafka may give an offset of -1001 then, and no error."""
+    hasty = Admin(broker.bootstrap_servers, timeout_s=0.5)
+    assert hasty.end_offsets(topic) == {0: 0, 1: 0, 2: 0}
+    broker.delay("ListOffsets", 1_500)
+    with pytest.raises(ClientError, match=r"asking for the offsets of .*_TIMED_OUT"):
+        hasty.end_offsets(topic)
+
+
 def test_where_a_group_goes_on_is_set(cluster: Admin, topic: str, bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for _ in range(5):

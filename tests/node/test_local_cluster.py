@@ -14,7 +14,7 @@ from odradek.node.config import NodeConfig
 from odradek.node.format import decode_identity
 from odradek.node.local_cluster import holds_several, local_nodes
 from odradek.node.machine import locked
-from odradek.node.tcp_ports import PortTaken
+from odradek.node.tcp_ports import PortTaken, free_port
 
 
 def planned(directory, count=3, port=0, **overrides):
@@ -76,6 +76,14 @@ def test_a_port_that_is_taken_is_not_chosen(tmp_path):
     with socket.create_server(("127.0.0.1", port)):
         nodes = planned(tmp_path, port=port - local_cluster.CONTROLLER_PORT_DISTANCE)
         assert port not in [node.controllers.port for node in nodes]
+
+
+def test_a_port_that_is_chosen_twice_is_given_once(tmp_path):
+    """It is free until somebody listens there, and may be drawn again."""
+    drawn = [free_port("127.0.0.1") for _ in range(20)]
+    again = iter([*drawn[:1] * 3, *drawn])
+    nodes = local_nodes(3, tmp_path, "127.0.0.1", 0, {}, choose_port=lambda _: next(again))
+    assert len({endpoint.port for node in nodes for endpoint in node.endpoints}) == 6
 
 
 def test_settings_reach_every_node(tmp_path):

@@ -118,6 +118,9 @@ class PutPartitions:
         hosted = self.topics.get(topic)
         return None if hosted is None else hosted.partitions.get(index)
 
+    def apply(self, image, delta) -> None:
+        """Only a test puts any here."""
+
     def all(self):
         return [partition for hosted in self.topics.values() for partition in hosted.partitions.values()]
 
@@ -126,6 +129,9 @@ class PutPartitions:
 
 
 class NoGroups:
+    def apply(self, image, delta) -> None:
+        pass
+
     def shards(self):
         return []
 
@@ -198,7 +204,7 @@ class AdminBroker:
         if records:
             image = self.broker.image
             offset = Offset(image.offset + len(records))
-            self.broker.image, _ = image.replay(list(records), offset, LeaderEpoch(1))
+            self.broker.apply(*image.replay(list(records), offset, LeaderEpoch(1)))
 
     def create_topic(self, name: str, partitions: int = 1, *, replicas=None, configs=None):
         """`replicas`: the broker ids of every partition, the preferred leader first."""

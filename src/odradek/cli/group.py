@@ -101,12 +101,14 @@ def _log_ends(bootstrap: str, admin: AdminClient, partitions: list[tuple[str, in
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
+    from odradek.client.listed_offsets import offset_in
+
     if not partitions:
         return {}
     asked = {TopicPartition(topic, index): OffsetSpec.latest() for topic, index in partitions}
     answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
     return {
-        (tp.topic, tp.partition): patiently(bootstrap, answer).offset
+        (tp.topic, tp.partition): offset_in(patiently(bootstrap, answer))
         for tp, answer in sorted(answers.items(), key=_name)
     }
 

@@ -87,6 +87,8 @@ def describe(bootstrap: str, output: str, name: str) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
+    from odradek.client.listed_offsets import offset_in
+
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         known = admin.list_topics(timeout=REQUEST_TIMEOUT_S)
@@ -102,7 +104,7 @@ def describe(bootstrap: str, output: str, name: str) -> None:
             if not asked:
                 return {}
             answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
-            return {tp.partition: patiently(bootstrap, answer).offset for tp, answer in answers.items()}
+            return {tp.partition: offset_in(patiently(bootstrap, answer)) for tp, answer in answers.items()}
 
         first, last = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())
     rows = [

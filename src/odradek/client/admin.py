@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from odradek.client.listed_offsets import offset_in
 from odradek.client.records import ClientError
 
 REQUEST_TIMEOUT_S = 30.0
@@ -131,7 +132,7 @@ class Admin:
         asked = {TopicPartition(topic, index): spec for index in self.partitions(topic)}
         with self._told(f"asking for the offsets of {topic!r}"):
             answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s)
-            return {place.partition: answer.result().offset for place, answer in answers.items()}
+            return {place.partition: offset_in(answer.result()) for place, answer in answers.items()}
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """Where the group will go on, partition by partition; empty for a group that never committed."""

@@ -66,6 +66,7 @@ def local_nodes(
     0, clients come where they came last time, or to ports that `choose_port` finds. `own` are settings of one node.
     """
     directory = directory.absolute()
+    choose_port = _each_once(choose_port)
     roles = [f"{BROKER},{CONTROLLER}"] * count if not controllers else [BROKER] * count + [CONTROLLER] * controllers
     _refuse_others(len(roles), directory)
     nodes = [
@@ -85,6 +86,20 @@ def local_nodes(
             _format(node, config, plan)
         (directory / _FORMING).unlink()
     return nodes
+
+
+def _each_once(choose_port: Callable[[str], int]) -> Callable[[str], int]:
+    """A port is free for the next one, too, until somebody listens there."""
+    chosen: set[int] = set()
+
+    def another(host: str) -> int:
+        port = choose_port(host)
+        while port in chosen:
+            port = choose_port(host)
+        chosen.add(port)
+        return port
+
+    return another
 
 
 def holds_several(directory: Path) -> bool:

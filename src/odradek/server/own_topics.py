@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.p19_create_topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -16,11 +17,15 @@ TIMEOUT_MS = 30_000
 
 
 async def create_by_itself(broker: Broker, wanted: Sequence[CreatableTopic]) -> list[CreatableTopicResult]:
-    """Returns when this broker knows them, too: what follows may be asked of it at once."""
+    """Returns when this broker knows them, too, also those of others: what follows may be asked of it at once.
+
+    Only what could not be created is a result with an error.
+    """
     request = CreateTopicsRequest(topics=list(wanted), timeout_ms=TIMEOUT_MS)
     response = await broker.channel.ask(request, CreateTopicsResponse, timeout_ms=TIMEOUT_MS)
     for result in response.topics:
-        if result.error_code:
-            continue
-        await broker.knows_topic(result.name)
+        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            result.error_code = ErrorCode.NONE
+        if not result.error_code:
+            await broker.knows_topic(result.name)
     return response.topics

@@ -16,6 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from odradek.client.listed_offsets import offset_in
 from odradek.spark import clients
 from odradek.spark.errors import ClusterUnavailable, RefusedOption, TopicMissing
 from odradek.spark.offsets import Edge, Offsets, TopicPartition, names
@@ -114,7 +115,7 @@ class TopicsView:
             isolation_level=self._isolation,
             request_timeout=REQUEST_TIMEOUT_S,
         )
-        return {TopicPartition(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
+        return {TopicPartition(at.topic, at.partition): offset_in(answer.result()) for at, answer in answers.items()}
 
     def _required(self) -> set[TopicPartition]:
         """All partitions that exist; a topic asked for by name must."""

@@ -238,7 +238,8 @@ class Embedded:
         self.stop()
 
     def _alone(self) -> dict[int, EmbeddedNode]:
-        settings = {"listeners": f"PLAINTEXT://{HOST}:{self._port}", **self._settings, **self._racks.get(1, {})}
+        port = self._port or self._reserve(HOST)
+        settings = {"listeners": f"PLAINTEXT://{HOST}:{port}", **self._settings, **self._racks.get(1, {})}
         return {1: EmbeddedNode(1, Order(settings, self._data, self._log))}
 
     def _together(self) -> dict[int, EmbeddedNode]:
@@ -258,6 +259,7 @@ class Embedded:
             own=self._racks,
             choose_port=self._reserve,
         )
+        self._hold_remembered(places)
         self._places = {place.node_id: place for place in places}
         self._cut = {place.node_id: set() for place in places}
         return {place.node_id: EmbeddedNode(place.node_id, self._order(place)) for place in places}
@@ -267,12 +269,18 @@ class Embedded:
         peers = tuple(port for peer in self._places.values() if peer is not place for port in _ports(peer))
         return Order(parse_properties(place.properties.read_text()), place.data, log, peers)
 
-    def _reserve(self, host: str) -> int:
+    def _hold_remembered(self, places: Iterable[LocalNode]) -> None:
+        """Ports that were not chosen just now: a directory names those of its last cluster."""
+        held = {holder.getsockname()[1] for holder in self._reserved}
+        for port in {port for place in places for port in _ports(place)} - held:
+            self._reserve(HOST, port)
+
+    def _reserve(self, host: str, port: int = 0) -> int:
         """A port that stays ours while its node is away: bound here and never listened on, it is given to nobody else,
         and a node may listen on it all the same."""
         holder = socket.socket()
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind((host, 0))
+        holder.bind((host, port))
         self._reserved.append(holder)
         return int(holder.getsockname()[1])
 

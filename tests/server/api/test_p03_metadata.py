@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -100,6 +102,20 @@ def test_t16_a_creation_that_fails_says_why():
     broker.controller.refuses = KafkaError(ErrorCode.NOT_CONTROLLER)
     (topic,) = broker.ask(3, named("fresh"), 9).topics
     assert topic.error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_t16_what_others_have_created_is_waited_for():
+    """The controller knows the topic, this broker will: neither has it to be made, nor is it amiss."""
+    broker, ahead = AdminBroker(), AdminBroker()
+    ahead.create_topic("fresh")
+
+    def told_later(decide):
+        asyncio.get_running_loop().call_soon(broker.create_topic, "fresh")
+        return ahead.controller.submit(decide)
+
+    broker.controller.submit = told_later
+    (topic,) = broker.ask(3, named("fresh"), 9).topics
+    assert (topic.error_code, [p.leader_id for p in topic.partitions]) == (0, [1])
 
 
 def test_t17_whoever_answers_is_the_controller_unless_it_is_fenced_or_leaves():

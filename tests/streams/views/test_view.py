@@ -101,6 +101,17 @@ def test_a_topic_that_comes_later_is_waited_for_and_not_created(odradek, cluster
         assert view.get("a") == b"1"
 
 
+def test_a_cluster_that_answers_late_is_asked_again(odradek, cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("odradek.streams.views.view.REQUEST_TIMEOUT_S", 0.5)
+    cluster.create_topic("t", 1, COMPACTED)
+    write(odradek, "t", {"a": "1"})
+    with view_of(odradek, "t", tmp_path) as view:
+        view.wait_caught_up()
+        odradek.delay("ListOffsets", 1_500)
+        view.wait_caught_up()
+        assert len(odradek.requests("ListOffsets")) > 2
+
+
 def test_rows_of_materialised_tables_by_key_of_one_or_more_columns(odradek, cluster, tmp_path):
     cluster.create_topic("t", 1, COMPACTED)
     write(odradek, "t", {"ann": '{"n":1}', '{"who":"Zoë","day":3}': '{"n":2}'})

@@ -21,7 +21,10 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
+from confluent_kafka import KafkaError
+
 from odradek.client.admin import Admin, UnknownTopic
+from odradek.client.records import ClientError
 from odradek.streams.views.follower import Follower, ViewState
 from odradek.streams.views.store import Store
 
@@ -134,8 +137,7 @@ class View:
     def wait_caught_up(self, timeout_s: float = 60.0) -> None:
         """Until everything that is in the topic at the time of this call can be read. A missing topic is waited for."""
         deadline = time.monotonic() + timeout_s
-        self._wait(self._is_of_this_topic, "its topic", deadline)
-        self._wait_for(self._cluster.end_offsets(self.topic), deadline)
+        self._wait_for(self._ends_of_this_topic(deadline), deadline)
 
     def wait_for(self, positions: Mapping[int, int], timeout_s: float = 60.0) -> None:
         """Until all records before these offsets can be read, e.g. {record.partition: record.offset + 1}."""
@@ -152,6 +154,17 @@ class View:
             positions=store.positions(),
             problem=follower.problem,
         )
+
+    def _ends_of_this_topic(self, deadline: float) -> Mapping[int, int]:
+        while True:
+            try:
+                self._wait(self._is_of_this_topic, "its topic", deadline)
+                return self._cluster.end_offsets(self.topic)
+            except ClientError as problem:
+                # A question has less time than whoever waits: a slow cluster is asked again.
+                late = problem.error.code() == KafkaError._TIMED_OUT  # noqa: SLF001 librdkafka names its own codes so
+                if not late or time.monotonic() > deadline:
+                    raise
 
     def _wait_for(self, positions: Mapping[int, int], deadline: float) -> None:
         self._wait(lambda: self._has_passed(positions), f"offsets {dict(positions)}", deadline)
