@@ -283,7 +283,9 @@ def completed(broker: Embedded, line: str) -> list[str]:
         "COMP_CWORD": str(len(words) - 1),
         "ODRADEK_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
     }
-    program = "from odradek.cli.main import main; main(prog_name='odradek')"
+    # Whoever types waits for half a second at most; here the answer matters, not when it comes.
+    patient = "from odradek.cli import names; names.PATIENCE_S = 30"
+    program = f"{patient}; from odradek.cli.main import main; main(prog_name='odradek')"
     answer = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False
     )
