@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from odradek.cli.main import main
 from odradek.testing import Embedded
-from support.broker_process import free_port
+from support.broker_process import held_port
 from support.command_line import odradek_command, succeed
 
 
@@ -197,7 +197,7 @@ def test_who_is_stopped_leaves_its_group_with_what_it_printed(odradek: Embedded,
 
 
 def test_who_reads_is_told_once_that_the_broker_is_gone_and_once_that_it_is_back(tmp_path: Path) -> None:
-    with Embedded(data=tmp_path, port=free_port()) as broker:
+    with held_port() as port, Embedded(data=tmp_path, port=port) as broker:
         succeed(broker, "produce", "t", stdin="x\n")
         where = broker.bootstrap_servers
         command = ["odradek.cli", "consume", "-b", where, "t", "-o", "beginning", "-n", "2"]

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -82,6 +84,15 @@ class BrokerProcess:
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self.stop()
+
+
+@contextmanager
+def held_port() -> Iterator[int]:
+    """A port that is given to nobody else while its broker is away: bound here and never listened on."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])
 
 
 def free_port() -> int:
