@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from odradek.base.errors import ErrorCode
 from odradek.cli.asking import answer, ask
-from odradek.cli.main import main
 from odradek.node.config import NodeConfig
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.testing import Embedded
+from support.onlooker import controller, eventually
 
 WITHIN_S = 30.0
 
@@ -29,9 +27,7 @@ def cluster(tmp_path: Path) -> Iterator[Embedded]:
 
 
 def leader(cluster: Embedded) -> int:
-    asked = ["cluster", "quorum", "-b", cluster.bootstrap_servers, "-o", "json"]
-    rows = json.loads(CliRunner().invoke(main, asked).stdout)
-    return int(next(row["node"] for row in rows if row["role"] == "leader"))
+    return eventually(lambda: controller(cluster), "nobody leads the metadata log")
 
 
 def within(seconds: float, holds: Callable[[], object], what: str) -> None:
@@ -83,6 +79,10 @@ def test_controllers_know_each_other(cluster: Embedded, tmp_path: Path) -> None:
             lambda node_id=node_id: {each.broker_id: each.port for each in described(node_id).brokers} == expected,
             "a controller is missing",
         )
-        assert described(node_id).controller_id == leader(cluster)
+        within(
+            WITHIN_S,
+            lambda node_id=node_id: described(node_id).controller_id == leader(cluster),
+            "a controller names another leader",
+        )
     brokers = ask(f"127.0.0.1:{expected[1]}", DescribeClusterRequest(endpoint_type=1), 2, DescribeClusterResponse)
     assert brokers.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE

@@ -34,7 +34,7 @@ class Seen:
         return self.leader >= 0 and sorted(self.replicas) == sorted(self.in_sync)
 
 
-def eventually(look: Callable[[], R], what: str, within_s: float = WITHIN_S) -> R:
+def eventually(look: Callable[[], R | None], what: str, within_s: float = WITHIN_S) -> R:
     """What it sees as soon as that is true."""
     deadline = time.monotonic() + within_s
     while not (seen := look()):
