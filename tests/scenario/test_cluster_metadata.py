@@ -32,7 +32,7 @@ def await_absence(cluster: Embedded, node_id: int) -> None:
 def create(client: AdminClient, name: str) -> None:
     """A client may be in the middle of asking a broker that is just leaving: it says so, and is asked again."""
     while name not in client.list_topics(timeout=20).topics:
-        with suppress(KafkaException):
+        with suppress(KafkaException, TimeoutError):
             client.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(20)
 
 
