@@ -121,7 +121,7 @@ def test_a_group_that_cannot_be_moved(orders: Embedded) -> None:
 
 def test_a_group_with_members_is_not_moved(orders: Embedded) -> None:
     with Consumer("orders", bootstrap=orders.bootstrap_servers, group="billing") as member:
-        assert member.poll(10) is not None
+        assert member.poll(60) is not None
         refused = odradek_command(orders, "group", "reset", "billing", "--to", "end")
     assert (refused.exit_code, "group 'billing' has members" in refused.stderr) == (1, True)
 

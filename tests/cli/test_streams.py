@@ -160,19 +160,20 @@ def test_views_are_served_without_spark(odradek, app_file, tmp_path):
     cluster.create_topic("fleet-top-changelog", 1, {"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": odradek.bootstrap_servers})
     producer.produce("fleet-top-changelog", key=b"ann", value=b'{"driver":"ann","top":91.5}')
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     command = [sys.executable, "-m", "odradek.cli", "streams", "views", app_file, "--port", "0"]
     command += ["-b", odradek.bootstrap_servers, "--state-dir", str(tmp_path / "state")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             url = process.stderr.readline().strip()
-            deadline = time.monotonic() + 20
-            while httpx.get(f"{url}/top/ann").status_code == 404:
+            deadline = time.monotonic() + 60
+            while httpx.get(f"{url}/top/ann", timeout=60).status_code == 404:
                 assert time.monotonic() < deadline, "the row did not come"
-            assert httpx.get(f"{url}/top/ann").json() == {"key": "ann", "value": {"driver": "ann", "top": 91.5}}
-            assert httpx.get(url.replace("/views", "/graph.svg")).text.startswith("<svg ")
-            assert httpx.get(url.replace("/views", "/status")).status_code == 404
+            row = httpx.get(f"{url}/top/ann", timeout=60).json()
+            assert row == {"key": "ann", "value": {"driver": "ann", "top": 91.5}}
+            assert httpx.get(url.replace("/views", "/graph.svg"), timeout=60).text.startswith("<svg ")
+            assert httpx.get(url.replace("/views", "/status"), timeout=60).status_code == 404
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 130
+            assert process.wait(60) == 130
         finally:
             process.kill()

@@ -18,7 +18,7 @@ from odradek.testing import Embedded
 
 pytestmark = pytest.mark.clients
 
-WITHIN_S = 20
+WITHIN_S = 60
 PARTITIONS = 6
 
 

@@ -22,13 +22,13 @@ from odradek.testing import Embedded
 def produce(broker: Embedded, topic: str, value: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, value)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def consume(broker: Embedded, topic: str) -> str:
     reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"})
     reader.subscribe([topic])
-    message = reader.poll(10)
+    message = reader.poll(60)
     assert message is not None
     assert message.error() is None
     reader.close()
@@ -96,7 +96,7 @@ def test_brokers_end_with_the_tests_that_started_them(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
     broker = Embedded(data=tmp_path)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             broker.start()
@@ -122,7 +122,7 @@ def test_a_paused_broker_answers_when_it_is_resumed() -> None:
         producer.produce("t", "patient")
         assert producer.flush(0.5) == 1
         broker.resume()
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
 
 def test_a_paused_broker_tells_of_its_requests_when_it_is_resumed() -> None:
