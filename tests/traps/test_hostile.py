@@ -106,7 +106,7 @@ def request_class(module):
     )
 
 
-def answered(wire: Wire, frame: bytes) -> bool:
+def answered(wire: Wire, frame: bytes, neighbour: Wire) -> bool:
     """Whether the connection still answers after this request; one that waits for something counts as well."""
     wire.socket.settimeout(PARKED_AFTER_S)
     try:
@@ -114,10 +114,26 @@ def answered(wire: Wire, frame: bytes) -> bool:
         while struct.unpack_from(">i", wire.receive_frame()) != (PROBE_ID,):
             pass
     except TimeoutError:
-        wire.socket.close()
+        return stays_open(wire, neighbour)
     except ConnectionError:
         return False
     return True
+
+
+def stays_open(wire: Wire, neighbour: Wire) -> bool:
+    """Of one that was silent: whether its request is parked, and not only late because the machine stood still."""
+    # The broker has one loop: it handles our request before the first of these, closes its socket before the second.
+    for _ in range(2):
+        ask_api_versions_by_hand(neighbour)
+    try:
+        while wire.socket.recv(1 << 16):
+            pass
+    except TimeoutError:
+        wire.socket.close()
+        return True
+    except ConnectionError:
+        pass
+    return False
 
 
 @pytest.mark.parametrize("module", table.MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
@@ -130,7 +146,7 @@ def test_strange_requests_cost_at_most_their_own_connection(target, lines_of_str
         stranger = Stranger(module.API.key, [neighbour.topic_id(name) for name in TOPICS])
         wire, closed = Wire(target.port), 0
         for version, body in stranger.requests(request_class(module), REQUESTS_PER_API):
-            if not answered(wire, request_frame(module.API.key, version, 1, "stranger", body)):
+            if not answered(wire, request_frame(module.API.key, version, 1, "stranger", body), neighbour):
                 closed += 1
                 wire.socket.close()
             if wire.socket.fileno() < 0:
