@@ -1,10 +1,14 @@
-"""Somebody who uses the broker as it is meant, all the while, and writes down how long each answer took."""
+"""Somebody who uses the broker as it is meant, all the while, and writes down how long each answer took.
+
+A standstill of the whole machine is not counted.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 
+from hostile.standstills import Standstills
 from traps.wire import Wire, batch, records_of
 
 TOPIC = "bystander"
@@ -14,7 +18,8 @@ PAUSE_S = 0.005
 class Bystander:
     def __init__(self, port: int) -> None:
         self._port = port
-        self.latencies_s: list[float] = []
+        self._served: list[tuple[float, float]] = []  # when it asked, and when it was answered
+        self._standstills = Standstills()
         self.acknowledged = 0
         self.failure: Exception | None = None
         self._stopped = threading.Event()
@@ -23,11 +28,20 @@ class Bystander:
     def start(self) -> None:
         with Wire(self._port) as wire:
             wire.create_topic(TOPIC)
+        self._standstills.start()
         self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
         self._thread.join(30)
+        self._standstills.stop()
+
+    def latencies_s(self, served: int = 0) -> list[float]:
+        """Of the answers after the first so many."""
+        return [
+            answered_s - asked_s - self._standstills.longest_s(asked_s, answered_s)
+            for asked_s, answered_s in self._served[served:]
+        ]
 
     def wait_for_more(self, count: int = 5) -> None:
         """Until it has been served some more."""
@@ -53,7 +67,7 @@ class Bystander:
                     started = time.perf_counter()
                     answer = wire.produce(TOPIC, batch(b"%d" % self.acknowledged))
                     assert answer.error_code == 0
-                    self.latencies_s.append(time.perf_counter() - started)
+                    self._served.append((started, time.perf_counter()))
                     self.acknowledged += 1
                     self._stopped.wait(PAUSE_S)
         except Exception as failure:  # noqa: BLE001, told by whoever waits for this thread
