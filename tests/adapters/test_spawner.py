@@ -16,6 +16,7 @@ import pytest
 from odradek.adapters.disk import OsDisk
 from odradek.adapters.spawner import AsyncioSpawner
 from odradek.base.errors import ErrorCode, KafkaError
+from support.processes import runs
 
 
 def within(scenario):
@@ -138,8 +139,7 @@ def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
 
 
 def until_gone(pid):
-    """Reparented, it may be a zombie until somebody collects it."""
-    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+    while runs(pid):
         time.sleep(0.01)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from odradek.demo.trucking.parts import Part, PartFailed
+from support.processes import runs
 
 # Says that it is there, has a child, and stays.
 WORKS = """
@@ -38,13 +39,6 @@ def until(what: Callable[[], bool], watched: Part) -> None:
         assert time.monotonic() < deadline, watched.state()
         watched.watch()
         time.sleep(0.01)
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_killed_part_comes_back_and_its_children_do_not_stay(tmp_path):

@@ -15,6 +15,7 @@ import pytest
 from odradek.node.listeners import Endpoint
 from odradek.node.local_cluster import LocalNode
 from odradek.node.supervisor import Patience, Supervisor
+from support.processes import runs
 
 STAND_IN = """
 import os, signal, sys, time
@@ -204,20 +205,12 @@ def test_a_ctrl_c_at_the_terminal_reaches_the_supervisor_alone(tmp_path):
     asyncio.run(scenario())
 
 
-def alive(pid: int) -> bool:
-    """Neither gone nor only waiting to be reaped."""
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
 def test_nodes_end_with_a_supervisor_that_was_killed(tmp_path):
     script = textwrap.dedent(f"""
         import asyncio, pathlib, sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
-        from test_supervisor import World
+        sys.path[:0] = {sys.path!r}
+        from node.test_supervisor import World
         world = World(pathlib.Path({str(tmp_path)!r}), ["good", "stubborn"])
         asyncio.run(world.supervisor().run())
     """)
@@ -228,6 +221,6 @@ def test_nodes_end_with_a_supervisor_that_was_killed(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         supervisor.send_signal(signal.SIGKILL)
-    while any(alive(int(pid)) for pid in nodes):
+    while any(runs(int(pid)) for pid in nodes):
         assert time.monotonic() < deadline, "a node outlives its supervisor"
         time.sleep(0.01)
