@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# A busy machine is not a failure.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 # The quick compiler alone and one thread for garbage: a quarter less work for as many queries as tests start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
