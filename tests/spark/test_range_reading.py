@@ -142,10 +142,12 @@ def test_a_small_range_does_not_wait_for_a_full_block(cluster: Admin, records: R
     records.put("small", ["v"] * 100)
     read(cluster.bootstrap, wanted("small", 0, 1))
 
-    begun_s = time.perf_counter()
+    took_s = []
     for _ in range(10):
+        begun_s = time.perf_counter()
         assert len(read(cluster.bootstrap, wanted("small", 0, 100))) == 100
-    assert time.perf_counter() - begun_s < 10 * POLL_S
+        took_s.append(time.perf_counter() - begun_s)
+    assert min(took_s) < POLL_S
 
 
 def test_consumers_are_kept_for_the_next_task(cluster: Admin, records: Records):
@@ -275,6 +277,13 @@ def test_compressed_records(cluster: Admin, codec: str):
     assert [row["value"].decode() for row in rows] == [f"{number} is a number" for number in range(3, 1_900)]
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leads is told, however busy the machine is; without, librdkafka reads, and what it reads is as good."""
+    monkeypatch.setattr("odradek.spark.range_reading.METADATA_S", 30.0)
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_a_leader_that_is_not_there_any_more_is_found_again(cluster: Admin, records: Records):
     cluster.create_topic("moved", 1)
     records.put("moved", ["v"] * 5)
@@ -291,6 +300,7 @@ def test_a_leader_that_is_not_there_any_more_is_found_again(cluster: Admin, reco
     assert consumer.leaders[TopicPartition("moved", 0)] == leader
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_connections_are_kept_unless_something_is_on_its_way(broker: Embedded, cluster: Admin, records: Records):
     leader = ("127.0.0.1", broker.port)
     cluster.create_topic("connected", 1)
