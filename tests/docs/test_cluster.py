@@ -176,8 +176,11 @@ def test_the_cluster_in_a_terminal(terminal: subprocess.Popen[str], tmp_path: Pa
     assert [line.split()[0] for line in lines[1:4]] == [line.split()[0] for line in shown[1:]]
     assert [line.split()[3] for line in lines[1:4]] == [line.split()[3] for line in shown[1:]]
     session = block("sh", "odradek topic create orders") + block("sh", "odradek cluster reassign")
-    # A topic is there before its followers have said that they are: a reader takes longer to look.
-    session = session.replace("odradek cluster health", "until odradek cluster health; do sleep 0.1; done")
+    # A topic is there before every broker has heard of it, and before its followers have said that they are: a reader
+    # takes longer to look.
+    for command in ("odradek topic describe orders", "odradek cluster health"):
+        assert command in session
+        session = session.replace(command, f"until {command}; do sleep 0.1; done")
     done = bash(session, tmp_path, ODRADEK_BOOTSTRAP_SERVERS=servers)
     assert done.returncode == 0, done.stdout + done.stderr
     os.kill(pid_of(2, tmp_path), signal.SIGKILL)
