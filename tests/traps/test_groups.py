@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from typing import Any
 
 import pytest
@@ -272,9 +273,13 @@ def test_the_first_members_of_a_group_are_waited_for(name):
     with Embedded(config={"group.initial.rebalance.delay.ms": "400"}) as broker, Wire(broker.port) as wire:
         assert wire.ask(FindCoordinatorRequest(key=name), 0).error_code == 0
         members = [Member(broker, name, instance=f"static-{number}") for number in range(3)]
+        broker.pause()
         for each in members:
             each.post_join()
+        started = time.monotonic()
+        broker.resume()
         answers = [each.joined() for each in members]
+        assert time.monotonic() - started > 0.39
         for each in members:
             each.wire.socket.close()
     assert [answer.generation_id for answer in answers] == [1, 1, 1]
