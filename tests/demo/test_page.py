@@ -13,6 +13,7 @@ from odradek.demo.trucking.fleet import Fleet
 from odradek.demo.trucking.page import Buttons, Page
 from odradek.demo.trucking.page_state import PageState, PartState
 from support.chromium import Chromium, installed
+from support.onlooker import eventually
 
 START_MS = 1_767_225_600_000
 ALERT = {
@@ -77,23 +78,27 @@ def browser() -> Iterator[Chromium]:
         yield chromium
 
 
-def test_the_buttons_reach_the_demo_and_other_sites_do_not(shown):
-    with httpx.Client(base_url=shown.page.server.url) as client:
-        assert client.post("/kill/spark").status_code == 204
-        assert client.post("/drivers/12/change").status_code == 204
-        assert client.post("/drivers/9999/change").status_code == 404
-        assert client.post("/kill/moon").json()["why"] == "there are broker, spark"
-        assert client.post("/kill/broker", headers={"sec-fetch-site": "cross-site"}).status_code == 403
-        assert client.get("/kill/broker").status_code == 404
+@pytest.fixture
+def client(shown: Shown) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=shown.page.server.url, timeout=60) as client:
+        yield client
+
+
+def test_the_buttons_reach_the_demo_and_other_sites_do_not(shown, client):
+    assert client.post("/kill/spark").status_code == 204
+    assert client.post("/drivers/12/change").status_code == 204
+    assert client.post("/drivers/9999/change").status_code == 404
+    assert client.post("/kill/moon").json()["why"] == "there are broker, spark"
+    assert client.post("/kill/broker", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert client.get("/kill/broker").status_code == 404
     assert shown.pressed == ["spark", 12]
 
 
-def test_everything_the_page_needs_comes_from_here(shown):
-    with httpx.Client(base_url=shown.page.server.url) as client:
-        for path in ("/", "/page.js", "/map.js", "/panels.js", "/types.js", "/page.css", "/icon.svg", "/map.json"):
-            answer = client.get(path)
-            assert answer.status_code == 200
-            assert "http" not in answer.text.replace("http://www.w3.org/2000/svg", "")
+def test_everything_the_page_needs_comes_from_here(client):
+    for path in ("/", "/page.js", "/map.js", "/panels.js", "/types.js", "/page.css", "/icon.svg", "/map.json"):
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert "http" not in answer.text.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_the_page_in_a_browser(shown, browser):
@@ -128,6 +133,7 @@ def test_the_page_in_a_browser(shown, browser):
     browser.evaluate("document.getElementById('change-driver').click()")
     browser.evaluate("document.querySelector('#map .truck').dispatchEvent(new Event('pointerenter'))")
     browser.wait_for("!document.getElementById('popup').hidden")
+    eventually(lambda: len(shown.pressed) == 2, "the driver is not changed")
     shown.drive(1)
     browser.wait_for("document.querySelector('#drivers tr.changed') !== null")
     assert shown.pressed[0] == "spark"
