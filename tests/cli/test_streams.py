@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -166,13 +167,13 @@ def test_views_are_served_without_spark(odradek, app_file, tmp_path):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             url = process.stderr.readline().strip()
+            get = partial(httpx.get, timeout=60)
             deadline = time.monotonic() + 60
-            while httpx.get(f"{url}/top/ann", timeout=60).status_code == 404:
+            while get(f"{url}/top/ann").status_code == 404:
                 assert time.monotonic() < deadline, "the row did not come"
-            row = httpx.get(f"{url}/top/ann", timeout=60).json()
-            assert row == {"key": "ann", "value": {"driver": "ann", "top": 91.5}}
-            assert httpx.get(url.replace("/views", "/graph.svg"), timeout=60).text.startswith("<svg ")
-            assert httpx.get(url.replace("/views", "/status"), timeout=60).status_code == 404
+            assert get(f"{url}/top/ann").json() == {"key": "ann", "value": {"driver": "ann", "top": 91.5}}
+            assert get(url.replace("/views", "/graph.svg")).text.startswith("<svg ")
+            assert get(url.replace("/views", "/status")).status_code == 404
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 130
         finally:

@@ -13,7 +13,7 @@ from odradek.protocol.messages.p21_delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from traps.wire import Wire, batch, records_of
+from traps.wire import TIMEOUT_S, Wire, batch, records_of
 
 OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC, UNSUPPORTED_COMPRESSION, UNKNOWN_TOPIC_ID = 1, 3, 76, 100
 SESSION_ID_NOT_FOUND, INVALID_SESSION_EPOCH, SESSION_TOPIC_ID = 70, 71, 106
@@ -101,17 +101,16 @@ def test_a_waiting_fetch_wakes_when_a_record_is_committed(broker, wire, topic, i
 
 
 def test_a_waiting_fetch_gives_up_at_its_time(wire, topic):
-    """T34. With an answer, not an error."""
+    """T34. With an answer, not an error, and before the connection loses its patience."""
     started = time.monotonic()
     assert wire.fetch(topic, {0: 0}, max_wait_ms=100)[0].error_code == 0
-    assert 0.09 < time.monotonic() - started < 5
+    assert time.monotonic() - started > 0.09
 
 
 def test_an_error_is_not_waited_for(wire, topic):
     """T34. The client has to act on it."""
-    started = time.monotonic()
+    assert TIMEOUT_S < 60
     assert wire.fetch(topic, {0: 0, 9: 0}, max_wait_ms=60_000)[9].error_code == UNKNOWN_TOPIC
-    assert time.monotonic() - started < 5
 
 
 class Session:

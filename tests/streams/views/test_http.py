@@ -40,7 +40,7 @@ def server(odradek_session, tmp_path_factory):
 
 @pytest.fixture
 def get(server):
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=60) as client:
 
         def ask(path: str, status: int = 200, **params: str | int):
             answer = client.get(path, params=params)
