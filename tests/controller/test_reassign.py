@@ -7,6 +7,7 @@ from odradek.controller.decision import Decision
 from odradek.controller.isr_changes import alter_partition
 from odradek.controller.reassign import alter_partition_reassignments, list_partition_reassignments
 from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.image import LOST_DIRECTORY
 from odradek.protocol.messages.p45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -123,6 +124,46 @@ def test_a_move_is_not_cancelled_when_only_a_new_replica_has_everything(five, wh
     five.take(Decision(records=(alone,), response=None))
     assert move(five, None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert five.partition().adding == (4, 5)
+
+
+def lie(cluster, broker_id, directory) -> None:
+    record = PartitionChangeRecord(
+        topic_id=cluster.image.topics["t"].topic_id,
+        partition_id=0,
+        directories=[
+            directory if member == broker_id else where
+            for member, where in zip(cluster.partition().replicas, cluster.partition().directories, strict=True)
+        ],
+    )
+    cluster.take(Decision(records=(record,), response=None))
+
+
+def test_a_move_waits_until_one_of_those_who_stay_can_lead(five):
+    """4 is in sync; that its disk works again has not been heard yet. Who leads now would go, and nobody follow."""
+    move(five, [4])
+    own = five.image.brokers[4].directories[0]
+    lie(five, 4, LOST_DIRECTORY)
+    in_sync(five, 1, 2, 3, 4)
+    assert (five.partition().leader, five.partition().removing) == (1, (1, 2, 3))
+    lie(five, 4, own)
+    in_sync(five, 1, 2, 4)
+    assert (five.partition().replicas, five.partition().leader) == ((4,), 4)
+
+
+def test_the_last_that_led_is_nobody_once_it_has_no_replica(five):
+    """It is given a new one, which has nothing, while nobody leads: that it led last says nothing any more."""
+    gone = PartitionChangeRecord(
+        topic_id=five.image.topics["t"].topic_id,
+        partition_id=0,
+        isr=[],
+        eligible_leader_replicas=[],
+        last_known_elr=[4],
+        leader=-1,
+    )
+    five.take(Decision(records=(gone,), response=None))
+    assert move(five, [4, 1, 2]) is ErrorCode.NONE
+    partition = five.partition()
+    assert (partition.leader, partition.isr, partition.last_known_elr) == (-1, (), ())
 
 
 def test_a_move_changes_its_aim_underway(five):

@@ -85,7 +85,9 @@ class PartitionChange:
         # With fewer replicas than before, each of them has to be in sync, or the ISR could get smaller than it is.
         if len(self.adding) < len(self.removing) and not _all_in(replicas, isr):
             return
-        self.replicas, self.isr, self.adding, self.removing = replicas, isr, [], []
+        # Or the one who leads would go, and nobody follow: its disk may be back, and we not have heard of it.
+        if any(map(self._may_lead, isr)):
+            self.replicas, self.isr, self.adding, self.removing = replicas, isr, [], []
 
     def _update_eligible(self) -> None:
         """Nothing is acknowledged below min.insync.replicas, so whoever left the ISR then has all that was."""
@@ -141,7 +143,11 @@ class PartitionChange:
         known = self.was.last_known_elr
         if self.isr or self._elr or len(known) != 1 or not self._electorate.has_eligible_leaders:
             return None
-        return known[0] if known[0] in self.replicas and known[0] != self.lost else None
+        return known[0] if self._still_has_what_it_led(known[0]) else None
+
+    def _still_has_what_it_led(self, broker_id: BrokerId) -> bool:
+        """One that was no replica in between has given it up, and is given an empty log."""
+        return broker_id in self.was.replicas and broker_id in self.replicas and broker_id != self.lost
 
     def _may_lead(self, broker_id: BrokerId) -> bool:
         return self._electorate.may_lead(self.was, broker_id, self.directories.get(broker_id))
@@ -171,12 +177,11 @@ class PartitionChange:
         known = self.was.last_known_elr
         if not self._electorate.has_eligible_leaders:
             following: Sequence[BrokerId] = ()
-        elif change.leader == NO_BROKER and not known:
-            following = (self.was.leader,) if self.was.leader not in (NO_BROKER, self.lost) else ()
         elif change.leader >= 0:
             following = ()
         else:
-            following = [broker_id for broker_id in known if broker_id != self.lost]
+            last = (self.was.leader,) if change.leader == NO_BROKER and not known else known
+            following = [broker_id for broker_id in last if self._still_has_what_it_led(broker_id)]
         if list(following) != list(known):
             change.last_known_elr = list(following)
 
