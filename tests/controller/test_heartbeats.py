@@ -62,6 +62,18 @@ def test_the_silent_are_fenced_one_after_the_other_longest_silent_first(three, h
     assert heartbeats.next_deadline_ms == 14_000
 
 
+def test_a_controller_that_stood_still_itself_gives_everyone_another_moment(three, heartbeats):
+    heartbeats.excuse(9100)
+    assert heartbeats.stale(9100) == [1, 2, 3]  # it is hardly late: they were silent
+    heartbeats.excuse(30_000)
+    assert heartbeats.stale(33_000) == []
+    beat(three, heartbeats, 1, 32_000)
+    heartbeats.excuse(40_000)
+    assert heartbeats.stale(40_000) == [2, 3]  # but once
+    heartbeats.excuse(50_000)
+    assert heartbeats.stale(50_000) == [2, 3]  # the other one was heard in between
+
+
 def test_whoever_follows_a_silent_broker_is_not_fenced_for_it(three, heartbeats):
     three.add_broker(1, incarnation=1)
     decision = heartbeats.fence_one_stale(three.image, 9001)

@@ -57,8 +57,11 @@ class Clock:
     def wall_ms(self) -> int:
         return 1_700_000_000_000
 
+    def __init__(self) -> None:
+        self.now_ms = 0
+
     def monotonic_ms(self) -> int:
-        return 0
+        return self.now_ms
 
 
 class Gate:
@@ -107,7 +110,8 @@ class Node:
         )
         ports = Ports(clock=Clock(), rng=self.rng, disk=self.disk, net=None, spawner=self.gate)
         self.quorum = MetadataQuorum(member, ports, peers=None)
-        self.controller = ActiveController(self.quorum, BrokerConfig.parse({}), Clock(), self.gate)
+        self.clock = Clock()
+        self.controller = ActiveController(self.quorum, BrokerConfig.parse({}), self.clock, self.gate)
         self.seen = []
         self.quorum.feed.subscribe(lambda image, delta: self.seen.append((image, delta)))
         self.broker_epoch = -1
@@ -359,6 +363,17 @@ async def test_a_failed_write_stops_the_node_too():
     assert [failure.code for failure in node.gate.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
     with pytest.raises(KafkaError):
         node.create("late")
+
+
+@on_a_loop
+async def test_a_node_that_stood_still_does_not_fence_its_own_broker_before_it_could_speak():
+    node = await Node().start()
+    node.controller.heartbeats.touch(BrokerId(1), node.broker_epoch, node.clock.monotonic_ms())
+    for later_ms, fenced in ((60_000, False), (10_000, True)):
+        node.clock.now_ms += later_ms
+        node.controller._fence_the_silent()
+        await node.controller.submit(lambda _: Decision(response=None))
+        assert node.image.brokers[BrokerId(1)].fenced is fenced
 
 
 @on_a_loop

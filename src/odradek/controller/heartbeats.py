@@ -29,6 +29,8 @@ from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatReques
 from odradek.protocol.schema import Message
 
 _UNKNOWN_OFFSET = Offset(-1)
+# A controller that looks later than that after the end of a session was kept from looking.
+_LATE_MS = 250
 
 
 class State(Enum):
@@ -49,6 +51,8 @@ class Session:
     metadata_offset: Offset = _UNKNOWN_OFFSET
     # When every active broker has replayed this, none takes the broker for a leader any more, and it may end.
     shutdown_offset: Offset | None = None
+    # Since it was last heard nobody looked in time, and it was given some more.
+    excused: bool = False
 
 
 class Heartbeats:
@@ -91,7 +95,7 @@ class Heartbeats:
         known = self._sessions.get(broker_id)
         if known is None or known.broker_epoch != broker_epoch:
             known = Session(broker_epoch=broker_epoch, deadline_ms=0)
-        self._sessions[broker_id] = replace(known, deadline_ms=now_ms + self._session_ms, heard=True)
+        self._sessions[broker_id] = replace(known, deadline_ms=now_ms + self._session_ms, heard=True, excused=False)
 
     def suspect(self, broker_id: BrokerId, now_ms: int) -> None:
         """A connection to or from the broker broke. Its next heartbeat clears it."""
@@ -105,6 +109,13 @@ class Heartbeats:
         known = self._sessions.get(broker_id)
         if known is not None and known.metadata_offset == _UNKNOWN_OFFSET:
             self.suspect(broker_id, now_ms)
+
+    def excuse(self, now_ms: int) -> None:
+        """This controller itself stood still when sessions ended: what brokers sent meanwhile may be unread, and they
+        may have stood still with it. Once, each may be silent as long as one whose connection was lost."""
+        for broker_id, session in self._sessions.items():
+            if session.deadline_ms + _LATE_MS < now_ms and not session.excused:
+                self._sessions[broker_id] = replace(session, deadline_ms=now_ms + self._suspicion_ms, excused=True)
 
     @property
     def next_deadline_ms(self) -> int | None:

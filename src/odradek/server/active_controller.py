@@ -108,6 +108,7 @@ class ActiveController:
     def _fence_the_silent(self) -> None:
         self._session_watch = None
         now_ms = self._clock.monotonic_ms()
+        self.heartbeats.excuse(now_ms)
         while self._active and self.heartbeats.stale(now_ms):
             if not self._propose_unasked(self.heartbeats.fence_one_stale(self._quorum.feed.ahead, now_ms)):
                 return
