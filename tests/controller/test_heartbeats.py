@@ -63,8 +63,6 @@ def test_the_silent_are_fenced_one_after_the_other_longest_silent_first(three, h
 
 
 def test_a_controller_that_stood_still_itself_gives_everyone_another_moment(three, heartbeats):
-    heartbeats.excuse(9100)
-    assert heartbeats.stale(9100) == [1, 2, 3]  # it is hardly late: they were silent
     heartbeats.excuse(30_000)
     assert heartbeats.stale(33_000) == []
     beat(three, heartbeats, 1, 32_000)
@@ -72,6 +70,15 @@ def test_a_controller_that_stood_still_itself_gives_everyone_another_moment(thre
     assert heartbeats.stale(40_000) == [2, 3]  # but once
     heartbeats.excuse(50_000)
     assert heartbeats.stale(50_000) == [2, 3]  # the other one was heard in between
+
+
+def test_one_that_is_in_time_looks_a_second_time_just_after(three, heartbeats):
+    """It may have stood still until now, with what was sent to it unread."""
+    heartbeats.excuse(9100)
+    assert heartbeats.stale(9150) == []
+    assert heartbeats.stale(9151) == [1, 2, 3]
+    heartbeats.excuse(9151)
+    assert heartbeats.stale(9151) == [1, 2, 3]
 
 
 def test_whoever_follows_a_silent_broker_is_not_fenced_for_it(three, heartbeats):

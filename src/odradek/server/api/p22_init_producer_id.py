@@ -25,8 +25,9 @@ async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitPro
         return _refused(refusal)
     try:
         producer_id = await ctx.broker.producer_ids.next_id()
-    except KafkaError as refused:
-        return _refused(refused.code)
+    except KafkaError:
+        # Retried by all clients, also by older ones that take whatever else the controller may say for the end.
+        return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
