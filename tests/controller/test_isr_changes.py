@@ -13,6 +13,7 @@ from odradek.controller.fencing import begin_controlled_shutdown
 from odradek.controller.isr_changes import alter_partition
 from odradek.controller.partition_changes import Recovery
 from odradek.metadata.configs.broker import BrokerConfig
+from odradek.metadata.image import LOST_DIRECTORY
 from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
 from odradek.protocol.messages.p56_alter_partition import (
     AlterPartitionRequest,
@@ -154,6 +155,17 @@ def test_who_is_fenced_or_shuts_down_or_is_unknown_does_not_join(three):
     assert code(three, proposal(three, [1, 2, 3])) is ErrorCode.NONE
     three.take(begin_controlled_shutdown(three.image, BrokerId(3), three.epoch(3)))
     assert code(three, proposal(three, [1, 2, 3])) is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_whose_log_is_not_known_to_be_back_does_not_join(three):
+    """Nobody would elect it: in sync alone, it would leave the partition without a leader."""
+    lost = [LOST_DIRECTORY if b == 2 else d for b, d in zip((1, 2, 3), three.partition().directories, strict=True)]
+    record = PartitionChangeRecord(
+        topic_id=three.image.topics["t"].topic_id, partition_id=0, isr=[1, 3], directories=lost
+    )
+    three.take(Decision(records=(record,), response=None))
+    assert code(three, proposal(three, [1, 3, 2])) is ErrorCode.INELIGIBLE_REPLICA
+    assert code(three, proposal(three, [1])) is ErrorCode.NONE
 
 
 def test_an_older_leader_names_no_incarnations(three):

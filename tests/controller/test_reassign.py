@@ -4,10 +4,13 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.controller.decision import Decision
+from odradek.controller.elections import ElectionType, elect_leaders
 from odradek.controller.isr_changes import alter_partition
+from odradek.controller.partitions import create_partitions
 from odradek.controller.reassign import alter_partition_reassignments, list_partition_reassignments
 from odradek.metadata.configs.broker import BrokerConfig
-from odradek.metadata.image import LOST_DIRECTORY
+from odradek.protocol.messages.p37_create_partitions import CreatePartitionsTopic
+from odradek.protocol.messages.p43_elect_leaders import TopicPartitions
 from odradek.protocol.messages.p45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -23,6 +26,7 @@ from odradek.protocol.messages.p56_alter_partition import (
 from odradek.protocol.metadata_records import PartitionChangeRecord
 
 CONFIG = BrokerConfig()
+FORMER_DISK = bytes(range(16))
 
 
 @pytest.fixture
@@ -120,16 +124,18 @@ def test_a_move_is_cancelled(five):
 )
 def test_a_move_is_not_cancelled_when_only_a_new_replica_has_everything(five, who):
     move(five, [4, 5, 1])
-    alone = PartitionChangeRecord(topic_id=five.image.topics["t"].topic_id, partition_id=0, **who)
-    five.take(Decision(records=(alone,), response=None))
+    five.take(Decision(records=(change(five, **who),), response=None))
     assert move(five, None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert five.partition().adding == (4, 5)
 
 
+def change(cluster, **fields) -> PartitionChangeRecord:
+    return PartitionChangeRecord(topic_id=cluster.image.topics["t"].topic_id, partition_id=0, **fields)
+
+
 def lie(cluster, broker_id, directory) -> None:
-    record = PartitionChangeRecord(
-        topic_id=cluster.image.topics["t"].topic_id,
-        partition_id=0,
+    record = change(
+        cluster,
         directories=[
             directory if member == broker_id else where
             for member, where in zip(cluster.partition().replicas, cluster.partition().directories, strict=True)
@@ -139,10 +145,10 @@ def lie(cluster, broker_id, directory) -> None:
 
 
 def test_a_move_waits_until_one_of_those_who_stay_can_lead(five):
-    """4 is in sync; that its disk works again has not been heard yet. Who leads now would go, and nobody follow."""
+    """4 is in sync, and known to lie on a disk that it has no more. Who leads now would go, and nobody follow."""
     move(five, [4])
     own = five.image.brokers[4].directories[0]
-    lie(five, 4, LOST_DIRECTORY)
+    lie(five, 4, FORMER_DISK)
     in_sync(five, 1, 2, 3, 4)
     assert (five.partition().leader, five.partition().removing) == (1, (1, 2, 3))
     lie(five, 4, own)
@@ -150,16 +156,33 @@ def test_a_move_waits_until_one_of_those_who_stay_can_lead(five):
     assert (five.partition().replicas, five.partition().leader) == ((4,), 4)
 
 
+def test_a_move_is_not_cancelled_when_none_of_those_who_stay_can_lead(five):
+    move(five, [4, 5, 1])
+    in_sync(five, 1, 4)
+    five.take(Decision(records=(change(five, leader=4),), response=None))
+    lie(five, 1, FORMER_DISK)
+    assert move(five, None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert five.partition().leader == 4
+
+
+def test_an_unclean_election_takes_nobody_who_has_just_been_added_if_it_can(five):
+    five.take(Decision(records=(change(five, isr=[1]),), response=None))
+    move(five, [4, 5, 2])
+    five.fence(1)
+    asked = [TopicPartitions(topic="t", partitions=[0])]
+    five.take(elect_leaders(five.image, ElectionType.UNCLEAN, asked, CONFIG))
+    assert five.partition().leader == 2
+
+
+def test_a_topic_that_grows_meanwhile_keeps_its_number_of_replicas(five):
+    move(five, [4, 5, 1])
+    five.take(create_partitions(five.image, [CreatePartitionsTopic(name="t", count=2, assignments=None)], rng=five.rng))
+    assert len(five.partition(index=1).replicas) == 3
+
+
 def test_the_last_that_led_is_nobody_once_it_has_no_replica(five):
     """It is given a new one, which has nothing, while nobody leads: that it led last says nothing any more."""
-    gone = PartitionChangeRecord(
-        topic_id=five.image.topics["t"].topic_id,
-        partition_id=0,
-        isr=[],
-        eligible_leader_replicas=[],
-        last_known_elr=[4],
-        leader=-1,
-    )
+    gone = change(five, isr=[], eligible_leader_replicas=[], last_known_elr=[4], leader=-1)
     five.take(Decision(records=(gone,), response=None))
     assert move(five, [4, 1, 2]) is ErrorCode.NONE
     partition = five.partition()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import DirectoryId
 from odradek.log.config import LogConfig
+from odradek.metadata.image import LOST_DIRECTORY
 from odradek.replication.isr import IsrMember
 from odradek.replication.serving import Replica
 from support.replicas import LAG_MS_MAX, Replicas
@@ -172,6 +174,19 @@ def test_only_a_live_replica_of_the_registered_incarnation_joins(state):
     late = state.get("broker_epoch") == 2
     assert answer.error_code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if late else ErrorCode.NONE)
     assert replicas[1].proposals == []
+
+
+def test_whose_log_is_not_known_to_be_back_does_not_join_yet():
+    replicas = Replicas(2, isr=(1,))
+    own = DirectoryId(bytes(15) + b"\x77")
+    replicas.change(directories=(own, LOST_DIRECTORY))
+    replicas.tell(1)
+    fetched(replicas, 2, 0)
+    assert replicas[1].proposals == []
+    replicas.change(directories=(own, own))
+    replicas.tell(1)
+    fetched(replicas, 2, 0)
+    assert len(replicas[1].proposals) == 1
 
 
 def test_a_fetch_of_an_incarnation_that_is_gone_tells_nothing():

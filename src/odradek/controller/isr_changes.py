@@ -111,6 +111,9 @@ class _Proposals:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if not all(self._is_eligible(member) for member in members):
             raise KafkaError(ErrorCode.INELIGIBLE_REPLICA)
+        # Its log is back, and its broker has not said so yet. Until then nobody would elect it, be it in sync alone.
+        if any(partition.is_lost(BrokerId(broker_id)) for broker_id in isr if broker_id not in partition.isr):
+            raise KafkaError(ErrorCode.INELIGIBLE_REPLICA)
 
     def _is_eligible(self, member: BrokerState) -> bool:
         """KIP-841, KIP-903: a broker may have died, and come back with less, since the leader heard of it."""

@@ -135,7 +135,9 @@ class PartitionChange:
         if last is not None and self._may_lead(last):
             return last
         if safeguards.may_elect_uncleanly(self.election is Election.UNCLEAN):
-            return next((broker_id for broker_id in self.replicas if self._may_lead(broker_id)), None)
+            # Those that a move adds may have nothing yet.
+            candidates = [*without(self.replicas, self.adding), *self.adding]
+            return next((broker_id for broker_id in candidates if self._may_lead(broker_id)), None)
         return None
 
     def _last_to_lead(self) -> BrokerId | None:

@@ -58,7 +58,8 @@ def _grow(image: ClusterImage, request: CreatePartitionsTopic, rng: Rng, most: i
     additional = request.count - have
     if additional > most:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{additional} partitions are too many for one request.")
-    replication_factor = len(topic.partitions[0].replicas)
+    first = topic.partitions[0]
+    replication_factor = len([broker_id for broker_id in first.replicas if broker_id not in first.removing])
     if request.assignments is None:
         added = place(image, have, additional, replication_factor, rng)
     elif len(request.assignments) != additional:

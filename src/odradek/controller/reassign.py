@@ -152,7 +152,8 @@ class _Moves:
         # While nobody is in sync, one of those who are eligible has everything, or the last one who led the most.
         knowing = partition.isr or partition.elr or partition.last_known_elr
         forgotten = knowing and not any(member in staying for member in knowing)
-        if forgotten and (record is None or record.leader in (NO_BROKER, LEADER_UNCHANGED)):
+        unled = partition.leader != NO_BROKER and record is not None and record.leader == NO_BROKER
+        if unled or (forgotten and (record is None or record.leader in (NO_BROKER, LEADER_UNCHANGED))):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Unable to revert partition assignment for {topic.name}-{partition.index} because it would require "

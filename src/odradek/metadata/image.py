@@ -88,6 +88,12 @@ class PartitionImage:
     # 1 while the leader of an unclean election has not caught up with itself.
     recovery: int = 0
 
+    def is_lost(self, broker_id: BrokerId) -> bool:
+        """Its broker has said that the log failed, and not yet that it is back."""
+        if LOST_DIRECTORY not in self.directories:  # of thousands of partitions, none is
+            return False
+        return (broker_id, LOST_DIRECTORY) in zip(self.replicas, self.directories, strict=False)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:

@@ -185,6 +185,9 @@ class Leading:
         )
 
     def _is_eligible(self, follower: Follower) -> bool:
+        image = self._partition.image
+        if image is not None and image.is_lost(follower.broker_id):
+            return False  # whom nobody would elect must not be the one that knows everything
         return self._brokers.may_join_isr(follower.broker_id, follower.broker_epoch)
 
     def _propose(self, members: Iterable[BrokerId], now_ms: int) -> IsrProposal:

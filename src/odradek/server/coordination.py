@@ -290,9 +290,7 @@ class GroupCoordination:
     async def _finish_loading(self, led: Led, end: int) -> None:
         with self._unloaded_on_failure(led):
             # Before that, what groups committed before a crash would not show: to them as if it had never been.
-            error = await outcome(led.partition, led.partition.when_committed, end - 1)
-            if error:
-                raise KafkaError(error)
+            await _until_committed(led.partition, end - 1)
             self._perform(led, led.engine.finish_loading(self._now()))
             self._perform(led, led.engine.state.topics_known(self._topics_by_id, self._now()))
             log.info("coordinates %d groups of %s", len(led.engine.state.groups), led.partition)
@@ -376,3 +374,9 @@ def positive_java_hash(text: str) -> int:
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & 0xFFFFFFFF
     return code if code < 2**31 else (2**32 - code) % 2**31
+
+
+async def _until_committed(partition: Partition, offset: int) -> None:
+    error = await outcome(partition, partition.when_committed, offset)
+    if error:
+        raise KafkaError(error)

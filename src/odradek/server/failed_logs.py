@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from odradek.base.errors import KafkaError
 from odradek.base.ids import BrokerId, DirectoryId, TopicId
 from odradek.base.ports import Clock
-from odradek.controller.electorate import directory_of
 from odradek.log.directory import LogDirectory
 from odradek.log.log import Log
 from odradek.metadata.image import LOST_DIRECTORY, ClusterImage, PartitionImage
@@ -164,9 +163,7 @@ class FailedLogs:
         return self._partitions.get(partition.topic, partition.index) is partition
 
     def _is_lost(self, image: PartitionImage | None) -> bool:
-        if image is None or LOST_DIRECTORY not in image.directories:  # of thousands of partitions, none is
-            return False
-        return directory_of(image, self._broker_id) == LOST_DIRECTORY
+        return image is not None and image.is_lost(self._broker_id)
 
     def _has_heirs(self, image: PartitionImage) -> bool:
         return any(member != self._broker_id for member in image.isr)
