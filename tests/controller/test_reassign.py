@@ -156,6 +156,23 @@ def test_a_move_waits_until_one_of_those_who_stay_can_lead(five):
     assert (five.partition().replicas, five.partition().leader) == ((4,), 4)
 
 
+def test_on_another_disk_a_replica_leads_again_once_it_is_in_sync(five):
+    """Also where nobody is eligible besides the ISR."""
+    five.forget_eligible_leaders()
+    five.add_broker(2, incarnation=1, disk=9)
+    assert five.partition().isr == (1, 3)
+    in_sync(five, 1, 3, 2)
+    five.fence(1, 3)
+    assert five.partition().leader == 2
+
+
+def test_the_last_in_sync_is_not_elected_with_another_disk_where_nobody_else_is_eligible(five):
+    five.forget_eligible_leaders()
+    five.fence(2, 3)
+    five.add_broker(1, incarnation=1, disk=9)
+    assert (five.partition().isr, five.partition().leader) == ((1,), -1)
+
+
 def test_a_move_is_not_cancelled_when_none_of_those_who_stay_can_lead(five):
     move(five, [4, 5, 1])
     in_sync(five, 1, 4)

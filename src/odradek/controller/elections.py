@@ -141,13 +141,17 @@ def after_restart(
 
     def lost(partition: PartitionImage) -> bool:
         directory = directory_of(partition, broker_id)
-        if directory is None or not electorate.has_eligible_leaders:
+        if directory is None:
             return False
+        if not electorate.has_eligible_leaders and partition.isr == (broker_id,):
+            return (
+                False  # the ISR alone remembers who knows everything: on its former disk, it is not elected with less
+            )
         return directory not in directories and not (directory == LOST_DIRECTORY and none_missing)
 
     def concerns(partition: PartitionImage) -> bool:
         if not electorate.has_eligible_leaders:
-            return broker_id in partition.isr or partition.leader == broker_id
+            return broker_id in (*partition.isr, partition.leader) or lost(partition)
         return broker_id in (*partition.isr, *partition.elr, partition.leader) or lost(partition)
 
     def alter(change: PartitionChange) -> None:
