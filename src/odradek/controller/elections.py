@@ -144,9 +144,8 @@ def after_restart(
         if directory is None:
             return False
         if not electorate.has_eligible_leaders and partition.isr == (broker_id,):
-            return (
-                False  # the ISR alone remembers who knows everything: on its former disk, it is not elected with less
-            )
+            # The ISR alone remembers who knows everything: left on its former disk, nobody elects it with less.
+            return False
         return directory not in directories and not (directory == LOST_DIRECTORY and none_missing)
 
     def concerns(partition: PartitionImage) -> bool:

@@ -9,6 +9,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.limits import metadata_records_per_decision_max
 from odradek.base.ports import Rng
 from odradek.controller.decision import Decision
+from odradek.controller.partition_changes import without
 from odradek.controller.placement import check_assignment, new_partition, place
 from odradek.controller.topics import check_named_once, partition_record
 from odradek.metadata.image import ClusterImage
@@ -59,7 +60,7 @@ def _grow(image: ClusterImage, request: CreatePartitionsTopic, rng: Rng, most: i
     if additional > most:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{additional} partitions are too many for one request.")
     first = topic.partitions[0]
-    replication_factor = len([broker_id for broker_id in first.replicas if broker_id not in first.removing])
+    replication_factor = len(without(first.replicas, first.removing))
     if request.assignments is None:
         added = place(image, have, additional, replication_factor, rng)
     elif len(request.assignments) != additional:

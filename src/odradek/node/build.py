@@ -47,6 +47,7 @@ from odradek.server.peers import Peers
 from odradek.server.producer_ids import ProducerIds
 from odradek.server.quorum_member import Member
 from odradek.server.request import Api, ControllerContext, FrameApi
+from odradek.server.visible_cluster import live_broker_ids
 
 logger = logging.getLogger(__name__)
 
@@ -94,9 +95,9 @@ class Node:
         return (self._clients if self._config.is_broker else self._controllers).port
 
     @property
-    def known_brokers(self) -> frozenset[BrokerId]:
+    def known_brokers(self) -> frozenset[int]:
         """Those that it tells clients of."""
-        return frozenset(broker.broker_id for broker in self._quorum.feed.image.brokers.values() if not broker.fenced)
+        return frozenset(live_broker_ids(self._broker.image, self._broker.listener_name))
 
     def intercept(self, around: Callable[[FrameSink], FrameSink]) -> None:
         """For tests: `around` sees every request of a client before its handler does."""

@@ -118,6 +118,16 @@ def test_t16_what_others_have_created_is_waited_for():
     assert (topic.error_code, [p.leader_id for p in topic.partitions]) == (0, [1])
 
 
+def test_t16_what_others_have_created_and_this_broker_does_not_hear_of_is_asked_for_again(monkeypatch):
+    """Cut off from the metadata, it says so in time, with an error that every client tries again."""
+    monkeypatch.setattr("odradek.server.broker.NEWS_TIMEOUT_S", 0.01)
+    broker, ahead = AdminBroker(), AdminBroker()
+    ahead.create_topic("fresh")
+    broker.controller.submit = ahead.controller.submit
+    (topic,) = broker.ask(3, named("fresh"), 9).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_t17_whoever_answers_is_the_controller_unless_it_is_fenced_or_leaves():
     """That others are alive may be old news: a broker without a majority hears of nobody's end."""
     broker = AdminBroker(brokers=3)
