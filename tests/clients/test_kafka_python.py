@@ -135,3 +135,23 @@ def test_topics_are_created_and_deleted(tap: Wiretap) -> None:
     admin.delete_topics(["kp-life"])
     assert "kp-life" not in admin.list_topics()
     admin.close()
+
+
+def test_replicas_stay_in_the_only_directory_there_is(tap: Wiretap) -> None:
+    create_topic(tap, "kp-directories")
+    admin = KafkaAdminClient(bootstrap_servers=tap.bootstrap)
+    (described,) = admin.describe_log_dirs()
+    here = described["log_dirs"][0]["log_dir"]
+    broker = described["broker"]
+    asked = {
+        ("kp-directories", 0, broker): here,
+        ("kp-directories", 9, broker): here,
+        ("nowhere", 0, broker): f"{here}/elsewhere",
+    }
+    told = admin.alter_replica_log_dirs(asked)
+    assert {tuple(replica): error.__name__ for replica, error in told.items()} == {
+        ("kp-directories", 0, broker): "NoError",
+        ("kp-directories", 9, broker): "UnknownTopicOrPartitionError",
+        ("nowhere", 0, broker): "LogDirNotFoundError",
+    }
+    admin.close()

@@ -71,7 +71,7 @@ class Load:
 
 
 def read_all(bootstrap: str, topic: str, partition: int, end: int) -> list[int]:
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "audit", "check.crcs": True})
+    reader = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "audit", "check.crcs": True})
     reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
     numbers: list[int] = []
     deadline = time.monotonic() + 60
@@ -101,9 +101,9 @@ def test_nothing_acknowledged_is_lost_doubled_or_reordered(tmp_path: Path, capsy
     load.finish()
     assert all(load.acknowledged), "no partition may be left out"
     for partition, acknowledged in enumerate(load.acknowledged):
-        end = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "audit"}).get_watermark_offsets(
-            TopicPartition("load", partition), timeout=10
-        )[1]
+        end = Consumer(
+            {"bootstrap.servers": broker.bootstrap, "log_level": 0, "group.id": "audit"}
+        ).get_watermark_offsets(TopicPartition("load", partition), timeout=10)[1]
         numbers = read_all(broker.bootstrap, "load", partition, end)
         assert numbers == list(range(load.sent[partition])), f"SEED={SEED}: lost, doubled or reordered"
         assert all(numbers[offset] == number for offset, number in acknowledged.items()), f"SEED={SEED}"

@@ -15,8 +15,17 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import LeaderEpoch, TopicId, TopicPartition
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
+from odradek.log.recompression import recompressed
 from odradek.log.validation import require_keys
-from odradek.protocol.batch import HEADER_BYTES, LOG_OVERHEAD, checksum, encode_batch, iter_batches, iter_records
+from odradek.protocol.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    checksum,
+    encode_batch,
+    iter_batches,
+    iter_records,
+    read_header,
+)
 from odradek.protocol.compression import Codec
 from odradek.protocol.fetch import decode_fetch_request
 from odradek.protocol.headers import decode_request_header
@@ -29,6 +38,7 @@ from support.messages import Instances, message_classes, versions
 
 WALL_MS = 1_700_000_000_000
 RECORDS_MAX = 10_000
+RECOMPRESSES = LogConfig(compression_type="snappy")
 
 
 def _requests() -> list[tuple[type, int]]:
@@ -90,9 +100,13 @@ def _try_batch(data: bytes) -> None:
         pass
     log = _log()
     before = log.log_end_offset
-    # A topic that is compacted looks into what others append as it is.
+    # A topic that is compacted, or stores another codec, looks into what others append as it is.
     with suppress(KafkaError):
         require_keys(memoryview(bytearray(data)))
+    with suppress(KafkaError):
+        batch = recompressed(bytearray(data), RECOMPRESSES)
+        if batch != data:
+            assert len(list(iter_records(batch))) == read_header(data).records_count
     try:
         appended = log.append_as_leader(memoryview(bytearray(data)), LeaderEpoch(0), WALL_MS)
     except KafkaError:

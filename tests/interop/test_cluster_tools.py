@@ -155,6 +155,29 @@ def test_partitions_move(cluster: Cluster) -> None:
     assert json.loads(started.splitlines()[2])["partitions"][0]["replicas"] == before[0][1]
 
 
+def test_a_move_names_directories(cluster: Cluster) -> None:
+    text = cluster.run("kafka-log-dirs --describe --topic-list orders")
+    described = json.loads(next(line for line in text.splitlines() if line.startswith("{")))
+    here = {broker["broker"]: broker["logDirs"][0]["logDir"] for broker in described["brokers"]}
+
+    _, replicas, _ = cluster.partitions()[0]
+
+    def file(name: str, directories: list[str]) -> Path:
+        move = {"topic": "orders", "partition": 0, "replicas": replicas, "log_dirs": directories}
+        return cluster.file(name, {"version": 1, "partitions": [move]})
+
+    stay = file("stay.json", [here[broker] for broker in replicas])
+    started = cluster.run(f"kafka-reassign-partitions --reassignment-json-file {stay} --execute")
+    for broker in replicas:
+        assert f"started moving log directory to {here[broker]} for replica orders-0 with broker {broker}" in started
+    verified = cluster.run(f"kafka-reassign-partitions --reassignment-json-file {stay} --verify")
+    assert verified.count("completed successfully") == len(replicas), verified
+    gone = file("gone.json", ["/nowhere"] * len(replicas))
+    refused = cluster.try_(f"kafka-reassign-partitions --reassignment-json-file {gone} --execute --timeout 3000")
+    assert refused.status == 1
+    assert "LogDirNotFoundException" in refused.text, refused.text
+
+
 def test_a_throttle_is_refused_by_name(cluster: Cluster) -> None:
     move = {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}
     file = cluster.file("throttled.json", {"version": 1, "partitions": [move]})

@@ -143,7 +143,7 @@ def test_a_compacted_topic_refuses_records_that_cannot_be_read(make_batch):
 
 
 def test_a_batch_of_too_many_records_is_not_unpacked_to_look_for_keys(make_batch):
-    many = patched(make_batch(b"abc", key=b"k", codec=Codec.ZSTD), 57, ">i", limits.keyed_batch_records_max + 1)
+    many = patched(make_batch(b"abc", key=b"k", codec=Codec.ZSTD), 57, ">i", limits.checked_batch_records_max + 1)
     with pytest.raises(KafkaError, match="records per batch"):
         require_keys(many)
 

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,9 @@ from odradek.metadata.configs.effective import (
     describe_topic,
     topic_config,
 )
+from odradek.metadata.configs.in_force import not_honoured
 from odradek.metadata.configs.topic import TOPIC_CONFIGS, check_together, validate_topic_config
+from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource
 
 
 def layers(*, dynamic_broker=None, dynamic_default=None, static=None):
@@ -48,6 +51,9 @@ def refusal(name, value):
         ("min.insync.replicas", 1),
         ("unclean.leader.election.enable", False),
         ("compression.type", "producer"),
+        ("compression.gzip.level", -1),
+        ("compression.lz4.level", 9),
+        ("compression.zstd.level", 3),
         ("message.timestamp.type", "CreateTime"),
         ("message.timestamp.before.max.ms", INT64_MAX),
         ("message.timestamp.after.max.ms", 3600000),
@@ -72,6 +78,9 @@ def test_topic_defaults_are_kafkas(name, default):
         ("retention.ms", "-1", -1),
         ("retention.ms", " 42 ", 42),
         ("preallocate", "TRUE", True),
+        ("compression.type", "uncompressed", "uncompressed"),
+        ("compression.gzip.level", "-1", -1),
+        ("compression.zstd.level", "-7", -7),
         ("segment.bytes", "1048576", 1048576),
         ("internal.segment.bytes", "1", 1),
     ],
@@ -98,7 +107,15 @@ def test_values_are_parsed_as_kafka_does(name, written, value):
         ("cleanup.policy", "delete,delete"),
         ("cleanup.policy", "delete,"),
         ("message.timestamp.type", "createtime"),
-        ("compression.type", "zstd"),
+        ("compression.type", "ZSTD"),
+        ("compression.type", "none"),
+        ("compression.gzip.level", "0"),
+        ("compression.gzip.level", "10"),
+        ("compression.gzip.level", "-2"),
+        ("compression.lz4.level", "0"),
+        ("compression.lz4.level", "18"),
+        ("compression.zstd.level", "23"),
+        ("compression.zstd.level", "-131073"),
         ("retention.ms", None),
     ],
 )
@@ -108,7 +125,21 @@ def test_values_out_of_range_are_refused_by_name(name, written):
 
 def test_a_key_of_kafka_that_is_not_honoured_is_refused_with_the_reason():
     assert "tiered storage" in refusal("remote.storage.enable", "false")
-    assert "producer compressed" in refusal("compression.gzip.level", "1")
+
+
+def test_what_a_directory_of_kafkas_asks_for_and_is_not_honoured_is_said():
+    told = {"remote.storage.enable": "true", "compression.type": "gzip", "retention.ms": "soon"}
+    image = ClusterImage(cluster_id="c")
+    configs = {
+        ConfigResource(TOPIC_RESOURCE, "orders"): told,
+        ConfigResource(BROKER_RESOURCE, ""): {"leader.replication.throttled.rate": "7"},
+    }
+    image = replace(image, configs=image.configs.changed(configs))
+    assert sorted(sentence.split(":")[0] for sentence in not_honoured(image)) == [
+        "broker (all) goes without leader.replication.throttled.rate=7",
+        "topic orders goes without remote.storage.enable=true",
+        "topic orders goes without retention.ms=soon",
+    ]
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one():

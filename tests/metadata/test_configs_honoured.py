@@ -10,11 +10,6 @@ from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.configs.definition import attributes
 from odradek.metadata.configs.topic import TopicConfig
 
-# Nothing has to read these: why they hold all the same.
-HOLDS_BY_ITSELF = {
-    "compression_type": "has one legal value: batches are stored as they came",
-}
-
 
 @pytest.fixture(scope="module")
 def sources():
@@ -24,9 +19,5 @@ def sources():
 
 @pytest.mark.parametrize("table", [BrokerConfig, TopicConfig])
 def test_every_accepted_key_is_read_by_somebody(table, sources):
-    unread = [
-        key
-        for key, attribute in attributes(table).items()
-        if attribute not in HOLDS_BY_ITSELF and not re.search(rf"\.{attribute}\b", sources)
-    ]
+    unread = [key for key, attribute in attributes(table).items() if not re.search(rf"\.{attribute}\b", sources)]
     assert unread == []

@@ -12,8 +12,9 @@ from odradek.metadata.bootstrap import VOTERS_CHECKPOINT, decode_voters
 from odradek.node import local_cluster
 from odradek.node.config import NodeConfig
 from odradek.node.format import decode_identity
-from odradek.node.local_cluster import holds_several, local_nodes
+from odradek.node.local_cluster import holds_several, local_nodes, remembered
 from odradek.node.machine import locked
+from odradek.node.properties import parse_properties
 from odradek.node.tcp_ports import PortTaken, free_port
 
 
@@ -68,6 +69,60 @@ def test_clients_may_move_and_voters_stay(tmp_path):
     moved = planned(tmp_path, port=20_001)
     assert [node.clients.port for node in moved] == [20_001, 20_002, 20_003]
     assert [node.controllers for node in moved] == [node.controllers for node in first]
+
+
+def started_again(directory, host=None, port=0, **given):
+    """As `odradek up -n 3` does it."""
+    return local_nodes(3, directory, host, port, given, before=remembered(directory))
+
+
+def properties(nodes):
+    return [parse_properties(node.properties.read_text()) for node in nodes]
+
+
+def test_settings_of_the_last_start_are_kept_and_those_given_again_win(tmp_path):
+    planned(tmp_path, **{"num.partitions": "6", "log.retention.ms": "1000"})
+    nodes = started_again(tmp_path, **{"num.partitions": "4"})
+    assert [(each["num.partitions"], each["log.retention.ms"]) for each in properties(nodes)] == [("4", "1000")] * 3
+    nodes = started_again(tmp_path)
+    assert [(each["num.partitions"], each["log.retention.ms"]) for each in properties(nodes)] == [("4", "1000")] * 3
+
+
+def test_what_people_wrote_into_a_file_is_kept(tmp_path):
+    first = planned(tmp_path)
+    file = first[1].properties
+    written = f"# more room\n{file.read_text()}\nbroker.rack = north\nnum.io.threads: 2\n"
+    file.write_text(written)
+    nodes = started_again(tmp_path)
+    assert nodes == first
+    assert file.read_text() == written
+    started_again(tmp_path, **{"num.io.threads": "3", "num.partitions": "2"})
+    assert file.read_text() == written.replace("num.io.threads: 2\n", "num.io.threads=3\n") + "num.partitions=2\n"
+    assert [each.get("broker.rack") for each in properties(nodes)] == [None, "north", None]
+
+
+def test_listeners_that_people_wrote_are_kept_until_another_port_is_asked_for(tmp_path):
+    first = planned(tmp_path)
+    file, port = first[0].properties, first[0].clients.port
+    by_hand = f"listeners=CONTROLLER://{first[0].controllers},CLIENTS://0.0.0.0:{port}"
+    text = file.read_text().replace(
+        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://{first[0].controllers}", by_hand
+    )
+    more = f"{text}advertised.listeners=CLIENTS://127.0.0.1:{port},CONTROLLER://{first[0].controllers}\n"
+    file.write_text(more + "listener.security.protocol.map=CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT\n")
+    nodes = started_again(tmp_path)
+    assert f"{by_hand}\n" in file.read_text()
+    assert (nodes[0].clients.host, nodes[0].clients.port) == ("0.0.0.0", port)
+    with pytest.raises(KafkaError, match=r"advertised\.listeners: CLIENTS is not among listeners"):
+        started_again(tmp_path, host="127.0.0.1")
+    assert f"{by_hand}\n" in file.read_text()
+
+
+def test_a_directory_that_was_moved_is_used_where_it_is(tmp_path):
+    planned(tmp_path / "here")
+    (tmp_path / "here").rename(tmp_path / "there")
+    nodes = started_again(tmp_path / "there")
+    assert [each["log.dirs"] for each in properties(nodes)] == [str(tmp_path / "there" / n) for n in "123"]
 
 
 def test_a_port_that_is_taken_is_not_chosen(tmp_path):

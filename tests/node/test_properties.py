@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.node.properties import parse_properties, write_properties
+from odradek.node.properties import amend_properties, parse_properties, write_properties
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,21 @@ def test_a_file(text, values):
 )
 def test_what_is_written_is_read_again(values):
     assert parse_properties(write_properties(values)) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "amended"),
+    [
+        ("a=1\n# why\nb: 2\n", {"b": "3"}, "a=1\n# why\nb=3\n"),
+        ("a=1\n", {"a": "1"}, "a=1\n"),
+        ("a : 1", {"b": "2"}, "a : 1\nb=2\n"),
+        ("", {"b": "2"}, "b=2\n"),
+        ("a=1,\\\n  2\nb=3\n", {"a": "4"}, "a=4\nb=3\n"),
+        ("a=1\nb=2\na=3\n", {"a": "4"}, "a=4\nb=2\n"),
+        ("# a=1\\\nb=2\n", {"b": "3"}, "# a=1\\\nb=3\n"),
+        ("a=1\r\nb=2\r\n", {"b": "3"}, "a=1\r\nb=3\n"),
+    ],
+)
+def test_properties_are_amended_and_the_rest_stays(text: str, values: dict[str, str], amended: str) -> None:
+    assert amend_properties(text, values) == amended
+    assert parse_properties(amended) == {**parse_properties(text), **values}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.adapters.memory_disk import MemoryDisk
@@ -11,6 +13,8 @@ from odradek.base.invariants import InvariantBroken
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.metadata.image import PartitionImage
+from odradek.protocol.batch import iter_records, read_header
+from odradek.protocol.compression import Codec
 from odradek.replication.partition import Partition
 from support.admin_broker import SeededRng
 from support.data_broker import batch
@@ -88,6 +92,14 @@ def test_only_a_leader_appends_and_reads():
     assert life.append("x", "y").base_offset == 0
     assert life.partition.append_internal(batch("z", timestamp=NOW_MS), NOW_MS).base_offset == 2
     assert life.partition.high_watermark == life.partition.last_stable_offset == 3
+
+
+def test_a_coordinators_batch_has_the_codec_of_its_topic():
+    life = Life().lead()
+    life.partition.log.config = replace(life.partition.log.config, compression_type="lz4")
+    life.partition.append_internal(batch("a", timestamp=NOW_MS), NOW_MS)
+    data = life.partition.log.read(0, 2**20, 1, True).read()
+    assert (read_header(data).codec, [record.value for record in iter_records(data)]) == (Codec.LZ4, [b"a"])
 
 
 def test_a_leader_alone_commits_what_it_has():

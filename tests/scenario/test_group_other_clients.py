@@ -29,14 +29,14 @@ def broker():
 
 
 def filled(broker, topic: str, count: int = 30) -> str:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])[topic].result(WITHIN_S)
     produce(broker, topic, 0, count)
     return topic
 
 
 def produce(broker, topic: str, start: int, stop: int) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     for number in range(start, stop):
         producer.produce(topic, value=str(number), partition=number % PARTITIONS)
     assert producer.flush(WITHIN_S) == 0

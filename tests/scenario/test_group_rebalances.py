@@ -34,13 +34,13 @@ def broker():
 @pytest.fixture
 def topic(broker, request):
     name = request.node.name.replace("[", "-").replace("]", "")
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     admin.create_topics([NewTopic(name, num_partitions=PARTITIONS)])[name].result(WITHIN_S)
     return name
 
 
 def produce(broker, topic: str, count: int, start: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     for number in range(start, start + count):
         producer.produce(topic, value=str(number), partition=number % PARTITIONS)
     assert producer.flush(WITHIN_S) == 0
@@ -179,7 +179,7 @@ def test_a_static_member_that_restarts_disturbs_nobody(broker, topic):
 
 
 def test_admins_see_the_group_and_can_move_and_delete_it(broker, topic):
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     produce(broker, topic, 12)
     ann = Person(broker, topic, topic, **{"client.id": "app"})
     wait_for(lambda: len(ann.read) == 12)
@@ -208,7 +208,7 @@ def test_admins_see_the_group_and_can_move_and_delete_it(broker, topic):
 def test_groups_and_offsets_survive_a_restart(tmp_path):
     config = {"group.min.session.timeout.ms": "1000", "offsets.topic.num.partitions": "5"}
     with Embedded(data=tmp_path, config=config) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic("orders", num_partitions=PARTITIONS)])["orders"].result(WITHIN_S)
         produce(broker, "orders", 30)
         ann = Person(broker, "readers", "orders")

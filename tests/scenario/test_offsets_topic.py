@@ -20,7 +20,7 @@ def test_a_broker_that_is_down_has_its_copy_when_it_is_back() -> None:
         with Consumer("orders", bootstrap=cluster.bootstrap_servers, group="readers", stop_at_end=True) as consumer:
             assert len(list(consumer)) == 1
         cluster.nodes[3].start()
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         patience = time.monotonic() + PATIENCE_S
         while True:
             partitions = admin.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions

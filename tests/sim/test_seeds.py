@@ -2,6 +2,10 @@
 
 import pytest
 
+from odradek.log.recompression import recompressed
+from odradek.protocol.batch import read_header
+from odradek.protocol.compression import Codec
+from odradek.sim.knobs import Focus
 from odradek.sim.world import World
 
 PER_TEST = 5
@@ -22,3 +26,20 @@ def test_seeds(nodes, controllers, first, caplog):
         assert outcome.problem is None, f"seed {seed} of {nodes} + {controllers}: {outcome.problem}"
         acknowledged += outcome.acked_records
     assert acknowledged > 0
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("nodes", "seeds"), [(1, range(4)), (3, range(3))])
+def test_topics_that_recompress_keep_the_same_promises(nodes, seeds, caplog, monkeypatch):
+    caplog.set_level("CRITICAL")
+    made = []
+
+    def noted(batch, config):
+        made.append(recompressed(batch, config))
+        return made[-1]
+
+    monkeypatch.setattr("odradek.server.unappended.recompressed", noted)
+    for seed in seeds:
+        outcome = World(seed, nodes=nodes, focus=Focus(recompresses=True)).run()
+        assert outcome.problem is None, f"seed {seed} of {nodes}: {outcome.problem}"
+    assert Codec.GZIP in {read_header(batch).codec for batch in made}

@@ -16,6 +16,7 @@ from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest
+from odradek.protocol.messages.p35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.p42_delete_groups import DeleteGroupsRequest
 from odradek.server.api.table import load_apis
 from traps import kio_wire
@@ -128,6 +129,7 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
             "include_documentation": True,
         },
         33: {"resources": [{**config, "configs": [{"name": "retention.ms", "value": "1000"}]}], "validate_only": False},
+        34: {"dirs": [{"path": here.directory, "topics": [{**topic, "partitions": [0]}]}]},
         35: {"topics": [{**topic, "partitions": [0]}]},
         37: {"topics": [{**topic, "count": 2, "assignments": None}], "timeout_ms": 5000, "validate_only": False},
         42: {"groups_names": [here.empty_group]},
@@ -182,6 +184,7 @@ def here(wire, topic):
         group=group,
         empty_group=empty_group,
         member=joined.member_id,
+        directory=wire.ask(DescribeLogDirsRequest(topics=[]), 1).results[0].log_dir,
     )
 
 

@@ -35,9 +35,12 @@ decision_sentence_chars_max = 4_000  # in the log; a request may name a million 
 config_value_chars_max = 32_767
 fetch_session_partitions_max = 500_000  # over all sessions of a broker
 
-# A batch of a compacted topic is looked into, record by record: off the event loop when it is packed or large.
-keyed_batch_records_max = 200_000
-keyed_batch_inline_bytes_max = 16 * KIB
+# The records of a batch are read one by one for a compacted topic, and to recompress it: off the event loop when it is
+# packed or large. Some of the threads for slow calls stay free for fsync.
+checked_batch_records_max = 200_000
+checked_batch_inline_bytes_max = 16 * KIB
+checked_batches_at_once_max = 2
+unappended_bytes_max = 256 * MIB  # of all batches that wait for it
 record_errors_max = 10
 
 # Compaction of more than this runs in a process of its own; of less, the process would cost more than it spares.

@@ -15,17 +15,11 @@ from odradek.log.key_offsets import KeyOffsets
 from odradek.log.producers import LastBatch, sequence_after
 from odradek.protocol.batch import (
     CODEC_MASK,
-    CRC,
-    CRC_POSITION,
     DELETE_HORIZON,
-    HEADER,
-    HEADER_BYTES,
-    LOG_OVERHEAD,
-    MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
     ByteSource,
-    checksum,
+    packed_batch,
     unpacked,
 )
 from odradek.protocol.compression import Codec, compress
@@ -111,7 +105,7 @@ def _rewritten(
     if not header.uses_append_time:
         max_timestamp = header.base_timestamp + max(span.timestamp_delta for span in kept)
     packed = compress(Codec(header.codec), copy_records(data, kept, header.base_timestamp - base_timestamp))
-    return _batch(
+    return packed_batch(
         header._replace(
             attributes=header.attributes | attributes,
             base_timestamp=base_timestamp,
@@ -123,17 +117,9 @@ def _rewritten(
 
 
 def _emptied(header: BatchHeader) -> bytearray:
-    return _batch(
+    return packed_batch(
         header._replace(
             attributes=header.attributes & ~CODEC_MASK & ~DELETE_HORIZON, base_timestamp=NO_TIMESTAMP, records_count=0
         ),
         b"",
     )
-
-
-def _batch(header: BatchHeader, packed: bytes) -> bytearray:
-    batch = bytearray(HEADER_BYTES + len(packed))
-    HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LOG_OVERHEAD, magic=MAGIC, crc=0))
-    batch[HEADER_BYTES:] = packed
-    CRC.pack_into(batch, CRC_POSITION, checksum(batch))
-    return batch

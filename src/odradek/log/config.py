@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from odradek.protocol.compression import Codec
+
 INT64_MAX = 2**63 - 1
 WEEK_MS = 7 * 24 * 3600 * 1000
+
+_CODECS = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +36,11 @@ class LogConfig:
     max_compaction_lag_ms: int = INT64_MAX
     delete_retention_ms: int = 24 * 3600 * 1000
     file_delete_delay_ms: int = 60_000
-    max_message_bytes: int = 1048588  # of the batch as it is stored, compressed
+    max_message_bytes: int = 1048588  # of the batch as it came, and as it is stored
+    compression_type: str = "producer"  # keeps what came; or a codec's name, or "uncompressed"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = INT64_MAX
     message_timestamp_after_max_ms: int = 3_600_000
@@ -36,6 +51,9 @@ class LogConfig:
     compacts: bool = field(init=False)
     deletes: bool = field(init=False)
     stamps_append_time: bool = field(init=False)
+    codec: Codec | None = field(init=False)  # of every batch; None: each keeps its producer's
+    codec_level: int | None = field(init=False)
+    looks_inside: bool = field(init=False)  # some batches need a look at their records before they are appended
     roll_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -45,3 +63,12 @@ class LogConfig:
         roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
         object.__setattr__(self, "roll_ms", roll_ms)
         object.__setattr__(self, "stamps_append_time", self.message_timestamp_type == "LogAppendTime")
+        codec = _CODECS[self.compression_type]
+        levels = {
+            Codec.GZIP: self.compression_gzip_level,
+            Codec.LZ4: self.compression_lz4_level,
+            Codec.ZSTD: self.compression_zstd_level,
+        }
+        object.__setattr__(self, "codec", codec)
+        object.__setattr__(self, "codec_level", None if codec is None else levels.get(codec))
+        object.__setattr__(self, "looks_inside", self.compacts or codec is not None)

@@ -106,11 +106,7 @@ def require_keys(batch: ByteSource) -> None:
         return  # the append says it better, as below
     if header.size_bytes != len(batch) or not has_valid_checksum(batch):
         return
-    if header.records_count > limits.keyed_batch_records_max:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"a compacted topic takes {limits.keyed_batch_records_max} records per batch, not {header.records_count}",
-        )
+    require_few(header.records_count)
     keyless = []
     try:
         for index, record in enumerate(iter_records(batch)):
@@ -125,7 +121,16 @@ def require_keys(batch: ByteSource) -> None:
         raise RecordsRefused(ErrorCode.INVALID_RECORD, why, tuple((index, why) for index in keyless))
 
 
+def require_few(records_count: int) -> None:
+    most = limits.checked_batch_records_max
+    if records_count > most:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"a topic that is compacted or recompresses takes {most} records per batch, not {records_count}",
+        )
+
+
 def is_slow_to_look_into(batch: ByteSource) -> bool:
     """Packed or large: `require_keys` belongs off the event loop."""
     packed = len(batch) > ATTRIBUTES_POSITION + 1 and batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK
-    return bool(packed) or len(batch) > limits.keyed_batch_inline_bytes_max
+    return bool(packed) or len(batch) > limits.checked_batch_inline_bytes_max

@@ -1,8 +1,9 @@
 """Several nodes on one machine: who they are, where they listen, and what their directories were told.
 
 Under one directory: `1/`, `2/`, … with a node's records each, and beside them `1.properties`, `2.properties`, …, which
-remember the ports. `forming.properties` is there from the first plan until every directory is formatted, so that a
-formation that was cut short goes on with the same ids; afterwards an empty directory is a lost disk, and no voter.
+remember the ports and what people wrote into them. `forming.properties` is there from the first plan until every
+directory is formatted, so that a formation that was cut short goes on with the same ids; afterwards an empty directory
+is a lost disk, and no voter.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from odradek.node.format import META_PROPERTIES, AlreadyFormatted, among, joinin
 from odradek.node.initial_voters import parse_initial_voters, write_initial_voters
 from odradek.node.listeners import Endpoint
 from odradek.node.machine import format_on_machine, machine_rng
-from odradek.node.properties import parse_properties, write_properties
+from odradek.node.properties import amend_properties, parse_properties, write_properties
 from odradek.node.tcp_ports import PortTaken, free_port, is_free, require_free
 from odradek.quorum import voters as quorum
 
 CONTROLLER_LISTENER = "CONTROLLER"
 # Where controllers listen, seen from where clients come: high enough to be out of the way.
 CONTROLLER_PORT_DISTANCE = 10_000
+LOOPBACK = "127.0.0.1"
 _FORMING = "forming.properties"
 
 
@@ -52,18 +54,20 @@ class LocalNode:
 def local_nodes(
     count: int,
     directory: Path,
-    host: str,
+    host: str | None,
     port: int,
     overrides: Mapping[str, str],
     *,
     controllers: int = 0,
     own: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
+    before: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
     choose_port: Callable[[str], int] = free_port,
 ) -> list[LocalNode]:
     """The nodes under `directory`, formatted and with their properties written: ready to be started.
 
-    Each is broker and controller, unless there are `controllers` of their own: they come after the brokers. With port
-    0, clients come where they came last time, or to ports that `choose_port` finds. `own` are settings of one node.
+    Each is broker and controller, unless there are `controllers` of their own: they come after the brokers. Without a
+    host and with port 0, clients come where they came last time, or to ports that `choose_port` finds. `own` are
+    settings of one node. `before` has what counts for a node where neither `overrides` nor `own` say otherwise.
     """
     directory = directory.absolute()
     choose_port = _each_once(choose_port)
@@ -74,13 +78,21 @@ def local_nodes(
         for node_id, role in enumerate(roles, start=1)
     ]
     _require_free(nodes)
-    settings = [_settings(node, nodes, {**overrides, **own.get(node.node_id, {})}) for node in nodes]
+    settings = [
+        {
+            **before.get(node.node_id, {}),
+            **overrides,
+            **own.get(node.node_id, {}),
+            **_place(node, nodes, keep_listeners=host is None and not port),
+        }
+        for node in nodes
+    ]
     configs = [NodeConfig.parse(entry) for entry in settings]
     formed = nodes[-1].properties.exists() and not (directory / _FORMING).exists()
     directory.mkdir(parents=True, exist_ok=True)
     plan = None if formed else _plan(directory, nodes)
     for node, entry in zip(nodes, settings, strict=True):
-        _write(node.properties, entry)
+        _write_settings(node.properties, entry)
     if plan is not None:
         for node, config in zip(nodes, configs, strict=True):
             _format(node, config, plan)
@@ -100,6 +112,12 @@ def _each_once(choose_port: Callable[[str], int]) -> Callable[[str], int]:
         return port
 
     return another
+
+
+def remembered(directory: Path) -> dict[int, dict[str, str]]:
+    """What the properties of each node under `directory` say."""
+    files = directory.glob("[0-9]*.properties")
+    return {int(file.stem): parse_properties(file.read_text()) for file in files if file.stem.isdecimal()}
 
 
 def holds_several(directory: Path) -> bool:
@@ -127,7 +145,7 @@ def _require_free(nodes: Iterable[LocalNode]) -> None:
 
 
 def _node(
-    node_id: int, roles: str, directory: Path, host: str, port: int, choose_port: Callable[[str], int]
+    node_id: int, roles: str, directory: Path, host: str | None, port: int, choose_port: Callable[[str], int]
 ) -> LocalNode:
     properties = directory / f"{node_id}.properties"
     clients: Endpoint | None = None
@@ -137,10 +155,12 @@ def _node(
         if ",".join(remembered.roles) != roles:
             raise UnusableDirectory(f"{directory} holds a cluster whose node {node_id} is {','.join(remembered.roles)}")
         if remembered.client_listener:
-            clients = Endpoint(host=host, port=port) if port else remembered.client_listener.bind
+            bind = remembered.client_listener.bind
+            clients = Endpoint(host=bind.host if host is None else host, port=port or bind.port)
         if remembered.controller_listener:
             controllers = remembered.controller_listener.bind
     else:
+        host = host or LOOPBACK
         if BROKER in roles:
             clients = Endpoint(host=host, port=port or choose_port(host))
         if CONTROLLER in roles:
@@ -155,18 +175,19 @@ def _node(
     )
 
 
-def _settings(node: LocalNode, nodes: list[LocalNode], overrides: Mapping[str, str]) -> dict[str, str]:
+def _place(node: LocalNode, nodes: list[LocalNode], *, keep_listeners: bool) -> dict[str, str]:
+    """What follows from the directory and its ports. A moved or copied directory is a cluster of its own place."""
+    identity = {"node.id": str(node.node_id), "process.roles": node.roles, "log.dirs": str(node.data)}
+    if keep_listeners and node.properties.exists():
+        return identity
     listeners = [f"PLAINTEXT://{node.clients}"] if node.clients else []
     if node.controllers:
         listeners.append(f"{CONTROLLER_LISTENER}://{node.controllers}")
     return {
-        **overrides,
-        "node.id": str(node.node_id),
-        "process.roles": node.roles,
+        **identity,
         "listeners": ",".join(listeners),
         "controller.listener.names": CONTROLLER_LISTENER,
         "controller.quorum.bootstrap.servers": ",".join(str(peer.controllers) for peer in nodes if peer.controllers),
-        "log.dirs": str(node.data),
     }
 
 
@@ -203,11 +224,24 @@ def _format(node: LocalNode, config: NodeConfig, plan: Mapping[str, str]) -> Non
         return
 
 
+def _write_settings(path: Path, values: dict[str, str]) -> None:
+    """A file that is there keeps its comments and its order; a key that counts no longer goes."""
+    text = path.read_text() if path.exists() else ""
+    known = parse_properties(text)
+    if values != known:
+        kept = known.keys() <= values.keys()
+        _write_text(path, amend_properties(text, values) if kept else write_properties(values))
+
+
 def _write(path: Path, values: dict[str, str]) -> None:
+    _write_text(path, write_properties(values))
+
+
+def _write_text(path: Path, text: str) -> None:
     """Whole or not at all."""
     aside = path.with_name(path.name + ".new")
     with aside.open("w") as file:
-        file.write(write_properties(values))
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)

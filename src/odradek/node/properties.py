@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
@@ -48,6 +48,28 @@ def _toml_value(value: object) -> str:
 def write_properties(values: dict[str, str]) -> str:
     """Sorted as given; the inverse of `parse_properties` for keys and values without control characters."""
     return "".join(f"{_escaped(key, ':= ')}={_escaped(value)}\n" for key, value in values.items())
+
+
+def amend_properties(text: str, values: Mapping[str, str]) -> str:
+    """The same text, comments and order included, in which these keys have these values."""
+    left = {key: value for key, value in values.items() if parse_properties(text).get(key) != value}
+    changed, told, entry = dict(left), "", ""
+    for line in text.splitlines(keepends=True):
+        entry += line
+        if (len(line.rstrip("\r\n")) - len(line.rstrip("\r\n").rstrip("\\"))) % 2 and not _is_comment(entry):
+            continue  # the next line belongs to it
+        keys = parse_properties(entry).keys() & changed.keys()
+        if not keys:
+            told += entry
+        for key in keys & left.keys():
+            told += write_properties({key: left.pop(key)})
+        entry = ""
+    told += entry
+    return told + ("\n" if left and told and not told.endswith("\n") else "") + write_properties(left)
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip(_BLANK)[:1] in ("#", "!")
 
 
 def _logical_lines(text: str) -> list[str]:

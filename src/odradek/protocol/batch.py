@@ -173,6 +173,15 @@ def encode_batch(
     return batch
 
 
+def packed_batch(header: BatchHeader, body: ByteSource) -> bytearray:
+    """A batch with the fields of `header`, its length and checksum those of `body`, which has the header's codec."""
+    batch = bytearray(HEADER_BYTES + len(body))
+    HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LOG_OVERHEAD, crc=0))
+    batch[HEADER_BYTES:] = body
+    CRC.pack_into(batch, CRC_POSITION, checksum(batch))
+    return batch
+
+
 def iter_records(batch: ByteSource) -> Iterator[Record]:
     """The records of one whole batch, unpacked within bounds; raises MalformedRecords and nothing else."""
     header = read_header(batch)

@@ -25,6 +25,8 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+GZIP_DEFAULT_LEVEL, LZ4_DEFAULT_LEVEL = -1, 9
+
 # Magic, version 1, oldest compatible version 1; then blocks, each with its length in front.
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
@@ -34,6 +36,7 @@ _XERIAL_BLOCK_BYTES = 32 * limits.KIB
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 * limits.KIB
 _LZ4_STORED = 1 << 31
+_LZ4_HIGH_MIN, _LZ4_HIGH_MAX = 3, 12  # levels of the high-compression mode; Kafka's names go from 1 to 17
 
 _FIRST_GUESS_BYTES = 64 * limits.KIB
 _SNAPPY_EXPANSION_MAX = 64  # a two-byte element stands for at most 64 bytes
@@ -64,6 +67,8 @@ def _growing(decompress_into: Callable[[ByteSource, bytearray], int], data: Byte
         try:
             return memoryview(output)[: decompress_into(data, output)]
         except cramjam.DecompressionError as refusal:
+            # Before the next, larger one is made, and before the traceback of an exception holds on to it.
+            del output
             if str(refusal) != _OUTPUT_FULL:
                 raise
         if size == bound:
@@ -95,15 +100,16 @@ def _unsnappy_block(block: memoryview, bound: int) -> memoryview:
     return memoryview(output)[: cramjam.snappy.decompress_raw_into(block, output)]
 
 
-def compress(codec: Codec, data: ByteSource) -> bytes:
+def compress(codec: Codec, data: ByteSource, level: int | None = None) -> bytes:
+    """`level` as in Kafka's `compression.*.level`: of gzip -1, and of lz4 9, are the codec's own default."""
     if codec == Codec.GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, None if level == GZIP_DEFAULT_LEVEL else level))
     if codec == Codec.SNAPPY:
         return b"".join([_XERIAL_HEADER, *_snappy_blocks(data)])
     if codec == Codec.LZ4:
-        return b"".join([_LZ4_HEADER, *_lz4_blocks(data), bytes(4)])
+        return b"".join([_LZ4_HEADER, *_lz4_blocks(data, level), bytes(4)])
     if codec == Codec.ZSTD:
-        return bytes(cramjam.zstd.compress(data))
+        return bytes(cramjam.zstd.compress(data, level))
     return bytes(data)
 
 
@@ -114,13 +120,24 @@ def _snappy_blocks(data: ByteSource) -> Iterator[bytes]:
         yield block
 
 
-def _lz4_blocks(data: ByteSource) -> Iterator[bytes]:
+def _lz4_blocks(data: ByteSource, level: int | None) -> Iterator[bytes]:
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         raw = bytes(data[start : start + _LZ4_BLOCK_BYTES])
-        packed = bytes(cramjam.lz4.compress_block(raw, store_size=False))
+        packed = _lz4_block(raw, level)
         if len(packed) < len(raw):
             yield len(packed).to_bytes(4, "little")
             yield packed
         else:
             yield (len(raw) | _LZ4_STORED).to_bytes(4, "little")
             yield raw
+
+
+def _lz4_block(raw: bytes, level: int | None) -> bytes:
+    if level is None or level == LZ4_DEFAULT_LEVEL:
+        return bytes(cramjam.lz4.compress_block(raw, store_size=False))
+    # Only whole frames have levels in this library. Its blocks depend on each other, unless there is just one.
+    effort = min(max(level, _LZ4_HIGH_MIN), _LZ4_HIGH_MAX)
+    frame = bytes(cramjam.lz4.compress(raw, effort))
+    size = int.from_bytes(frame[len(_LZ4_HEADER) : len(_LZ4_HEADER) + 4], "little")
+    start = len(_LZ4_HEADER) + 4
+    return raw if size & _LZ4_STORED else frame[start : start + size]

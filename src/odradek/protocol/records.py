@@ -44,7 +44,7 @@ def decode_records(
             key, stop = _sized(data, stop, end)
             value, stop = _sized(data, stop, end)
             header_count, stop = read_varint(data, stop, VARINT_SHIFT_MAX)
-            headers, stop = _headers(data, stop, end, header_count) if header_count else ((), stop)
+            headers, stop = read_headers(data, stop, end, header_count) if header_count else ((), stop)
         except IndexError as broken:
             raise MalformedRecords("a record is cut off") from broken
         if stop != end:
@@ -58,7 +58,7 @@ def decode_records(
         raise MalformedRecords(f"{len(data) - position} bytes follow the last record")
 
 
-def _headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def read_headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     if not 0 <= count * 2 <= end - position:
         raise MalformedRecords(f"{end - position} bytes cannot hold {count} headers")
     headers = []

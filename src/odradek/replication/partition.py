@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, NO_EPOCH, BrokerId, Offset, TopicId
 from odradek.base.invariants import invariant
+from odradek.log.recompression import recompressed
 from odradek.protocol.fetch_response import FetchedPartition
 from odradek.replication import safeguards
 from odradek.replication.isr import IsrProposal, LiveBrokers, Propose, nobody_to_ask
@@ -64,6 +65,7 @@ class Partition:
         "tail_readers",
         "topic",
         "topic_id",
+        "unappended",
     )
 
     def __init__(
@@ -109,6 +111,8 @@ class Partition:
         self.image: PartitionImage | None = None
         # While this replica leads others.
         self.leading: Leading | None = None
+        # Batches of clients that came and are not appended yet: one that comes now must not overtake them.
+        self.unappended = 0
         # Fetches to tell when the high watermark moves, in order of arrival; those of followers are told of appends.
         self.readers: dict[Reader, None] = {}
         self.tail_readers: dict[Reader, None] = {}
@@ -139,11 +143,13 @@ class Partition:
         return appended
 
     def append_internal(self, batch: bytearray, wall_ms: int) -> Appended:
-        """A batch of this broker's own: a coordinator's."""
+        """A batch of this broker's own: a coordinator's. It is small enough to be recompressed on the event loop."""
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if len(self.isr) < self.min_isr:
             raise self._too_few_replicas()
+        if self.log.config.codec is not None:
+            batch = recompressed(batch, self.log.config)
         appended = self.log.append_trusted(batch, self.leader_epoch, wall_ms)
         self._appended(appended)
         return appended

@@ -13,6 +13,7 @@ from odradek.base.ports import Clock, Rng, Spawner
 from odradek.metadata.configs.in_force import effective_broker_config
 from odradek.metadata.image import BROKER_RESOURCE
 from odradek.server.fetch_sessions import FetchSessions
+from odradek.server.unappended import Unappended
 
 if TYPE_CHECKING:
     from odradek.metadata.configs.broker import BrokerConfig
@@ -56,6 +57,7 @@ class Broker:
     on_configured: Callable[[BrokerConfig], None] = lambda _config: None
 
     fetch_sessions: FetchSessions = field(init=False)
+    unappended: Unappended = field(init=False)
     _waiting_for_news: list[asyncio.Event] = field(init=False, default_factory=list)
     # In order of arrival.
     parked_fetches: dict[ParkedFetch, None] = field(init=False, default_factory=dict)
@@ -63,6 +65,7 @@ class Broker:
     def __post_init__(self) -> None:
         slots = self.config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(slots, self.clock, self.rng)
+        self.unappended = Unappended(self.clock, self.spawner)
 
     def answer_parked_fetches(self) -> None:
         """Before a stop: nobody shall wait for more."""

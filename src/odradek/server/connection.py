@@ -45,6 +45,9 @@ class Slot:
         self.parts = parts
         self._connection.slot_filled(self)
 
+    def let_pass(self) -> None:
+        self._connection.pass_slot(self)
+
 
 class ClientConnection(asyncio.BufferedProtocol):
     __slots__ = (
@@ -175,6 +178,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             logger.info("closing the connection of %s: %s", self.client_host, why)
         self._stop(ENDING)
 
+    def pass_slot(self, slot: Slot) -> None:
+        if slot is self._blocker:
+            self._blocker = None
+            self._go_unless_parked()
+
     def slot_filled(self, slot: Slot) -> None:
         if self._lost:
             _release(slot.parts or [])
@@ -193,8 +201,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._flush_soon()
             else:
                 self._flush()
-        if self._blocker is None and len(self._replies) < self._listener.parked_requests_max:
-            self._go(PARKED)
+        self._go_unless_parked()
 
     # What the listener calls
 
@@ -287,6 +294,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._stopped &= ~why
         if not self._in_turn:
             self._settle()
+
+    def _go_unless_parked(self) -> None:
+        if self._blocker is None and len(self._replies) < self._listener.parked_requests_max:
+            self._go(PARKED)
 
     def _settle(self) -> None:
         """Outside a turn: go on with the backlog, then make the transport read or not, or close it."""

@@ -29,6 +29,9 @@ class ReplySlot(Protocol):
 
     def fill(self, parts: Parts) -> None: ...
 
+    def let_pass(self) -> None:
+        """Read on, if this request stopped the reading: what comes behind it may be handled before it is answered."""
+
 
 class Connection(Protocol):
     @property

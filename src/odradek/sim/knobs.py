@@ -123,6 +123,7 @@ class Focus:
     one_power_cut_at_a_time: bool | None = None
     chores: tuple[str, ...] | None = None
     compacts: bool | None = None
+    recompresses: bool | None = None
 
 
 def draw(rng: Random, focus: Focus) -> Knobs:

@@ -1,11 +1,12 @@
 """Record batches as the simulated clients and the checkers see them.
 
-Written apart from `protocol`: a mistake there cannot hide here as well. No compression, and of a record without a key
-only the value counts; what of one with a key is in `keyed`.
+Written apart from `protocol`: a mistake there cannot hide here as well. Clients write without compression; a topic may
+store gzip. Of a record without a key only the value counts; what of one with a key is in `keyed`.
 """
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct, error
@@ -20,6 +21,7 @@ _BACK = Struct(">hiqqqhii")
 HEADER_BYTES = _FRONT.size + _BACK.size
 _CRC_FROM = _FRONT.size
 _LENGTH_FROM = 12
+_CODEC_MASK, _GZIP = 7, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class SeenBatch:
     leader_epoch: int
     base_timestamp: int
     data: bytes
+    is_gzip: bool
 
     @property
     def last_sequence(self) -> int:
@@ -43,7 +46,9 @@ class SeenBatch:
 
     def records(self) -> list[tuple[int, bytes]]:
         """By offset: the value, or what is told of a record with a key."""
-        return [(self.base_offset + delta, told) for delta, told in _records(self.data, self.base_timestamp)]
+        body = self.data[HEADER_BYTES:]
+        unpacked = gzip.decompress(body) if self.is_gzip else body
+        return [(self.base_offset + delta, told) for delta, told in _records(unpacked, self.base_timestamp)]
 
 
 def encode(
@@ -81,8 +86,8 @@ def whole_batches(data: bytes) -> Iterator[SeenBatch]:
 def batch_at(data: bytes, position: int) -> SeenBatch | None:
     try:
         base_offset, length, leader_epoch, magic, crc = _FRONT.unpack_from(data, position)
-        _, last_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, _ = _BACK.unpack_from(
-            data, position + _CRC_FROM
+        attributes, last_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, _ = (
+            _BACK.unpack_from(data, position + _CRC_FROM)
         )
     except error:
         return None
@@ -102,6 +107,7 @@ def batch_at(data: bytes, position: int) -> SeenBatch | None:
         leader_epoch=leader_epoch,
         base_timestamp=base_timestamp,
         data=data[position:end],
+        is_gzip=attributes & _CODEC_MASK == _GZIP,
     )
 
 
@@ -121,21 +127,21 @@ def _keyed_record(offset_delta: int, later: int, told: bytes) -> bytes:
     return _varint(len(body)) + body
 
 
-def _records(batch: bytes, base_timestamp: int) -> Iterator[tuple[int, bytes]]:
-    position = HEADER_BYTES
-    while position < len(batch):
-        length, position = _read_varint(batch, position)
+def _records(body: bytes, base_timestamp: int) -> Iterator[tuple[int, bytes]]:
+    position = 0
+    while position < len(body):
+        length, position = _read_varint(body, position)
         end = position + length
-        later, position = _read_varint(batch, position + 1)
-        delta, position = _read_varint(batch, position)
-        key_length, position = _read_varint(batch, position)
-        key = batch[position : position + max(key_length, 0)]
-        value_length, position = _read_varint(batch, position + len(key))
-        value = batch[position : position + max(value_length, 0)]
+        later, position = _read_varint(body, position + 1)
+        delta, position = _read_varint(body, position)
+        key_length, position = _read_varint(body, position)
+        key = body[position : position + max(key_length, 0)]
+        value_length, position = _read_varint(body, position + len(key))
+        value = body[position : position + max(value_length, 0)]
         if key_length < 0:
             yield delta, value
         else:
-            text = value if value_length >= 0 else _name_in_header(batch, position)
+            text = value if value_length >= 0 else _name_in_header(body, position)
             yield delta, keyed.tell(key, text, base_timestamp + later, deletes=value_length < 0)
         position = end
 

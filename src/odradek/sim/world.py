@@ -32,6 +32,7 @@ from odradek.sim.net import SimNet
 from odradek.sim.on_disk import StoredLog, stored_logs
 from odradek.sim.ports import SimClock
 from odradek.sim.randomness import Streams
+from odradek.sim.recompression_knobs import with_recompression
 from odradek.sim.truth import NodeWatch, Truth
 from odradek.sim.workloads.admin import NewTopic, TopicSetter
 from odradek.sim.workloads.consumer import FinalReader
@@ -78,6 +79,7 @@ class World:
         if nodes + controllers > 1:
             self.knobs = draw_cluster(streams.stream("cluster"), self.knobs, focus or Focus(), nodes, controllers)
         self.knobs = with_compaction(streams.stream("compaction"), self.knobs, focus or Focus())
+        self.knobs = with_recompression(streams.stream("recompression"), self.knobs, focus or Focus())
         self.loop = SimLoop(  # type: ignore[abstract]  # what is missing must raise
             streams.stream("schedule"), step_cost_ns=self.knobs.step_cost_ns
         )

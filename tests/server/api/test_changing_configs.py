@@ -19,7 +19,7 @@ def bootstrap():
 
 @pytest.fixture
 def admin(bootstrap):
-    client = AdminClient({"bootstrap.servers": bootstrap})
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     client.create_topics([NewTopic("orders", 1, 1)])["orders"].result()
     return client
 
@@ -35,7 +35,7 @@ def set_config(admin, kind, name, key, value):
 def produce(bootstrap, **config):
     """What the broker said to 2,000 bytes."""
     outcome = []
-    producer = Producer({"bootstrap.servers": bootstrap, **config})
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **config})
     producer.produce("orders", b"x" * 2000, on_delivery=lambda error, _: outcome.append(error))
     assert producer.flush(10) == 0
     return outcome[0].code() if outcome[0] else None
@@ -70,16 +70,16 @@ def test_a_key_that_cannot_change_while_the_broker_runs_is_refused(admin):
 def test_what_was_changed_is_in_force_after_a_restart(tmp_path):
     """Compaction is looked for at the pace that was set for this broker, not at the file's."""
     with Embedded(data=tmp_path, config={"log.cleaner.backoff.ms": 3_600_000}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         set_config(admin, "broker", "1", "log.cleaner.backoff.ms", "10")
     with Embedded(data=tmp_path, config={"log.cleaner.backoff.ms": 3_600_000}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         resource = ConfigResource("broker", "1")
         entry = admin.describe_configs([resource])[resource].result()["log.cleaner.backoff.ms"]
         assert (entry.value, entry.source, entry.is_read_only) == ("10", ConfigSource.DYNAMIC_BROKER, False)
         compacted = {"cleanup.policy": "compact", "internal.segment.bytes": "1000"}
         admin.create_topics([NewTopic("orders", 1, 1, config=compacted)])["orders"].result()
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "linger.ms": 0})
         for _ in range(10):
             producer.produce("orders", b"x" * 600, b"key")
             assert producer.flush(10) == 0

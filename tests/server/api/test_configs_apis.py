@@ -184,7 +184,7 @@ def test_a_change_can_be_tried_first():
     [
         (TOPIC, "orders", "retention.ms", "soon", ErrorCode.INVALID_CONFIG),
         (TOPIC, "orders", "remote.storage.enable", "true", ErrorCode.INVALID_CONFIG),
-        (TOPIC, "orders", "compression.type", "gzip", ErrorCode.INVALID_CONFIG),
+        (TOPIC, "orders", "compression.type", "brotli", ErrorCode.INVALID_CONFIG),
         (TOPIC, "orders", "nonsense", "1", ErrorCode.INVALID_CONFIG),
         (TOPIC, "orders", "retention.ms", None, ErrorCode.INVALID_REQUEST),
         (TOPIC, "missing", "retention.ms", "1", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

@@ -27,6 +27,7 @@ from odradek.protocol.messages import (
     p23_offset_for_leader_epoch,
     p32_describe_configs,
     p33_alter_configs,
+    p34_alter_replica_log_dirs,
     p35_describe_log_dirs,
     p37_create_partitions,
     p42_delete_groups,
@@ -154,6 +155,17 @@ SAMPLES = {
     33: (
         p33_alter_configs.AlterConfigsRequest(
             resources=[p33_alter_configs.AlterConfigsResource(resource_type=2, resource_name="secret")]
+        ),
+        2,
+    ),
+    34: (
+        p34_alter_replica_log_dirs.AlterReplicaLogDirsRequest(
+            dirs=[
+                p34_alter_replica_log_dirs.AlterReplicaLogDir(
+                    path="/records",
+                    topics=[p34_alter_replica_log_dirs.AlterReplicaLogDirTopic(name="secret", partitions=[0])],
+                )
+            ]
         ),
         2,
     ),

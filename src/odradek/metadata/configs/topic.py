@@ -40,6 +40,10 @@ def _factor(name: str) -> int:
     return {"minutes": _MINUTE_MS, "hours": _HOUR_MS}.get(name.rpartition(".")[2], 1)
 
 
+def _gzip_level(level: int) -> str | None:
+    return None if level == -1 or 1 <= level <= 9 else "Value must be between 1 and 9 or equal to -1"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
     """What is in force for one topic."""
@@ -109,7 +113,7 @@ class TopicConfig:
     max_message_bytes: int = int32(
         "max.message.bytes",
         1024 * 1024 + 12,
-        "The largest record batch accepted, as it came, compressed or not.",
+        "The largest record batch accepted, compressed or not: as it came, and as it is stored.",
         at_least(0),
         synonyms=_broker("message.max.bytes"),
     )
@@ -129,9 +133,31 @@ class TopicConfig:
     compression_type: str = text(
         "compression.type",
         "producer",
-        "How batches are stored: as the producer compressed them.",
-        one_of("producer"),
+        "How batches are stored: uncompressed, zstd, lz4, snappy, gzip, or producer, which keeps them as they came. "
+        "The leader recompresses a batch that came with another codec.",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         synonyms=_broker("compression.type"),
+    )
+    compression_gzip_level: int = int32(
+        "compression.gzip.level",
+        -1,
+        "How hard gzip tries when compression.type is gzip, from 1 to 9. -1 is the codec's default, 6.",
+        _gzip_level,
+        synonyms=_broker("compression.gzip.level"),
+    )
+    compression_lz4_level: int = int32(
+        "compression.lz4.level",
+        9,
+        "How hard lz4 tries when compression.type is lz4. As in Kafka, 9 is the fast mode, all others the slow one.",
+        between(1, 17),
+        synonyms=_broker("compression.lz4.level"),
+    )
+    compression_zstd_level: int = int32(
+        "compression.zstd.level",
+        3,
+        "How hard zstd tries when compression.type is zstd.",
+        between(-131072, 22),
+        synonyms=_broker("compression.zstd.level"),
     )
     message_timestamp_type: str = text(
         "message.timestamp.type",
@@ -213,14 +239,10 @@ class TopicConfig:
 
 TOPIC_CONFIGS = definitions(TopicConfig)
 
-_NO_RECOMPRESSION = "batches are stored as the producer compressed them"
 _NO_TIERED_STORAGE = "tiered storage does not exist"
 _NO_THROTTLE = "replication is not throttled"
 # Keys that Kafka has and this broker has not, with the reason.
 REFUSED_TOPIC_CONFIGS: dict[str, str] = {
-    "compression.gzip.level": _NO_RECOMPRESSION,
-    "compression.lz4.level": _NO_RECOMPRESSION,
-    "compression.zstd.level": _NO_RECOMPRESSION,
     "leader.replication.throttled.replicas": _NO_THROTTLE,
     "follower.replication.throttled.replicas": _NO_THROTTLE,
     "remote.storage.enable": _NO_TIERED_STORAGE,

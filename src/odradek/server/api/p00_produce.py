@@ -5,7 +5,8 @@ know no zstd. 8 adds error messages. 9 is flexible. 13 names topics by id.
 
 acks=0 is never answered; an error then costs the connection, so that the client looks for the leader again. acks=1 is
 answered once this replica has the batch as durably as its topic asks for, acks=all once it is committed. What a client
-sends twice for one partition in a request is appended twice, in order.
+sends twice for one partition in a request is appended twice, in order. A batch whose records must be read first, for
+their keys or to recompress it, takes its turn in `unappended`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from functools import partial
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.log.appended import RecordsRefused
+from odradek.log.appended import Appended, RecordsRefused
+from odradek.log.recompression import has_other_codec
 from odradek.log.validation import is_slow_to_look_into, require_keys
 from odradek.protocol.batch import CODEC_MASK
 from odradek.protocol.compression import Codec
@@ -32,6 +34,7 @@ from odradek.replication.waiting import Callback
 from odradek.security.authorizer import Operation
 from odradek.server.request import FrameApi, Parts, ReplySlot, RequestContext
 from odradek.server.topic_lookup import find_topic, missing_partition
+from odradek.server.unappended import Arrival
 from odradek.server.visible_cluster import is_internal
 
 logger = logging.getLogger(__name__)
@@ -56,10 +59,10 @@ class Wait(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A batch that must be looked into before it is appended, which takes too long for the event loop."""
+    """A batch whose turn to be appended comes later."""
 
     partition: Partition
-    batch: bytearray
+    arrival: Arrival
     outcome: ProduceOutcome
 
 
@@ -120,13 +123,10 @@ def _append(
     try:
         if ctx.version < FIRST_WITH_ZSTD:
             _refuse_zstd(batch)
-        # What is too large is not worth a copy and a look: `append` refuses it.
-        if partition.log.config.compacts and len(batch) <= partition.log.config.max_message_bytes:
-            if is_slow_to_look_into(batch) or _is_unread(partition, waits):
-                outcome = ProduceOutcome(index)
-                waits.append(Unread(partition, bytearray(batch), outcome))
-                return outcome
-            require_keys(batch)
+        if (partition.log.config.looks_inside or partition.unappended) and _comes_later(partition, batch):
+            outcome = ProduceOutcome(index)
+            waits.append(Unread(partition, ctx.broker.unappended.add(partition, batch, acks), outcome))
+            return outcome
         base_offset, last_offset, append_time_ms, log_start_offset, _, _ = partition.append(batch, acks, wall_ms)
     except KafkaError as refusal:
         return _failed(index, refusal)
@@ -139,9 +139,19 @@ def _append(
     return outcome
 
 
-def _is_unread(partition: Partition, waits: list[Wait | Unread]) -> bool:
-    """An earlier batch of this request is not appended yet."""
-    return any(isinstance(wait, Unread) and wait.partition is partition for wait in waits)
+def _comes_later(partition: Partition, batch: memoryview) -> bool:
+    """Whether the batch must be looked into off the event loop, or comes behind one that must."""
+    config = partition.log.config
+    if len(batch) > config.max_message_bytes or not partition.is_leader:
+        return False  # not worth a copy and a look: `append` refuses it
+    if partition.unappended or has_other_codec(batch, config.codec):
+        return True
+    if not config.compacts:
+        return False
+    if is_slow_to_look_into(batch):
+        return True
+    require_keys(batch)
+    return False
 
 
 def _is_acknowledged(partition: Partition, last_offset: int, acks: int) -> bool:
@@ -164,9 +174,12 @@ def _unanswered(ctx: RequestContext, answers: Answers) -> Parts | None:
 
 
 class ParkedProduce:
-    """Not yet as safe as the client asked for, or not yet looked into."""
+    """Not yet appended, or not yet as safe as the client asked for.
 
-    __slots__ = ("_acks", "_answers", "_ctx", "_slot", "_timer", "_waits")
+    The client's timeout is for the second alone, as in Kafka: a batch that is in a queue will be appended.
+    """
+
+    __slots__ = ("_acks", "_answers", "_ctx", "_slot", "_timeout_s", "_timer", "_unread", "_waits")
 
     def __init__(
         self, ctx: RequestContext, request: ProduceRequest, answers: Answers, waits: list[Wait | Unread]
@@ -174,22 +187,29 @@ class ParkedProduce:
         self._ctx = ctx
         self._acks = request.acks
         self._answers = answers
-        unread = [wait for wait in waits if isinstance(wait, Unread)]
-        # What a client pipelines behind a batch that is not appended yet must not overtake it.
-        self._slot: ReplySlot = ctx.connection.park(stop_reading=bool(unread), on_lost=self._stop_waiting)
-        # By outcome: the partition that will call back, None while its batch is being looked into.
+        self._timeout_s = max(request.timeout_ms, 0) / 1000
+        self._timer: asyncio.TimerHandle | None = None
+        # By outcome: the partition that will call back, None while its batch is not appended.
         self._waits: dict[int, tuple[ProduceOutcome, Partition | None, Callback]] = {}
-        timeout_s = max(request.timeout_ms, 0) / 1000
-        self._timer = asyncio.get_running_loop().call_later(timeout_s, self._timed_out)
+        self._unread = 0
         for wait in waits:
             callback = partial(self._settled, wait.outcome)
-            waits_for = None if isinstance(wait, Unread) else wait.partition
-            self._waits[id(wait.outcome)] = (wait.outcome, waits_for, callback)
-        if unread:
-            ctx.broker.spawner.spawn("look into batches", self._append_after_a_look(unread))
+            if isinstance(wait, Unread):
+                self._unread += 1
+                wait.arrival.told = partial(self._appended, wait.partition, wait.outcome)
+                self._waits[id(wait.outcome)] = (wait.outcome, None, callback)
+            else:
+                self._waits[id(wait.outcome)] = (wait.outcome, wait.partition, callback)
+        # One request of a connection at a time: its batches take memory until they are appended.
+        self._slot: ReplySlot = ctx.connection.park(stop_reading=self._unread > 0, on_lost=self._stop_waiting)
+        if not self._unread:
+            self._start_timer()
         for wait in waits:
             if isinstance(wait, Wait):
                 self._wait_for(wait.partition, wait.last_offset, wait.outcome)
+
+    def _start_timer(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._timed_out)
 
     def _wait_for(self, partition: Partition, last_offset: int, outcome: ProduceOutcome) -> None:
         _, _, callback = self._waits[id(outcome)]
@@ -198,37 +218,32 @@ class ParkedProduce:
         else:
             partition.when_synced(last_offset, callback)
 
-    async def _append_after_a_look(self, unread: list[Unread]) -> None:
-        """Also when the client is gone or its time is over: the order of what it sent must not have holes."""
-        for partition, batch, outcome in unread:
-            try:
-                await self._ctx.broker.spawner.blocking(require_keys, batch)
-                appended = partition.append(memoryview(batch), self._acks, self._ctx.broker.clock.wall_ms())
-            except KafkaError as refusal:
-                failed = _failed(outcome.partition, refusal)
-                outcome.error_message, outcome.record_errors = failed.error_message, failed.record_errors
-                self._settled(outcome, refusal.code)
-                continue
-            except OSError as broken:
-                logger.warning("%s cannot be written to: %s", partition, broken)
-                self._settled(outcome, ErrorCode.KAFKA_STORAGE_ERROR)
-                continue
-            outcome.base_offset, last_offset, outcome.log_append_time_ms, outcome.log_start_offset, _, _ = appended
-            if id(outcome) not in self._waits:
-                continue
+    def _appended(self, partition: Partition, outcome: ProduceOutcome, result: Appended | KafkaError) -> None:
+        self._unread -= 1
+        if id(outcome) not in self._waits:
+            return  # the client is gone
+        _, _, callback = self._waits[id(outcome)]
+        if isinstance(result, KafkaError):
+            failed = _failed(outcome.partition, result)
+            outcome.error_message, outcome.record_errors = failed.error_message, failed.record_errors
+            callback(result.code)
+        else:
+            outcome.base_offset, last_offset, outcome.log_append_time_ms, outcome.log_start_offset, _, _ = result
             if self._acks == ACKS_NONE or _is_acknowledged(partition, last_offset, self._acks):
-                self._settled(outcome, ErrorCode.NONE)
+                callback(ErrorCode.NONE)
             else:
-                _, _, callback = self._waits[id(outcome)]
                 self._waits[id(outcome)] = (outcome, partition, callback)
                 self._wait_for(partition, last_offset, outcome)
+        if not self._unread and self._waits:
+            self._start_timer()
+            self._slot.let_pass()
 
     def _settled(self, outcome: ProduceOutcome, error: ErrorCode) -> None:
         if self._waits.pop(id(outcome), None) is None:
             return
         outcome.error_code = error
         if not self._waits:
-            self._timer.cancel()
+            self._stop_waiting()
             self._answer()
 
     def _timed_out(self) -> None:
@@ -238,7 +253,8 @@ class ParkedProduce:
         self._answer()
 
     def _stop_waiting(self) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         for _, partition, callback in self._waits.values():
             if partition is not None:
                 partition.forget(callback)

@@ -36,6 +36,7 @@ MODULES = modules(
     "p23_offset_for_leader_epoch",
     "p32_describe_configs",
     "p33_alter_configs",
+    "p34_alter_replica_log_dirs",
     "p35_describe_log_dirs",
     "p37_create_partitions",
     "p42_delete_groups",

@@ -1,0 +1,82 @@
+"""Records are checked without being taken apart; `decode_records`, which does take them apart, says the same."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.protocol.malformed import MalformedRecords
+from odradek.protocol.record_check import check_records
+from odradek.protocol.records import Record, decode_records, encode_records
+
+BASE = 1_000_000
+sized = st.none() | st.binary(max_size=200)
+records = st.lists(
+    st.builds(
+        Record,
+        key=sized,
+        value=sized,
+        headers=st.lists(st.tuples(st.text(max_size=5), sized), max_size=3).map(tuple),
+        timestamp=st.integers(0, 2**40),
+    ),
+    min_size=1,
+    max_size=70,
+)
+
+
+@given(records)
+def test_what_a_producer_writes_is_accepted_and_its_latest_time_is_found(written):
+    data = bytes(encode_records(written, BASE))
+    assert BASE + check_records(data, len(written)) == max(record.timestamp for record in written)
+
+
+@given(records, st.data())
+def test_whatever_is_accepted_can_be_taken_apart(written, data):
+    damaged = bytearray(encode_records(written, BASE))
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    damaged = bytes(damaged[: data.draw(st.integers(0, len(damaged)))])
+    count = data.draw(st.integers(0, len(written) + 1))
+    try:
+        latest = check_records(damaged, count)
+    except MalformedRecords:
+        return
+    decoded = list(decode_records(damaged, count, 0, count - 1, 0, None))
+    assert max(record.timestamp for record in decoded) == latest
+
+
+def numbered(*places: int) -> bytes:
+    output = bytearray()
+    for place in places:
+        output += bytes([12, 0, 0, place * 2, 1, 1, 0])
+    return bytes(output)
+
+
+def test_places_follow_each_other():
+    check_records(numbered(0, 1, 2), 3)
+    for places in ((1,), (0, 0), (0, 2), (1, 0)):
+        with pytest.raises(MalformedRecords, match="says that it is number"):
+            check_records(numbered(*places), len(places))
+
+
+@pytest.mark.parametrize("count", [-1, 0, 2])
+def test_counts_that_lie(count):
+    with pytest.raises(MalformedRecords):
+        check_records(numbered(0), count)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (bytes([14, 0, 0, 0, 1, 1, 0, 0]), "longer or shorter"),
+        (bytes([12, 0, 0, 0, 1, 2, 0]), "reaches past"),
+        (bytes([12, 0, 0, 0, 3, 1, 0]), "a length of -2"),
+        (bytes([14, 0, 0, 0, 1, 1, 0]), "does not fit"),
+        (bytes([13, 0, 0, 0, 1, 1, 0]), "reaches past"),
+        (bytes([12, 0, 0, 0, 1, 1, 2]), "headers"),
+        (bytes([12, 0, 0, 0, 1, 1, 0, 0]), "follow the last"),
+        (bytes([0x80] * 7), "too long|cut off"),
+    ],
+)
+def test_records_that_lie(data, why):
+    with pytest.raises(MalformedRecords, match=why):
+        check_records(data, 1)
