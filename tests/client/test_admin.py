@@ -82,7 +82,7 @@ def test_too_few_replicas_in_sync(broker: Embedded, topic: str) -> None:
 
 
 def test_a_group_with_members_is_not_deleted(cluster: Admin, topic: str) -> None:
-    with Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic}) as member:
+    with Consumer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "group.id": topic}) as member:
         member.subscribe([topic])
         while not member.assignment():
             member.poll(0.1)
@@ -119,7 +119,7 @@ def test_a_topic_that_was_made_again_has_another_id(cluster: Admin) -> None:
 
 def test_offsets_of_each_partition(cluster: Admin) -> None:
     cluster.create_topic("counted", 2)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for _ in range(5):
         producer.produce("counted", b"x", partition=1)
     producer.flush()
@@ -147,7 +147,7 @@ def test_a_broker_that_is_away_is_named() -> None:
 
 def commit(cluster: Admin, group: str, offsets: dict[tuple[str, int], int]) -> None:
     cluster.create_topic("any-topic", 2)
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "group.id": group})
     places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
     consumer.commit(offsets=places, asynchronous=False)
     consumer.close()
@@ -162,7 +162,7 @@ def test_a_topic_grows_changes_and_is_trimmed(cluster: Admin, topic: str, bootst
     assert (config["retention.ms"], config["cleanup.policy"]) == ("5000", "delete")
     with pytest.raises(ClientError, match=r"changing the config of .*INVALID_CONFIG"):
         cluster.set_topic_config(topic, no_such="1")
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for _ in range(5):
         producer.produce(topic, b"x", partition=3)
     producer.flush()
@@ -180,7 +180,7 @@ def test_a_leader_that_answers_late_is_told_of(broker: Embedded, topic: str) -> 
 
 
 def test_where_a_group_goes_on_is_set(cluster: Admin, topic: str, bootstrap: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for _ in range(5):
         producer.produce(topic, b"x", partition=1)
     producer.flush()

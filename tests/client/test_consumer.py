@@ -6,6 +6,7 @@ import asyncio
 import gc
 import re
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from odradek.client import (
     BadRecord,
     Consumer,
     Producer,
+    Record,
     UnknownTopic,
     json_of,
 )
@@ -119,6 +121,114 @@ def test_a_record_that_cannot_be_read_is_named_and_may_be_passed_over(bootstrap:
         assert bad.value.raw_value == b"{"
         seen += [record.value.id for record in consumer]
     assert seen == [1, 2]
+
+
+@pytest.fixture
+def half_broken(bootstrap: str, topic: str) -> str:
+    """In partition 0: an order, two records that are none, and another order. In partition 1 one that is none."""
+    with Producer(bootstrap) as producer:
+        for value in ('{"id": 1}', "{", "[", '{"id": 2}'):
+            producer.send(topic, value, key="k", partition=0, headers={"source": "web"}).result(10)
+        producer.send(topic, "?", partition=1).result(10)
+    return topic
+
+
+def ids_with_next(iterator: Iterator[Record[bytes, Order]]) -> tuple[list[int], int]:
+    """By `next` on one iterator, as a program does that catches BadRecord and goes on."""
+    seen, bad = [], 0
+    while True:
+        try:
+            seen.append(next(iterator).value.id)
+        except BadRecord:
+            bad += 1
+        except StopIteration:
+            return seen, bad
+
+
+def test_an_iterator_goes_on_after_bad_records(bootstrap: str, half_broken: str) -> None:
+    with Consumer(half_broken, bootstrap=bootstrap, value=Order, stop_at_end=True) as consumer:
+        assert ids_with_next(iter(consumer)) == ([1, 2], 3)
+        assert consumer.skipped == 0, "the program passed them over, not on_bad"
+
+
+def test_an_async_iterator_goes_on_after_bad_records(bootstrap: str, half_broken: str) -> None:
+    async def main() -> tuple[list[int], int]:
+        seen, bad = [], 0
+        async with AsyncConsumer(half_broken, bootstrap=bootstrap, value=Order, stop_at_end=True) as consumer:
+            iterator = aiter(consumer)
+            while True:
+                try:
+                    seen.append((await anext(iterator)).value.id)
+                except BadRecord:
+                    bad += 1
+                except StopAsyncIteration:
+                    return seen, bad
+
+    assert asyncio.run(main()) == ([1, 2], 3)
+
+
+def test_bad_records_are_skipped_counted_and_committed(
+    bootstrap: str, half_broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"bootstrap": bootstrap, "group": half_broken, "value": Order, "stop_at_end": True, "on_bad": "skip"}
+    with Consumer(half_broken, **options) as consumer:
+        assert [record.value.id for record in consumer] == [1, 2]
+        assert consumer.skipped == 3
+    assert "its value is not JSON of Order" in caplog.text
+    committed = Admin(bootstrap).committed(half_broken)
+    assert (committed[half_broken, 0], committed[half_broken, 1]) == (4, 1)
+
+
+def test_bad_records_go_to_a_function(bootstrap: str, half_broken: str) -> None:
+    bad: list[BadRecord] = []
+    with Consumer(half_broken, bootstrap=bootstrap, value=Order, stop_at_end=True, on_bad=bad.append) as consumer:
+        assert [record.value.id for record in consumer] == [1, 2]
+        assert consumer.skipped == 3
+    assert sorted((each.partition, each.offset, each.raw_value) for each in bad) == [
+        (0, 1, b"{"), (0, 2, b"["), (1, 0, b"?"),
+    ]  # fmt: skip
+    assert [each.headers for each in bad if each.offset == 1] == [[("source", b"web")]]
+
+
+def test_a_function_that_fails_leaves_the_record_to_the_group(bootstrap: str, half_broken: str) -> None:
+    def refuse(_: BadRecord) -> None:
+        raise ZeroDivisionError
+
+    options = {"bootstrap": bootstrap, "group": half_broken, "value": Order, "stop_at_end": True}
+    with pytest.raises(ZeroDivisionError), Consumer(half_broken, on_bad=refuse, **options) as consumer:
+        list(consumer)
+    bad: list[BadRecord] = []
+    with Consumer(half_broken, on_bad=bad.append, **options) as consumer:
+        list(consumer)
+    assert len(bad) == 3, "each of them comes again"
+
+
+def test_bad_records_become_dead_letters(bootstrap: str, half_broken: str) -> None:
+    dead_letters = f"{half_broken}-dead"
+
+    async def main() -> tuple[list[int], int]:
+        async with AsyncProducer(bootstrap) as producer:
+
+            async def bury(bad: BadRecord) -> None:
+                stored = await producer.send(dead_letters, bad.raw_value, bad.raw_key, headers=bad.headers)
+                await stored
+
+            options = {"bootstrap": bootstrap, "value": Order, "stop_at_end": True, "on_bad": bury}
+            async with AsyncConsumer(half_broken, **options) as consumer:
+                return [record.value.id async for record in consumer], consumer.skipped
+
+    assert asyncio.run(main()) == ([1, 2], 3)
+    with Consumer(dead_letters, bootstrap=bootstrap, stop_at_end=True) as consumer:
+        assert sorted(record.value for record in consumer) == [b"?", b"[", b"{"]
+
+
+def test_on_bad_is_checked_before_anything_is_read() -> None:
+    async def later(_: BadRecord) -> None: ...
+
+    with pytest.raises(ValueError, match="on_bad='ignore': use 'fail', 'skip', or a function"):
+        Consumer("orders", on_bad="ignore")
+    with pytest.raises(ValueError, match="on_bad is an async function: use AsyncConsumer"):
+        Consumer("orders", on_bad=later)
 
 
 def test_patterns_and_topics_that_do_not_exist(bootstrap: str, orders: str) -> None:

@@ -43,6 +43,7 @@ class Admin:
         self, bootstrap: str, config: Mapping[str, str] = NOTHING, *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> None:
         self.bootstrap = bootstrap
+        self.config = config
         self._timeout_s = timeout_s
         # What librdkafka has to say about a broker that is away comes as the error of the call that needed it.
         quiet = {"log_level": "0"}

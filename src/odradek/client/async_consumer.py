@@ -11,9 +11,10 @@ member meanwhile are dropped.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -21,10 +22,11 @@ from typing import Any, Generic, Self, TypeVar
 from confluent_kafka import Message
 
 from odradek.client.abandoned import Unclosed, when_abandoned
+from odradek.client.bad_records import BadRecords, OnBad
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
 from odradek.client.reading import Reading, Start, Topic, require_topics
-from odradek.client.records import Record
+from odradek.client.records import BadRecord, Record
 from odradek.client.serdes import BYTES, Serde
 
 R = TypeVar("R")
@@ -77,8 +79,10 @@ class AsyncConsumer(Generic[K, V]):
         value: Serde[V] | type[V] = BYTES,
         stop_at_end: bool = False,
         auto_commit: bool = True,
+        on_bad: OnBad = "fail",
         **config: Setting,
     ) -> None:
+        self._bad_records = BadRecords(on_bad, may_await=True)
         require_topics(topics)  # before anybody waits
         self._desk: _Desk[K, V] = _Desk(
             lambda: _BufferedReading(
@@ -93,12 +97,13 @@ class AsyncConsumer(Generic[K, V]):
                 config=config,
             )
         )
+        self._bootstrap = bootstrap
         self._asked_at = 0.0
         self._unclosed: Unclosed | None = None
 
     async def _open(self) -> _BufferedReading[K, V]:
         if self._unclosed is None:
-            self._unclosed = when_abandoned(self, self._desk.abandon)
+            self._unclosed = when_abandoned(self, self._bootstrap, self._desk.abandon)
         return await self._aside(self._desk.opened) if self._desk.reading is None else self._desk.reading
 
     async def poll(self, timeout: float | None = None) -> Record[K, V] | None:  # noqa: ASYNC109, as Consumer's
@@ -111,12 +116,20 @@ class AsyncConsumer(Generic[K, V]):
                 if not reading.messages and reading.is_at_end:
                     return None
                 await self._ask(reading, ends_at)
-            while reading.messages:
-                record = reading.taken(reading.messages.popleft())
-                if record is not None:
-                    return record
-            if ends_at is not None and time.monotonic() >= ends_at:
+            if reading.messages and (record := await self._taken(reading)) is not None:
+                return record
+            if not reading.messages and ends_at is not None and time.monotonic() >= ends_at:
                 return None
+
+    async def _taken(self, reading: _BufferedReading[K, V]) -> Record[K, V] | None:
+        try:
+            return reading.taken(reading.messages.popleft())
+        except BadRecord as bad:
+            outcome = self._bad_records.meet(bad)
+        if inspect.isawaitable(outcome):
+            await outcome
+        reading.done_with_last()
+        return None
 
     async def _ask(self, reading: _BufferedReading[K, V], ends_at: float | None) -> None:
         patience = 0.0 if reading.messages else POLL_S
@@ -137,9 +150,20 @@ class AsyncConsumer(Generic[K, V]):
         messages = reading.client.consume(RECORDS_AT_ONCE, 0)
         reading.messages.extend(messages)
 
-    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
-        while (record := await self.poll()) is not None:
-            yield record
+    # No generator: that one would be over after its first exception, and the records after it lost to the loop.
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record[K, V]:
+        record = await self.poll()
+        if record is None:
+            raise StopAsyncIteration
+        return record
+
+    @property
+    def skipped(self) -> int:
+        """How many records could not be decoded and were passed over by `on_bad`."""
+        return self._bad_records.skipped
 
     async def commit(self, *records: Record[Any, Any]) -> None:
         """The group goes on after these records."""

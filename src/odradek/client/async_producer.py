@@ -50,7 +50,7 @@ class AsyncProducer(Generic[K, V]):
         # Told by whichever thread polls, taken by the loop: one wake-up for many.
         self._told: deque[tuple[AsyncDelivery, Stored | SendFailed]] = deque()
         self._is_woken = False
-        self._unclosed = when_abandoned(self, self._deliveries.end_and_log)
+        self._unclosed = when_abandoned(self, bootstrap, self._deliveries.end_and_log)
 
     async def send(
         self,

@@ -42,7 +42,7 @@ def client_config(bootstrap: str, ours: Mapping[str, Setting], users: Mapping[st
         **librdkafka_config(said),
         **own,
         "bootstrap.servers": bootstrap,
-        "logger": _logger(),
+        "logger": client_logger(),
     }
 
 
@@ -68,7 +68,8 @@ class SayOnce(logging.Filter):
 _SAY_ONCE = SayOnce()
 
 
-def _logger() -> logging.Logger:
+def client_logger() -> logging.Logger:
+    """For lines that may come often. Those that differ in figures alone are logged once in 30 s."""
     logger = logging.getLogger("odradek.client")
     logger.addFilter(_SAY_ONCE)  # the same one is added once
     return logger

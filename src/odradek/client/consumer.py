@@ -11,15 +11,17 @@ record once the next one is asked for. Without a group it reads all partitions, 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Generic, Self
 
+from confluent_kafka import Message
+
 from odradek.client.abandoned import when_abandoned
+from odradek.client.bad_records import BadRecords, OnBad
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
 from odradek.client.reading import Reading, Start, Topic
-from odradek.client.records import Record
+from odradek.client.records import BadRecord, Record
 from odradek.client.serdes import BYTES, Serde
 
 # How long a poll may last before Ctrl-C is noticed.
@@ -27,7 +29,11 @@ POLL_S = 0.25
 
 
 class Consumer(Generic[K, V]):
-    """`start` counts where the group has never been, and without one: earliest, latest, a datetime, or so long ago."""
+    """`start` counts where the group has never been, and without one: earliest, latest, a datetime, or so long ago.
+
+    `on_bad`: what to do with a record that cannot be decoded. "fail" raises BadRecord, "skip" logs and counts it, a
+    function gets the BadRecord.
+    """
 
     def __init__(
         self,
@@ -39,8 +45,10 @@ class Consumer(Generic[K, V]):
         value: Serde[V] | type[V] = BYTES,
         stop_at_end: bool = False,
         auto_commit: bool = True,
+        on_bad: OnBad = "fail",
         **config: Setting,
     ) -> None:
+        self._bad_records = BadRecords(on_bad, may_await=False)
         self._reading: Reading[K, V] = Reading(
             topics,
             bootstrap,
@@ -52,7 +60,7 @@ class Consumer(Generic[K, V]):
             auto_commit=auto_commit,
             config=config,
         )
-        self._unclosed = when_abandoned(self, self._reading.abandon)
+        self._unclosed = when_abandoned(self, bootstrap, self._reading.abandon)
 
     def poll(self, timeout: float | None = None) -> Record[K, V] | None:
         """The next record; None when none came in time, or with `stop_at_end` when all is read."""
@@ -61,16 +69,35 @@ class Consumer(Generic[K, V]):
         ends_at = None if timeout is None else time.monotonic() + timeout
         while not reading.is_at_end:
             left = POLL_S if ends_at is None else max(min(POLL_S, ends_at - time.monotonic()), 0)
-            record = reading.taken(reading.client.poll(left))
+            record = self._taken(reading.client.poll(left))
             if record is not None:
                 return record
             if ends_at is not None and time.monotonic() >= ends_at:
                 break
         return None
 
-    def __iter__(self) -> Iterator[Record[K, V]]:
-        while (record := self.poll()) is not None:
-            yield record
+    def _taken(self, message: Message | None) -> Record[K, V] | None:
+        try:
+            return self._reading.taken(message)
+        except BadRecord as bad:
+            self._bad_records.meet(bad)
+        self._reading.done_with_last()
+        return None
+
+    # No generator: that one would be over after its first exception, and the records after it lost to the loop.
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record[K, V]:
+        record = self.poll()
+        if record is None:
+            raise StopIteration
+        return record
+
+    @property
+    def skipped(self) -> int:
+        """How many records could not be decoded and were passed over by `on_bad`."""
+        return self._bad_records.skipped
 
     def commit(self, *records: Record[Any, Any]) -> None:
         """The group goes on after these records; without any, after all that was taken."""

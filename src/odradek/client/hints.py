@@ -7,7 +7,10 @@ _NO_RIGHT = "whoever runs the cluster grants the right, or name another user in 
 _TOO_FEW = (
     "bring brokers back (`odradek cluster health` tells which are away), or lower the topic's min.insync.replicas"
 )
-_TOO_LARGE = "max.message.bytes of the topic and message_max_bytes of the producer say how large a record may be"
+_TOO_LARGE = (
+    "raise message_max_bytes of the producer (1000000 unless set) and max.message.bytes of the topic (1048588 unless "
+    "set): `odradek config set topic TOPIC max.message.bytes=BYTES`"
+)
 _STALE_MEMBER = "another member has its partitions now, and reads what was not committed: go on reading"
 
 HINTS: dict[str, str] = {

@@ -125,7 +125,7 @@ class Producer(Generic[K, V]):
         self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
         self._deliveries = self._outbox.deliveries
         # Also at the end of the interpreter: what was sent is not forgotten because nobody closed.
-        self._unclosed = when_abandoned(self, self._deliveries.end_and_log)
+        self._unclosed = when_abandoned(self, bootstrap, self._deliveries.end_and_log)
 
     def send(
         self,

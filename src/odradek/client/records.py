@@ -81,11 +81,12 @@ class Unsent(TimeoutError):
 
 
 class BadRecord(ValueError):
-    """A record that cannot be decoded. Going on with the iteration passes it over."""
+    """A record that cannot be decoded. `next` on the same iterator, or `poll`, goes on with the record after it."""
 
     def __init__(self, message: Message, part: str, serde: Serde[Any], why: Exception) -> None:
         self.topic, self.partition, self.offset = message.topic(), message.partition(), message.offset()
         self.raw_key, self.raw_value = message.key(), message.value()
+        self.headers: list[tuple[str, bytes | None]] = message.headers() or []
         super().__init__(f"{self.topic}-{self.partition} at offset {self.offset}: its {part} is not {serde!r}: {why}")
 
 
