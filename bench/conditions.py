@@ -12,28 +12,41 @@ from pathlib import Path
 
 import kafka_jars
 
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+
 
 def conditions() -> dict[str, str]:
-    cpu = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    memory = re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())
     return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": date(),
         "commit": commit(),
-        "machine": f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, "
-        f"{int(memory[1]) / 1e6 if memory else 0:.0f} GB, Linux {platform.release()}",
+        "machine": machine(),
         "python": platform.python_version() + (" with uvloop" if importlib.util.find_spec("uvloop") else ""),
         "kafka": kafka_jars.version(),
         "java": java_version(),
     }
 
 
-def commit() -> str:
-    here = Path(__file__).parent
+def date() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def machine() -> str:
+    cpu = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
+    memory = re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())
+    gigabytes = int(memory[1]) / 1e6 if memory else 0
+    return (
+        f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, {gigabytes:.0f} GB, "
+        f"Linux {platform.release()}"
+    )
+
+
+def commit(source: Path = SOURCE) -> str:
+    """Of the tree that `source` lies in."""
     head = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
+        ["git", "rev-parse", "--short", "HEAD"], cwd=source, capture_output=True, text=True, check=False
     )
     dirty = subprocess.run(
-        ["git", "status", "--porcelain", "../src"], cwd=here, capture_output=True, text=True, check=False
+        ["git", "status", "--porcelain", "."], cwd=source, capture_output=True, text=True, check=False
     )
     return (head.stdout.strip() or "unknown") + (" with changes" if dirty.stdout.strip() else "")
 

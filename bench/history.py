@@ -1,4 +1,7 @@
-"""What was measured, run after run: a line of JSON each in bench/history.jsonl, of which the docs show the newest."""
+"""What was measured, run after run: a line of JSON each in bench/history.jsonl, of which the docs show the newest.
+
+A line of another bench than the broker's names it in `bench`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ def kept() -> list[dict[str, Any]]:
 
 
 def newest(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The last figures of every row, each with the day and the commit they are of."""
+    """The last figures of every row of the broker's bench, each with the day and the commit they are of."""
+    entries = [one for one in entries if "bench" not in one]
     rows: dict[str, Any] = {}
     scale: dict[str, Any] = {}
     for one in entries:

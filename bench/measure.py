@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import failover
 from batches import zstd_batch
 from native import loadgen, touch_memory
+from processes import machine_cpu_s
 from rows import LOG_BYTES, RUN_BYTES, WARM_BYTES, Row
 from servers import Limit, Server
 from wire import Client, Refused, one_record_batch
@@ -42,16 +42,9 @@ class QuietMoments:
 
 
 def busy_cores(seconds: float) -> float:
-    before = _busy_ticks()
+    before = machine_cpu_s()
     time.sleep(seconds)
-    return (_busy_ticks() - before) / 100 / seconds
-
-
-def _busy_ticks() -> int:
-    user, nice, system, _idle, _iowait, irq, softirq, steal = map(
-        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
-    )
-    return user + nice + system + irq + softirq + steal
+    return (machine_cpu_s() - before) / seconds
 
 
 class RowRun:

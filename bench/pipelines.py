@@ -28,7 +28,7 @@ from typing import Any
 from conditions import conditions
 from kafka_jars import spark_connector
 from native import OUT
-from report import DOCS, table
+from report import table, write_part
 from servers import Odradek
 
 CONNECTORS = ("odradek", "kafka")
@@ -56,9 +56,7 @@ def main() -> int:
     text = markdown(measured(options.turns, options.records))
     print(text)
     if options.docs:
-        page = DOCS / "performance.md"
-        before, rest = page.read_text().split(BEGIN)
-        page.write_text(before + BEGIN + "\n\n" + text + "\n" + END + rest.split(END)[1])
+        write_part(BEGIN, END, text)
     return 0
 
 

@@ -228,6 +228,13 @@ def scale(told: dict[str, Any]) -> str:
     return "### Scale\n\n" + table(["measure", "figure", "measured"], lines) + "\n"
 
 
+def write_part(begin: str, end: str, text: str) -> None:
+    """Replaces what stands between two marks of docs/performance.md."""
+    page = DOCS / "performance.md"
+    before, rest = page.read_text().split(begin)
+    page.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{rest.split(end)[1]}")
+
+
 def write_docs(results: dict[str, Any]) -> None:
     """Replaces what stands between the two marks of docs/performance.md."""
     page = DOCS / "performance.md"

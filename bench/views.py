@@ -20,8 +20,8 @@ import httpx
 from confluent_kafka import Producer
 
 from odradek.client.admin import Cluster
-from odradek.streams.views import View
-from odradek.streams.views.http import view_routes
+from odradek.streams.run.views import View
+from odradek.streams.run.views.http import view_routes
 from odradek.testing import Embedded
 from odradek.web import HttpServer, application
 

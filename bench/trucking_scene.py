@@ -1,0 +1,145 @@
+"""The trucking demo without its page: the same processes, started the same way, and every result with its time.
+
+What `odradek demo trucking` gives its application (command line, environment, topics) is taken from the demo itself.
+"""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import spark_progress
+from confluent_kafka import Message
+from processes import end_session
+from trucking_latency import Seen
+
+from odradek.client.admin import Admin
+from odradek.demo.trucking import show, topics
+from odradek.demo.trucking.fleet import Record
+from odradek.demo.trucking.parts import Part
+
+LOOK_EVERY_S = 0.2
+# `_JAVA_OPTIONS` has the last word, after what the session gives to Java.
+LAST_JAVA_OPTIONS = "_JAVA_OPTIONS"
+WITH_CONF = """\
+import dataclasses
+
+from odradek.demo.trucking.app import app
+app.application = dataclasses.replace(
+    app.application, settings=app.settings.over(conf={{**app.settings.conf, **{conf!r}}})
+)
+"""
+
+
+class Interrupted(Exception):
+    """Ctrl-C or SIGTERM."""
+
+
+class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a copy would not follow its changes)
+    def __init__(self, wishes: show.Wishes, folder: Path, stopping: threading.Event) -> None:
+        super().__init__(wishes, folder, stopping)
+        self.folder = folder
+        self.results: list[Seen] = []
+        self.started_ms = 0
+        self.live_s: float | None = None  # from the start of the application until every steady topic is written
+        self.written_s: dict[str, float] = {}  # topic -> the same, until its first record
+        logging = Path(show.__file__).parents[2] / "spark" / "log4j2.properties"
+        self._give(LAST_JAVA_OPTIONS, spark_progress.java_option(folder, logging))
+
+    @property
+    def broker_session(self) -> int:
+        return _session(self._broker)
+
+    @property
+    def application_session(self) -> int:
+        return _session(self._spark)
+
+    @property
+    def sent(self) -> list[Record]:
+        return self._records
+
+    def set_java_options(self, options: str) -> None:
+        """Instead of those that the demo gives."""
+        self._spark._environment["SPARK_SUBMIT_OPTS"] = options  # noqa: SLF001
+
+    def add_java_options(self, options: str) -> None:
+        self._give("SPARK_SUBMIT_OPTS", options)
+
+    def _give(self, variable: str, more: str) -> None:
+        environment = self._spark._environment  # noqa: SLF001
+        environment[variable] = f"{environment.get(variable, '')} {more}".strip()
+
+    def set_spark_conf(self, conf: Mapping[str, str]) -> None:
+        """Over what the application and the session say. The application is then loaded through a file of ours."""
+        wrapper = self.folder / "app_with_conf.py"
+        wrapper.write_text(WITH_CONF.format(conf=dict(conf)))
+        shipped = show._application_file()  # noqa: SLF001
+        self._spark._command = [str(wrapper) if word == shipped else word for word in self._spark._command]  # noqa: SLF001
+
+    def described(self) -> str:
+        environment = self._spark._environment  # noqa: SLF001
+        return f"SPARK_SUBMIT_OPTS={environment['SPARK_SUBMIT_OPTS']!r} " + shlex.join(self._spark._command)  # noqa: SLF001
+
+    def start(self) -> None:
+        self._broker.start()
+        self._until_alive(self._broker, show.BROKER_TIMEOUT_S)
+        self._create_topics()
+        self._spark.start()
+        self.started_ms = int(time.time() * 1000)
+        self._simulator.start()
+        self._follower.start()
+
+    def run(self, seconds: float) -> None:
+        """From the start of the application; a process that ends is an error, not restarted."""
+        end = self._spark.started_at + seconds
+        while time.monotonic() < end:
+            self._look()
+            if self.live_s is None and self._spark.alive:
+                self.live_s = time.monotonic() - self._spark.started_at
+        self._simulator.stop()
+
+    def shut(self) -> None:
+        """Every process is stopped, whatever happened before."""
+        for part in (self._spark, self._broker):
+            session = _session(part)
+            part.stop()
+            end_session(session)
+        if self._follower._thread.is_alive():  # noqa: SLF001
+            self._follower.stop()
+
+    def _create_topics(self) -> None:
+        super()._create_topics()
+        cluster = Admin(self._bootstrap)
+        for name in topics.OUTPUTS:
+            cluster.set_topic_config(name, **{"message.timestamp.type": "LogAppendTime"})
+
+    def _until_alive(self, part: Part, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not part.alive:
+            if time.monotonic() > deadline:
+                raise show.DemoFailed(f"{part.name} was not ready within {timeout_s:.0f} s:\n{part.last_words()}")
+            self._look()
+
+    def _look(self) -> None:
+        if self._stopping.wait(LOOK_EVERY_S):
+            raise Interrupted
+        for part in (self._broker, self._spark):
+            part.watch()
+            if part.restarts:
+                raise show.DemoFailed(f"{part.name} ended during the measurement:\n{part.last_words()}")
+
+    def _see(self, messages: list[Message]) -> None:
+        for message in messages:
+            if message.topic() in topics.OUTPUTS:
+                _, appended_ms = message.timestamp()
+                self.written_s.setdefault(message.topic(), (appended_ms - self.started_ms) / 1000)
+                self.results.append(Seen(message.topic(), message.value(), appended_ms))
+
+
+def _session(part: Part) -> int:
+    """Of a part that was started: it leads a session of its own."""
+    process = part._process  # noqa: SLF001
+    return process.pid if process is not None else -1
