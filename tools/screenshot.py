@@ -21,7 +21,7 @@ START_TIMEOUT_S = 240.0
 # Something to see: everything runs and has caught up, and drivers were alerted.
 WORTH_A_PICTURE = """
 document.documentElement.dataset.live === "yes"
-  && Number(document.getElementById("app-lag").textContent.replace(/\\D/g, "")) < 300
+  && parseFloat(document.getElementById("app-behind").textContent) < 3
   && document.querySelectorAll("#alerts li:not(.empty)").length >= 6
   && document.querySelectorAll("#map .truck.violating").length >= 4
 """

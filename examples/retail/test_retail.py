@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.streams.lifecycle.loading import load_app, pickle_by_value
+from odradek.streams.api.loading import load_app, pickle_by_value
 
 TEA = {"sku": "tea", "name": "Green tea", "price": 4.0, "reorder_at": 10, "reorder_quantity": 40}
 SALT = {"sku": "salt", "name": "Sea salt", "price": 2.0, "reorder_at": 5, "reorder_quantity": 20}
@@ -15,7 +15,7 @@ def test_a_day_in_the_shop(odradek_test_driver):
     pickle_by_value(app)
     with odradek_test_driver(app) as shop:
         products, shipments, sales = (shop.input(topic) for topic in ("products", "shipments", "sales"))
-        products.send(TEA, SALT)
+        products.send(TEA, SALT, at="2026-01-05T07:00:00Z")
         shipments.send({"sku": "tea", "quantity": 30}, {"sku": "salt", "quantity": 9}, at="2026-01-05T08:00:00Z")
         sales.send({"sku": "tea", "quantity": 15}, at="2026-01-05T09:10:00Z")
         sales.send({"sku": "tea", "quantity": 6}, at="2026-01-05T09:20:00Z")

@@ -88,7 +88,7 @@ def test_a_group_is_moved(orders: Embedded, to: str, now: int) -> None:
     [planned] = rows(orders, "group", "reset", "billing", "--to", to, "--dry-run")
     assert planned == {"topic": "orders", "partition": 0, "was": 4, "now": now}
     assert rows(orders, "group", "describe", "billing")[0]["committed"] == 4
-    assert rows(orders, "group", "reset", "billing", "--to", to, "-t", "orders:0") == [planned]
+    assert rows(orders, "group", "reset", "billing", "--to", to, "-t", "orders:0", "--yes") == [planned]
     assert rows(orders, "group", "lag") == [{"group": "billing", "topic": "orders", "partitions": 1, "lag": 10 - now}]
 
 
@@ -103,7 +103,7 @@ def test_a_group_is_moved(orders: Embedded, to: str, now: int) -> None:
 )
 def test_a_group_that_is_moved_elsewhere_than_asked_is_told(orders: Embedded, to: str, now: int, said: str) -> None:
     succeed(orders, "topic", "trim", "orders", "--before", "3", "-y")
-    done = odradek_command(orders, "group", "reset", "billing", "--to", to, "-o", "json")
+    done = odradek_command(orders, "group", "reset", "billing", "--to", to, "-o", "json", "--yes")
     assert (done.exit_code, [row["now"] for row in json.loads(done.stdout)]) == (0, [now])
     assert done.stderr.startswith(f"Warning: {said}") if said else not done.stderr
 
@@ -122,7 +122,7 @@ def test_a_group_that_cannot_be_moved(orders: Embedded) -> None:
 def test_a_group_with_members_is_not_moved(orders: Embedded) -> None:
     with Consumer("orders", bootstrap=orders.bootstrap_servers, group="billing") as member:
         assert member.poll(60) is not None
-        refused = odradek_command(orders, "group", "reset", "billing", "--to", "end")
+        refused = odradek_command(orders, "group", "reset", "billing", "--to", "end", "--yes")
     assert (refused.exit_code, "group 'billing' has members" in refused.stderr) == (1, True)
 
 
@@ -281,7 +281,7 @@ def completed(broker: Embedded, line: str) -> list[str]:
         "_ODRADEK_COMPLETE": "bash_complete",
         "COMP_WORDS": line,
         "COMP_CWORD": str(len(words) - 1),
-        "ODRADEK_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+        "ODRADEK_BOOTSTRAP": broker.bootstrap_servers,
     }
     # Whoever types waits for half a second at most; here the answer matters, not when it comes.
     patient = "from odradek.cli import names; names.PATIENCE_S = 30"

@@ -38,7 +38,7 @@ from odradek.testing import Embedded
 
 
 def run(bootstrap: str, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["cluster", *arguments], env={"ODRADEK_BOOTSTRAP_SERVERS": bootstrap})
+    return CliRunner().invoke(main, ["cluster", *arguments], env={"ODRADEK_BOOTSTRAP": bootstrap})
 
 
 class Canned:

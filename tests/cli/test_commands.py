@@ -54,7 +54,7 @@ def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: E
     [row] = json.loads(succeed(odradek, "group", "describe", "workers", "-o", "json"))
     assert (row["topic"], row["committed"], row["end"], row["lag"]) == ("queue", 2, 2, 0)
     assert "workers" in succeed(odradek, "group", "ls")
-    assert succeed(odradek, "group", "delete", "workers") == "deleted workers\n"
+    assert succeed(odradek, "group", "delete", "workers", "--yes") == "deleted workers\n"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_each_of_several_topics_is_told_about(odradek: Embedded) -> None:
     result = odradek_command(odradek, "topic", "delete", "-y", "a", "nope", "b")
     assert result.exit_code == 3
     assert {"deleted a", "deleted b"} <= set(result.stdout.splitlines())
-    assert "nope: " in result.stderr
+    assert result.stderr == "Error: there is no topic 'nope'; `odradek topic ls` shows those that exist\n"
 
 
 def test_what_can_be_created_is_created_though_others_are_refused(odradek: Embedded) -> None:
@@ -157,16 +157,15 @@ def test_what_can_be_created_is_created_though_others_are_refused(odradek: Embed
 def test_what_is_named_twice_is_deleted_once(odradek: Embedded) -> None:
     succeed(odradek, "produce", "a", stdin="x\n")
     succeed(odradek, "consume", "a", "-g", "readers", "-o", "beginning", "-n", "1")
-    assert succeed(odradek, "group", "delete", "readers", "readers") == "deleted readers\n"
+    assert succeed(odradek, "group", "delete", "-y", "readers", "readers") == "deleted readers\n"
     assert succeed(odradek, "topic", "delete", "-y", "a", "a") == "deleted a\n"
 
 
 def test_nobody_is_asked_about_a_topic_that_is_not_there(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "a")
-    result = odradek_command(odradek, "topic", "delete", "a", "nope", stdin="y\n")
+    result = odradek_command(odradek, "topic", "delete", "a", "nope")
     assert result.exit_code == 3
     assert result.stderr == "Error: there is no topic 'nope'; `odradek topic ls` shows those that exist\n"
-    assert "Delete a with all records?" in succeed(odradek, "topic", "delete", "a", stdin="y\n")
 
 
 @pytest.mark.parametrize("group", [[], ["-g", "readers"]])
@@ -273,3 +272,49 @@ def test_the_simulation_tells_its_story(arguments: list[str], said: str) -> None
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
+
+
+def test_a_host_without_a_port_is_asked_at_9092() -> None:
+    """No broker is needed for it: the address is in what is said, be one there or not."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.9", 9092))  # bound and never listened on: nobody answers there
+        told = CliRunner().invoke(main, ["topic", "ls", "-b", "127.0.0.9"])
+    assert told.exit_code == 4
+    assert "no answer from 127.0.0.9:9092 (" in told.output
+
+
+@pytest.mark.parametrize("command", [["topic", "ls"], ["cluster", "info"], ["doctor"], ["streams", "status"]])
+@pytest.mark.parametrize("bootstrap", ["127.0.0.1:x", "127.0.0.1:99999", ",", "[::1"])
+def test_an_address_that_is_none_is_refused(command: list[str], bootstrap: str) -> None:
+    told = CliRunner().invoke(main, [*command, "-b", bootstrap])
+    assert told.exit_code == 2
+    assert "such as 127.0.0.1:9092" in told.output
+
+
+def test_empty_parts_of_addresses_are_passed_over(odradek: Embedded) -> None:
+    told = CliRunner().invoke(main, ["cluster", "info", "-b", f",{odradek.bootstrap_servers}, "])
+    assert told.exit_code == 0, told.output
+
+
+def test_a_record_that_is_too_large_is_told_with_the_limit_and_how_to_raise_it(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "small", "-c", "max.message.bytes=1000")
+    refused = odradek_command(odradek, "produce", "small", stdin="x" * 1500 + "\n")
+    assert refused.exit_code == 1
+    assert refused.stderr == (
+        "Error: a record of 1500 bytes is too large: topic 'small' takes at most 1000 bytes (max.message.bytes).\n"
+        "Raise it with: odradek config set topic small max.message.bytes=2048\n"
+    )
+    succeed(odradek, "config", "set", "topic", "small", "max.message.bytes=2048")
+    succeed(odradek, "produce", "small", stdin="x" * 1500 + "\n")
+    refused = odradek_command(odradek, "produce", "small", "-X", "message.max.bytes=1000", stdin="x" * 1500 + "\n")
+    assert refused.stderr == (
+        "Error: a record of 1500 bytes is too large: this command sends at most 1000 bytes (message.max.bytes).\n"
+        "Raise it with: -X message.max.bytes=2048\n"
+    )
+
+
+def test_records_that_are_too_large_together_are_told_so(odradek: Embedded) -> None:
+    succeed(odradek, "topic", "create", "small", "-p", "1", "-c", "max.message.bytes=500")
+    refused = odradek_command(odradek, "produce", "small", "-X", "linger.ms=1000", stdin=("x" * 300 + "\n") * 3)
+    assert "Error: a batch of records is too large: topic 'small' takes at most 500 bytes" in refused.stderr

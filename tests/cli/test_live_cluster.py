@@ -24,7 +24,7 @@ def cluster() -> Iterator[Embedded]:
 
 
 def run(cluster: Embedded, *arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP_SERVERS": cluster.bootstrap_servers})
+    return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP": cluster.bootstrap_servers})
 
 
 def succeed(cluster: Embedded, *arguments: str) -> str:

@@ -206,7 +206,7 @@ def test_who_writes_slowly_is_not_stopped_for_want_of_a_majority(monkeypatch: py
 def test_who_reads_a_partition_that_is_gone_goes_on(odradek: Embedded) -> None:
     """Its topic was deleted, and made anew with fewer."""
     succeed(odradek, "topic", "create", "t", "-p", "1")
-    consumer = Consumer({"bootstrap.servers": odradek.bootstrap_servers, "group.id": "g"})
+    consumer = Consumer({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0, "group.id": "g"})
     consumer.assign([TopicPartition("t", 0), TopicPartition("t", 1)])
     watch = Watch(odradek.bootstrap_servers, ("t",))
     watch.suspicious = True

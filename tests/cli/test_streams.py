@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +19,9 @@ from confluent_kafka import Producer
 
 from odradek.cli.main import main
 from odradek.client.admin import Admin
-from odradek.streams.lifecycle.layout import Layout
-from odradek.streams.lifecycle.lock import AppLock
-from odradek.streams.lifecycle.recording import AppRecord, QueryRecord
+from odradek.pipeline.layout import Layout
+from odradek.pipeline.lock import AppLock
+from odradek.pipeline.recording import AppRecord, QueryRecord, Tenure
 
 APP = """
 from odradek.streams import App, F
@@ -71,12 +72,20 @@ def record(state: str, bootstrap: str) -> Layout:
 def test_describe_as_text_as_data_and_drawn(app_file, tmp_path):
     text = streams("describe", app_file)
     assert text.exit_code == 0
-    assert "Query 0: aggregate-1-updates" in text.stdout
+    assert "Query 0: positions" in text.stdout
     assert json.loads(streams("describe", app_file, "-o", "json").stdout)["application"] == "fleet"
     drawn = tmp_path / "graph.svg"
     assert streams("describe", app_file, "-o", "svg", str(drawn)).exit_code == 0
     assert drawn.read_text().startswith("<svg ")
     assert streams("describe", app_file, "-o", "svg").stdout == drawn.read_text()
+
+
+def test_describe_shows_the_cluster_that_run_would_use(app_file, monkeypatch):
+    monkeypatch.setenv("ODRADEK_BOOTSTRAP", "kafka:1")
+    assert "topics on kafka:1, state in ./.odradek-streams/fleet" in streams("describe", app_file).stdout
+    told = streams("describe", app_file, "-b", "kafka:2", "--state-dir", "/srv", "-o", "json").stdout
+    data = json.loads(told)
+    assert (data["bootstrap"], data["queries"][0]["checkpoint"]) == ("kafka:2", "/srv/fleet/positions")
 
 
 def test_a_file_that_does_not_load_is_told_without_a_trace(tmp_path):
@@ -96,7 +105,7 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("command", ["run", "views"])
 def test_an_application_with_nothing_to_do_is_told_by_its_own_line(command, odradek, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in ("PYTHONPATH", "ODRADEK_STREAMS_BOOTSTRAP", "ODRADEK_STREAMS_STATE_DIR"):
+    for name in ("PYTHONPATH", "ODRADEK_BOOTSTRAP", "ODRADEK_STREAMS_STATE_DIR"):
         monkeypatch.setenv(name, "")
     file = tmp_path / "idle.py"
     file.write_text('from odradek.streams import App\napp = App("idle")\n')
@@ -124,7 +133,39 @@ def test_ls_and_status(odradek, tmp_path):
     assert "fleet: no query was started" in streams("status", "fleet", "--state-dir", state).stderr
 
 
-def test_reset_shows_first_and_does_it_when_told_to(odradek, app_file, tmp_path):
+def test_status_as_data_has_names_that_jq_takes(odradek, tmp_path):
+    state = str(tmp_path / "state")
+    record(state, odradek.bootstrap_servers)
+    [row] = json.loads(streams("status", "--state-dir", state, "-o", "json").stdout)
+    assert {"input_rows_per_s", "planning_ms", "execution_ms", "late_rows", "seconds_behind", "warning"} <= set(row)
+    assert all(name.isidentifier() for name in row)
+
+
+def test_status_says_since_when_an_application_is_starting(odradek, tmp_path):
+    state = str(tmp_path / "state")
+    tenure = Tenure(Layout(state, "fleet"), odradek.bootstrap_servers, [], ["positions"])
+    said = streams("status", "fleet", "--state-dir", state)
+    [row] = json.loads(streams("status", "fleet", "--state-dir", state, "-o", "json").stdout)
+    tenure.end()
+    assert "fleet.positions  starting" in said.stdout
+    assert re.search(r"fleet is starting since 20\S+, for \d+ s: process \d+ on ", said.stderr)
+    assert row["state"] == "starting"
+    assert "starting" not in streams("status", "fleet", "--state-dir", state).output
+
+
+def test_status_warns_of_a_query_that_cannot_keep_up_while_it_runs(odradek, tmp_path):
+    state = str(tmp_path / "state")
+    layout = record(state, odradek.bootstrap_servers)
+    slow = QueryRecord(name="positions", state="working", warning="micro-batches take 2.0 s, longer than every=1 s")
+    replace(AppRecord.read(layout.status), queries=(slow,)).write(layout.status)
+    lock = AppLock(layout)
+    said = streams("status", "--state-dir", state)
+    lock.release()
+    assert "warning: fleet.positions cannot keep up: micro-batches take 2.0 s" in said.stderr
+    assert "warning" not in streams("status", "--state-dir", state).output
+
+
+def test_reset_shows_first_and_does_it_with_yes(odradek, app_file, tmp_path):
     state = str(tmp_path / "state")
     arguments = ["reset", app_file, "--state-dir", state, "-b", odradek.bootstrap_servers]
     assert "nothing to forget" in streams(*arguments).stderr
@@ -136,7 +177,11 @@ def test_reset_shows_first_and_does_it_when_told_to(odradek, app_file, tmp_path)
         f"checkpoint  {layout.folder / 'aggregate-1-updates'}",
         "topic       fleet-top-changelog",
     ]
-    assert "nothing was touched" in shown.stderr
+    assert shown.exit_code == 2
+    assert "Add --yes to do it" in shown.stderr
+    dry = streams(*arguments, "--dry-run")
+    assert (dry.exit_code, dry.stdout) == (0, shown.stdout)
+    assert cluster.topics() == ["fleet-top-changelog"]
     lock = AppLock(layout)
     refused = streams(*arguments, "--yes")
     lock.release()
@@ -159,7 +204,7 @@ def test_run_says_at_once_that_nobody_is_there(app_file, tmp_path, monkeypatch):
 def test_views_are_served_without_spark(odradek, app_file, tmp_path):
     cluster = Admin(odradek.bootstrap_servers)
     cluster.create_topic("fleet-top-changelog", 1, {"cleanup.policy": "compact"})
-    producer = Producer({"bootstrap.servers": odradek.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0})
     producer.produce("fleet-top-changelog", key=b"ann", value=b'{"driver":"ann","top":91.5}')
     assert producer.flush(60) == 0
     command = [sys.executable, "-m", "odradek.cli", "streams", "views", app_file, "--port", "0"]

@@ -19,7 +19,7 @@ from support.onlooker import WITHIN_S, eventually
 
 
 def run(cluster: Embedded, *arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP_SERVERS": cluster.bootstrap_servers})
+    return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP": cluster.bootstrap_servers})
 
 
 def succeed(cluster: Embedded, *arguments: str) -> str:
@@ -133,7 +133,7 @@ def test_a_lost_disk_is_replaced_under_load(cluster: Embedded, data: Path) -> No
         lose_disk(cluster, data, lost)
         eventually(lambda: leader(cluster) != lost, "no other leads")
 
-        said = succeed(cluster, "cluster", "voter", "remove", str(lost))
+        said = succeed(cluster, "cluster", "voter", "remove", str(lost), "--yes")
         assert said == f"node {lost} votes no longer with directory {before}\n"
         format_anew(cluster, data, lost)
         cluster.nodes[lost].start()
@@ -172,7 +172,7 @@ def test_a_controller_joins_by_itself(data: Path) -> None:
 def test_the_active_controller_itself_can_be_removed(cluster: Embedded, data: Path) -> None:
     """KAFKA-17608: it leads until that is committed, and follows on; nobody stops, and it may vote again."""
     old = leader(cluster)
-    succeed(cluster, "cluster", "voter", "remove", str(old))
+    succeed(cluster, "cluster", "voter", "remove", str(old), "--yes")
     eventually(lambda: leader(cluster) != old, "no other leads")
     assert old not in members(cluster)
     assert all(node.is_running for node in cluster.nodes.values())
@@ -208,7 +208,7 @@ def test_what_cannot_be_done_is_said_with_the_reason(cluster: Embedded, data: Pa
 
     cluster.nodes[one].kill()
     eventually(lambda: not follows(cluster, one), "who is dead seems to follow")
-    done = run(cluster, "cluster", "voter", "remove", str(other), "--timeout", "0")
+    done = run(cluster, "cluster", "voter", "remove", str(other), "--timeout", "0", "--yes")
     assert done.exit_code == 4
     assert f"Without node {other} no majority would be left: 1 of the 2 other voters follow" in done.stderr
 

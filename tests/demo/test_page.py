@@ -101,6 +101,34 @@ def test_everything_the_page_needs_comes_from_here(client):
         assert "http" not in answer.text.replace("http://www.w3.org/2000/svg", "")
 
 
+def behind(shown: Shown, seconds: float | None) -> None:
+    told = None if seconds is None else {topics.POSITIONS: seconds, topics.SPEEDS: 0.0}
+    shown.page.tell(lambda page: page.tell_behind(told))
+    shown.drive(1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said", "level", "colour"),
+    [(2.9, "2.9", "fine", "--good"), (3.0, "3.0", "slow", "--wait"), (1234.0, "1,234", "behind", "--bad")],
+)
+def test_the_page_shows_how_far_behind_the_application_is(shown, browser, seconds, said, level, colour):
+    behind(shown, None)
+    browser.open(shown.page.server.url)
+    browser.wait_for("document.querySelector('#gauge-behind b')?.textContent === '-'")
+    assert browser.evaluate("document.getElementById('app-behind').textContent") == "nothing processed yet"
+    behind(shown, seconds)
+    browser.wait_for(f"document.querySelector('#gauge-behind b').textContent === '{said}'")
+    assert browser.evaluate("document.getElementById('app-behind').textContent") == f"{said} s behind"
+    for place in ("#app-behind", "#gauge-behind b"):
+        used = f"getComputedStyle(document.querySelector('{place}')).color"
+        wanted = (
+            f"Object.assign(document.body.appendChild(document.createElement('i')), {{style: 'color:var({colour})'}})"
+        )
+        assert browser.evaluate(used) == browser.evaluate(f"getComputedStyle({wanted}).color"), (place, level)
+    assert browser.evaluate("document.querySelector('.topic .fine').textContent").endswith("s behind")
+    assert browser.problems == []
+
+
 def test_the_page_in_a_browser(shown, browser):
     shown.drive(5)
     browser.open(shown.page.server.url)

@@ -67,14 +67,18 @@ def test_a_malformed_record_disturbs_nothing():
     assert state.everything()["topics"][topics.POSITIONS]["total"] == 1
 
 
-def test_the_parts_and_the_lag_are_told():
+def test_the_parts_are_told_and_how_far_behind_the_application_is():
     state = PageState()
     state.tell_parts((PartState(name="spark", state="starting", detail="Java", progress=0.5),))
-    state.tell_lag({topics.POSITIONS: 7})
     state.tick(0)
+    assert state.everything()["behind"] is state.everything()["topics"][topics.POSITIONS]["behind"] is None
+    state.tell_behind({topics.POSITIONS: 7.5, topics.SPEEDS: 0.0})
+    state.tick(1)
     frame = state.everything()
     assert frame["parts"] == [{"name": "spark", "state": "starting", "detail": "Java", "restarts": 0, "progress": 0.5}]
-    assert frame["topics"][topics.POSITIONS]["lag"] == frame["samples"][0]["lag"] == 7
+    assert [sample["behind"] for sample in frame["samples"]] == [None, 7.5]
+    assert (frame["behind"], frame["topics"][topics.POSITIONS]["behind"]) == (7.5, 7.5)
+    assert state.summary()["seconds behind"] == 8
 
 
 def test_memory_stays_bounded():

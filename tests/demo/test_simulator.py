@@ -6,12 +6,12 @@ import socket
 import time
 from collections import Counter
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.client.admin import Admin
 from odradek.demo.trucking import topics
 from odradek.demo.trucking.fleet import Fleet, Record
-from odradek.demo.trucking.follower import Follower, LagWatch
+from odradek.demo.trucking.follower import BehindWatch, Follower
 from odradek.demo.trucking.simulator import AHEAD_MS, Simulator
 from odradek.testing import Embedded
 
@@ -82,25 +82,33 @@ def test_trucks_stand_at_once_also_when_the_broker_is_away():
         until(lambda: not simulator.on_their_way())
 
 
-def test_the_lag_is_what_the_slowest_group_has_still_to_read_also_after_a_restart_of_the_broker(tmp_path):
+def produce(bootstrap: str, records: int, age_s: float) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    for _ in range(records):
+        producer.produce(topics.POSITIONS, b"x", partition=0, timestamp=int((time.time() - age_s) * 1000))
+    assert producer.flush(30) == 0
+
+
+def test_behind_is_what_the_slowest_group_has_not_processed_also_after_a_restart_of_the_broker(tmp_path):
     broker = Embedded(data=tmp_path)
     broker.start()
     bootstrap, port = broker.bootstrap_servers, broker.port
     create_topics(bootstrap)
-    follower = Follower(bootstrap, lambda _: None)
-    follower.positions[topics.POSITIONS] = {0: 100, 1: 50}
-    for group, offset in (("trucking.a", 90), ("trucking.b", 40), ("other", 0)):
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-        place = [TopicPartition(topics.POSITIONS, 0, offset), TopicPartition(topics.POSITIONS, 1, 50)]
-        consumer.commit(offsets=place, asynchronous=False)
+    produce(bootstrap, 5, 1000)
+    produce(bootstrap, 10, 500)
+    for group, offset in (("trucking.a", 13), ("trucking.b", 5), ("other", 0)):
+        consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, "group.id": group})
+        consumer.commit(offsets=[TopicPartition(topics.POSITIONS, 0, offset)], asynchronous=False)
         consumer.close()
-    lag = LagWatch(bootstrap, "trucking", follower)
-    lag.start()
-    until(lambda: lag.lag == {topics.POSITIONS: 60})
+    watch = BehindWatch(bootstrap, "trucking")
+    watch.start()
+    until(lambda: watch.behind is not None)
+    assert watch.behind.records == {topics.POSITIONS: 10}
+    assert 500 <= watch.behind.seconds_max < 1000
     broker.stop()
     broker = Embedded(data=tmp_path, port=port)
     broker.start()
-    follower.positions[topics.POSITIONS] = {0: 101, 1: 50}
-    until(lambda: lag.lag == {topics.POSITIONS: 61})
-    lag.stop()
+    produce(bootstrap, 1, 0)
+    until(lambda: watch.behind.records == {topics.POSITIONS: 11})
+    watch.stop()
     broker.stop()

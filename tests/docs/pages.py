@@ -64,9 +64,12 @@ class Terminal:
         self._environment = {
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(directory),
-            "ODRADEK_BOOTSTRAP_SERVERS": bootstrap,
-            "ODRADEK_STREAMS_BOOTSTRAP": bootstrap,
-            **{name: os.environ[name] for name in ("JAVA_HOME", "SPARK_SUBMIT_OPTS") if name in os.environ},
+            "ODRADEK_BOOTSTRAP": bootstrap,
+            **{
+                name: os.environ[name]
+                for name in ("JAVA_HOME", "PYTHONPATH", "SPARK_SUBMIT_OPTS")
+                if name in os.environ
+            },
         }
 
     def run(self, block: Block) -> str:

@@ -181,19 +181,19 @@ def test_the_cluster_in_a_terminal(terminal: subprocess.Popen[str], tmp_path: Pa
     for command in ("odradek topic describe orders", "odradek cluster health"):
         assert command in session
         session = session.replace(command, f"until {command}; do sleep 0.1; done")
-    done = bash(session, tmp_path, ODRADEK_BOOTSTRAP_SERVERS=servers)
+    done = bash(session, tmp_path, ODRADEK_BOOTSTRAP=servers)
     assert done.returncode == 0, done.stdout + done.stderr
     os.kill(pid_of(2, tmp_path), signal.SIGKILL)
     assert terminal.stdout is not None
     assert terminal.stdout.readline() == "node 2 was ended by SIGKILL\n"
     start_again = re.fullmatch(r"`(odradek node start .*)` starts it again\n", terminal.stdout.readline())
     health = "until odradek cluster health | grep 'without 2'; do sleep 0.1; done"
-    assert "not in sync" in bash(health, tmp_path, ODRADEK_BOOTSTRAP_SERVERS=servers).stdout
+    assert "not in sync" in bash(health, tmp_path, ODRADEK_BOOTSTRAP=servers).stdout
     assert start_again
     again = subprocess.Popen([sys.executable, "-m", "odradek.cli", *shlex.split(start_again[1])[1:]])
     try:
         whole = "until odradek cluster health; do sleep 0.1; done"
-        bash(whole, tmp_path, ODRADEK_BOOTSTRAP_SERVERS=servers)
+        bash(whole, tmp_path, ODRADEK_BOOTSTRAP=servers)
     finally:
         again.terminate()
         again.wait(60)

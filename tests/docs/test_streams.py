@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from docs.pages import DOCS, KINDS, ROOT, STREAMS, Block, application, blocks, import_path_restored
-from odradek.streams.errors import StreamsError
-from odradek.streams.lifecycle.loading import load_app
+from odradek.pipeline.errors import StreamsError
+from odradek.streams.api.loading import load_app
 
 pytest.importorskip("pyspark")
 pytest.importorskip("fastavro")

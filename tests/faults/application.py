@@ -81,7 +81,7 @@ class Application:
             os.environ
             | QUICK_JAVA
             | {
-                "ODRADEK_STREAMS_BOOTSTRAP": bootstrap,
+                "ODRADEK_BOOTSTRAP": bootstrap,
                 "ODRADEK_STREAMS_STATE_DIR": str(place / "state"),
             }
         )

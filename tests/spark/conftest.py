@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.client.admin import Admin
-from odradek.spark import consumers, delivery, raw_fetching
+from odradek.spark import consumers, raw_fetching, task_producer
 from odradek.testing import Embedded
 from support.topics import Records
 
@@ -16,7 +16,7 @@ from support.topics import Records
 def no_client_outlives_its_test() -> Iterator[None]:
     """Those that tasks leave for the next one would go on asking for their topics at a port that others may get."""
     yield
-    delivery._PRODUCERS.clear()
+    task_producer._PRODUCERS.clear()
     raw_fetching.close_idle()
     while consumers._idle:
         consumers._idle.popitem()[1].kafka.close()

@@ -68,3 +68,22 @@ def test_accumulators_that_spark_hung_up_on(sockets: str, capsys: pytest.Capture
         told = capsys.readouterr().err
         assert ("Traceback" in told) == bool(sent), "what is no hang-up is told"
     server.shutdown()
+
+
+def test_no_thread_but_the_one_that_frees_memory_is_there_when_the_daemon_forks() -> None:
+    """A fork has no threads: a lock that one of them holds would be held for ever."""
+    script = """
+import os
+from odradek.spark.daemon import preload
+preload()
+threads = [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]
+print(sorted(set(threads) - {"python", "python3"}))
+if (child := os.fork()) == 0:
+    import pyarrow as pa
+    os._exit(0 if pa.array([1, 2]).to_pylist() == [1, 2] else 1)
+print(os.waitpid(child, 0)[1])
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    threads, child = done.stdout.splitlines()
+    assert threads in ("[]", "['jemalloc_bg_thd']")
+    assert child == "0"

@@ -6,6 +6,7 @@ import pytest
 
 from odradek.spark.errors import RefusedOption
 from odradek.spark.offsets import TopicPartition, from_json, parse_partitions, to_json
+from odradek.spark.stream_offset import StreamOffset
 
 
 def test_the_json_is_that_of_the_kafka_connector_in_one_order_only():
@@ -28,3 +29,14 @@ def test_offsets_of_nothing():
 def test_partitions_that_are_none(text):
     with pytest.raises(RefusedOption, match="assign"):
         parse_partitions("assign", text)
+
+
+def test_marks_are_kept_beside_offsets():
+    given = {"@cut": 17, "@others": {"b": {"0": 2}}, "a": {"0": 1}}
+
+    offset = StreamOffset.of_json(given)
+
+    assert offset == StreamOffset(offsets={TopicPartition("a", 0): 1}, cut_ms=17, others={TopicPartition("b", 0): 2})
+    assert json.dumps(offset.to_json()) == json.dumps(given)
+    assert from_json(given) == offset.offsets
+    assert StreamOffset.of_json({"a": {"0": 1}}).to_json() == {"a": {"0": 1}}

@@ -198,3 +198,55 @@ def test_before_it_is_known_what_a_read_becomes_only_the_impossible_is_refused()
     assert read_options(READ | {"endingOffsets": "latest"}).end == Edge.LATEST
     with pytest.raises(RefusedOption, match="cannot start at the latest"):
         read_options(READ | {"startingOffsets": "latest", "endingOffsets": "latest"})
+
+
+def test_positions_are_asked_for_with_a_rank():
+    options = stream_options(READ | {"includePosition": "true", "positionRank": "65535"})
+    assert (options.include_position, options.position_rank) == (True, 65535)
+    assert not stream_options(READ).include_position
+    for rank in ("-1", "65536"):
+        with pytest.raises(RefusedOption, match="positionRank: must be from 0 to 65535"):
+            stream_options(READ | {"positionRank": rank})
+
+
+@pytest.mark.parametrize("name", ["minPartitions", "maxRecordsPerPartition"])
+def test_positions_need_whole_partitions(name):
+    with pytest.raises(RefusedOption, match=f"{name}: not with includePosition"):
+        stream_options(READ | {"includePosition": "true", name: "2"})
+
+
+def test_fewer_and_more_tasks_cannot_be_had_at_once():
+    assert stream_options(READ | {"packRecords": "500"}).pack_records_max == 500
+    with pytest.raises(RefusedOption, match="packRecords: not with minPartitions"):
+        stream_options(READ | {"packRecords": "500", "minPartitions": "2"})
+
+
+ALIGNED = READ | {"alignTopics": "b, a", "maxOffsetsPerTrigger": "10"}
+
+
+def test_topics_are_aligned_in_streams_alone():
+    assert stream_options(ALIGNED).align_topics == read_options(ALIGNED).align_topics == ("a", "b")
+    with pytest.raises(RefusedOption, match="alignTopics: this option is for streaming queries"):
+        batch_options(ALIGNED)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (READ | {"alignTopics": "a"}, "alignTopics: it needs maxOffsetsPerTrigger"),
+        (ALIGNED | {"alignTopics": " , "}, "alignTopics: it names no topic"),
+        (ALIGNED | {"minOffsetsPerTrigger": "1"}, "minOffsetsPerTrigger: not with alignTopics"),
+        (ALIGNED | {"startingOffsets": '{"orders":{"0":1}}'}, "alignTopics: a start per partition"),
+    ],
+)
+def test_an_alignment_that_cannot_be_is_refused(given, problem):
+    with pytest.raises(RefusedOption, match=problem):
+        stream_options(given)
+
+
+def test_ticks_are_for_streams_alone():
+    options = stream_options(READ | {"tickEvery": "500", "tickFile": "/tmp/now"})
+    assert (options.tick_every_ms, options.tick_file) == (500, "/tmp/now")
+    for name, value in (("tickEvery", "500"), ("tickFile", "/tmp/now")):
+        with pytest.raises(RefusedOption, match=f"{name}: this option is for streaming queries"):
+            batch_options(READ | {name: value})

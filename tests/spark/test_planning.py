@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.spark.offsets import TopicPartition
-from odradek.spark.planning import OffsetRange, admitted, losses, ranges, tasks, waiting_records
+from odradek.spark.planning import OffsetRange, admitted, losses, packed, ranges, tasks, waiting_records
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")
 
@@ -130,3 +130,27 @@ def test_more_tasks_than_records_is_one_record_each_at_least(at_least):
 
     assert all(each.size >= 1 for each in planned)
     assert planned[-1].end == 3
+
+
+def test_small_ranges_share_a_task():
+    small = [piece(0, 4), piece(0, 6, B), piece(0, 1, C)]
+
+    assert [task.ranges for task in packed(small, 10)] == [(small[0], small[1]), (small[2],)]
+    assert [task.ranges for task in packed(small, None)] == [(each,) for each in small]
+    assert [task.ranges for task in packed(small, 1)] == [(each,) for each in small]
+    assert packed([], 10) == []
+
+
+@given(sizes, st.integers(1, 3000))
+def test_packed_tasks_keep_the_order_and_stay_small(starts_and_sizes, records_max):
+    whole = [
+        piece(start, start + size, TopicPartition("t", number)) for number, (start, size) in enumerate(starts_and_sizes)
+    ]
+
+    found = [task.ranges for task in packed(whole, records_max)]
+
+    assert [each for ranges in found for each in ranges] == whole
+    assert all(len(ranges) == 1 or sum(each.size for each in ranges) <= records_max for ranges in found)
+    assert all(
+        sum(each.size for each in left) + right[0].size > records_max for left, right in pairwise(found)
+    )  # no task ends early

@@ -16,12 +16,12 @@ from odradek.protocol.batch import CONTROL, CRC, CRC_POSITION, TRANSACTIONAL, ch
 from odradek.protocol.control_records import ControlType, encode_control_key
 from odradek.protocol.records import Record
 from odradek.spark import arrow_batches, clients, consumers, raw_fetching
+from odradek.spark.arrow_schema import arrow_schema
 from odradek.spark.errors import BadHeader, DataLoss, ReadTimeout
 from odradek.spark.offsets import TopicPartition
 from odradek.spark.options import batch_options
 from odradek.spark.planning import OffsetRange
 from odradek.spark.range_reading import POLL_S, ROWS_MAX, read_range
-from odradek.spark.schema import arrow_schema
 from odradek.testing import Embedded
 from support.topics import Records
 
@@ -165,6 +165,21 @@ def test_consumers_are_kept_for_the_next_task(cluster: Admin, records: Records):
     assert len(consumers._idle) == consumers.IDLE_MAX
 
 
+def test_a_consumer_whose_brokers_are_gone_is_closed(cluster: Admin, records: Records):
+    with Embedded() as gone:
+        Admin(gone.bootstrap_servers).create_topic("theirs", 1)
+        Records(gone.bootstrap_servers).put("theirs", ["v"])
+        read(gone.bootstrap_servers, wanted("theirs", 0, 1))
+        theirs = {key for key in consumers._idle if ("bootstrap.servers", gone.bootstrap_servers) in key}
+        assert theirs
+    cluster.create_topic("ours", 1)
+    records.put("ours", ["v"])
+    deadline = time.monotonic() + 20
+    while theirs & consumers._idle.keys() and time.monotonic() < deadline:
+        read(cluster.bootstrap, wanted("ours", 0, 1))
+    assert not theirs & consumers._idle.keys()
+
+
 def test_a_query_that_needs_no_more_rows_gives_its_consumer_back(cluster: Admin, records: Records):
     cluster.create_topic("limited", 1)
     records.put("limited", ["v"] * 10)
@@ -268,7 +283,9 @@ def test_a_broker_restart_in_the_middle_of_a_range_is_survived(tmp_path: Path, o
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_compressed_records(cluster: Admin, codec: str):
     cluster.create_topic(codec, 1)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": codec, "linger.ms": 5})
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "compression.type": codec, "linger.ms": 5}
+    )
     for number in range(2_000):
         producer.produce(codec, f"{number} is a number", str(number))
     producer.flush()
@@ -416,6 +433,7 @@ from odradek.spark.options import batch_options
 from odradek.spark.planning import OffsetRange
 from odradek.spark.range_reading import read_range
 given = {{"kafka.bootstrap.servers": {cluster.bootstrap!r}, "subscribe": "light", "includeHeaders": "true"}}
+given["includePosition"] = "true"
 (batch,) = read_range(batch_options(given), OffsetRange(topic="light", partition=0, start=0, end=1))
 sys.exit("pandas was imported" if "pandas" in sys.modules else 0)
 """

@@ -38,7 +38,7 @@ def write(rows: DataFrame, cluster: Admin, **options: str) -> None:
 
 def stored(cluster: Admin, topic: str) -> list[tuple[Any, ...]]:
     ends = cluster.end_offsets(topic)
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reader"})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "group.id": "reader"})
     consumer.assign([TopicPartition(topic, index, 0) for index in ends])
     messages = consumer.consume(sum(ends.values()), timeout=20)
     consumer.close()
@@ -144,7 +144,7 @@ def test_a_complete_result_is_appended_and_an_updated_one_goes_through_foreach_b
 
 
 def produce(cluster: Admin, topic: str, values: list[str]) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for value in values:
         producer.produce(topic, value, key=value, headers=[("h", b"1")])
     producer.flush()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,3 +129,25 @@ def test_limits_shape_the_batches_and_an_end_in_a_stream_is_refused_aloud(
     query = wrong.option("checkpointLocation", str(tmp_path / "wrong")).start()
     with pytest.raises(StreamingQueryException, match="endingOffsets: a streaming query has no end"):
         query.awaitTermination(30)
+
+
+@pytest.mark.parametrize(
+    ("used", "never"),
+    [
+        ("import pyspark_odradek", {"numpy", "pyarrow", "pandas", "confluent_kafka"}),
+        ("pyspark_odradek.DefaultSource(options).schema()", {"numpy", "pyarrow", "pandas"}),
+        ("import odradek.spark.stream_reader, odradek.spark.topics_view", {"pandas"}),
+    ],
+)
+def test_a_process_of_spark_imports_what_it_needs(used: str, never: set[str]):
+    """Each `load()` and each query starts Python processes, and waits for what they import."""
+    script = f"""
+import sys
+import pyspark_odradek
+from odradek.spark.schema import spark_schema
+options, schema = {{"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}}, spark_schema(False)
+{used}
+sys.exit(", ".join(sorted({never!r} & sys.modules.keys())))
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert done.stderr.strip() == ""

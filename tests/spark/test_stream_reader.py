@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from odradek.client.admin import Admin
+from odradek.spark import reachability, topics_view
 from odradek.spark.errors import ClusterUnavailable, DataLoss, RefusedOption, TopicMissing
 from odradek.spark.options import stream_options
 from odradek.spark.source import OdradekDataSource
@@ -137,7 +138,7 @@ def test_a_pattern_finds_topics_as_they_come_and_reads_them_from_the_beginning(c
 
 
 def test_a_pattern_does_not_mean_internal_topics(broker: Embedded, cluster: Admin):
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "makes-it-exist"})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "group.id": "makes-it-exist"})
     cluster.create_topic("not-internal", 1)
     consumer.commit(offsets=[KafkaPartition("not-internal", 0, 0)], asynchronous=False)
     consumer.close()
@@ -154,7 +155,7 @@ def test_new_partitions_are_read_from_the_beginning(broker: Embedded, cluster: A
     start = reader.initialOffset()
     reader.latestOffset(start, ALL)
 
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     admin.create_partitions([NewPartitions("widened", 2)])["widened"].result()
     records.put("widened", ["v"] * 3, partition=1)
 
@@ -230,6 +231,21 @@ def test_min_partitions_divides_by_offsets_alone(cluster: Admin):
 
     assert planned(reader, start, end) == ["any-0 [10, 20)", "any-0 [20, 30)", "any-0 [30, 40)", "any-0 [40, 50)"]
     assert planned(stream(cluster, subscribe="any", minPartitions="4"), start, end) == planned(reader, start, end)
+
+
+def test_a_small_batch_is_read_by_one_task(cluster: Admin, records: Records):
+    cluster.create_topic("packed", 3)
+    for partition in range(3):
+        records.put("packed", [f"{partition}-{number}" for number in range(4)], partition=partition)
+    reader = stream(cluster, subscribe="packed", packRecords="8")
+    start = reader.initialOffset()
+
+    first, second = reader.partitions(start, reader.latestOffset(start, ALL))
+
+    assert (str(first.value), str(second.value)) == ("packed-0 [0, 4), packed-1 [0, 4)", "packed-2 [0, 4)")
+    first = pickle.loads(pickle.dumps(first))
+    values = [value.decode() for batch in reader.read(first) for value in batch["value"].to_pylist()]
+    assert values == ["0-0", "0-1", "0-2", "0-3", "1-0", "1-1", "1-2", "1-3"]
 
 
 def test_a_topic_that_does_not_exist_is_named(cluster: Admin):
@@ -316,7 +332,7 @@ def test_progress_that_cannot_be_committed_is_sent_again_and_disturbs_nobody(
     monkeypatch.setattr(group_progress, "RETRY_S", 0.0)
     cluster.create_topic("disputed", 1)
     records.put("disputed", ["v"] * 5)
-    member = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "disputed"})
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "group.id": "disputed"})
     member.subscribe(["disputed"])
     while not member.assignment():
         member.poll(0.1)
@@ -345,12 +361,39 @@ def test_a_broker_that_restarts_is_waited_for(tmp_path: Path):
         assert reader.latestOffset(start, ALL) == {"survives": {"0": 3}}
 
 
-def test_a_cluster_that_is_not_there_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch):
-    from odradek.spark import topics_view
-
-    monkeypatch.setattr(topics_view, "REQUEST_TIMEOUT_S", 0.2)
-    with pytest.raises(ClusterUnavailable, match=r"127\.0\.0\.1:1 did not tell its offsets: .*refused"):
+def test_a_cluster_that_is_not_there_at_the_start_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reachability, "PATIENCE_S", 0.1)
+    told = r"no broker accepts a connection at 127\.0\.0\.1:1 \(Connection refused\)\. Start one"
+    with pytest.raises(ClusterUnavailable, match=told):
         stream(Admin("127.0.0.1:1"), subscribe="any").initialOffset()
+
+
+def test_one_bootstrap_server_that_accepts_is_enough(cluster: Admin):
+    cluster.create_topic("reached", 1)
+    assert stream(Admin(f"127.0.0.1:1,{cluster.bootstrap}"), subscribe="reached").initialOffset() == {
+        "reached": {"0": 0}
+    }
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT", "PLAINTEXT"])
+def test_addresses_may_name_their_protocol(broker: Embedded, protocol: str):
+    reachability.require_reachable(f"{protocol}://{broker.bootstrap_servers}")
+
+
+def test_an_address_that_is_none_is_refused_by_its_option():
+    with pytest.raises(RefusedOption, match=r"kafka\.bootstrap\.servers: 'nowhere:x': a port is a number"):
+        stream(Admin("nowhere:x"), subscribe="any").initialOffset()
+
+
+def test_a_cluster_that_goes_and_stays_away_is_named_after_all_attempts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(topics_view, "REQUEST_TIMEOUT_S", 0.2)
+    with Embedded() as broker:
+        cluster = Admin(broker.bootstrap_servers)
+        cluster.create_topic("leaves", 1)
+        reader = stream(cluster, subscribe="leaves")
+        start = reader.initialOffset()
+    with pytest.raises(ClusterUnavailable, match=r"did not tell its offsets: .*(refused|brokers are down)"):
+        reader.latestOffset(start, ALL)
 
 
 def test_metadata_is_kept_when_asked(cluster: Admin, records: Records):

@@ -47,6 +47,7 @@ ADMIN_APIS = (
     "p23_offset_for_leader_epoch",
     "p32_describe_configs",
     "p33_alter_configs",
+    "p34_alter_replica_log_dirs",
     "p35_describe_log_dirs",
     "p37_create_partitions",
     "p43_elect_leaders",

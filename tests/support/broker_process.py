@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -88,11 +88,31 @@ class BrokerProcess:
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """A port that is given to nobody else while its broker is away: bound here and never listened on."""
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        yield int(holder.getsockname()[1])
+    """A port that no other process gets while its broker is down: bound here and never listened on."""
+    with held_ports(1) as first:
+        yield first
+
+
+@contextmanager
+def held_ports(count: int) -> Iterator[int]:
+    """The first of `count` consecutive ports, all held as `held_port` holds one."""
+    while True:
+        with ExitStack() as holders:
+            first = 0
+            try:
+                for ahead in range(count):
+                    first = _hold(holders, first + ahead) - ahead
+            except OSError:  # the port after the one that the system chose is taken
+                continue
+            yield first
+            return
+
+
+def _hold(holders: ExitStack, port: int) -> int:
+    holder = holders.enter_context(socket.socket())
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", port))
+    return int(holder.getsockname()[1])
 
 
 def free_port() -> int:

@@ -9,7 +9,7 @@ from odradek.testing import Embedded
 
 
 def odradek_command(broker: Embedded, *arguments: str, stdin: str | bytes = "") -> Result:
-    return CliRunner().invoke(main, arguments, input=stdin, env={"ODRADEK_BOOTSTRAP_SERVERS": broker.bootstrap_servers})
+    return CliRunner().invoke(main, arguments, input=stdin, env={"ODRADEK_BOOTSTRAP": broker.bootstrap_servers})
 
 
 def succeed(broker: Embedded, *arguments: str, stdin: str | bytes = "") -> str:

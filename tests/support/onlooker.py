@@ -108,7 +108,7 @@ def create(
 
 def odradek(cluster: Embedded, *arguments: str, server: int | None = None) -> Result:
     """The command line."""
-    return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP_SERVERS": _where(cluster, server)})
+    return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP": _where(cluster, server)})
 
 
 def start_together(cluster: Embedded, node_ids: Iterable[int]) -> None:

@@ -29,6 +29,7 @@ API_NAMES = {
     23: "OffsetForLeaderEpoch",
     32: "DescribeConfigs",
     33: "AlterConfigs",
+    34: "AlterReplicaLogDirs",
     35: "DescribeLogDirs",
     37: "CreatePartitions",
     42: "DeleteGroups",

@@ -20,13 +20,20 @@ from odradek.testing import Embedded
 
 
 def produce(broker: Embedded, topic: str, value: str) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     producer.produce(topic, value)
     assert producer.flush(60) == 0
 
 
 def consume(broker: Embedded, topic: str) -> str:
-    reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"})
+    reader = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "log_level": 0,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+        }
+    )
     reader.subscribe([topic])
     message = reader.poll(60)
     assert message is not None
@@ -118,7 +125,7 @@ def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
 def test_a_paused_broker_answers_when_it_is_resumed() -> None:
     with Embedded() as broker:
         broker.pause()
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         producer.produce("t", "patient")
         assert producer.flush(0.5) == 1
         broker.resume()

@@ -15,7 +15,9 @@ from traps.wire import Wire, batch
 
 def send(broker: Embedded, count: int = 1, **config: object) -> list:
     outcomes: list = []
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 10, **config})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "retry.backoff.ms": 10, **config}
+    )
     for _ in range(count):
         producer.produce("t", b"x", on_delivery=lambda error, message: outcomes.append(error or message.offset()))
     producer.flush(20)
@@ -89,7 +91,7 @@ def test_time_passes_when_told(odradek: Embedded) -> None:
     with Embedded(config=config) as broker:
         send(broker, 3)
         broker.advance_clock(timedelta(days=2))
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         place = TopicPartition("t", 0)
 
         def start() -> int:
@@ -100,7 +102,7 @@ def test_time_passes_when_told(odradek: Embedded) -> None:
 
 
 def test_all_requests_are_seen(odradek: Embedded) -> None:
-    admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers, "client.id": "me"})
+    admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0, "client.id": "me"})
     admin.list_topics(timeout=10)
     assert {request.api for request in odradek.requests()} >= {"ApiVersions", "Metadata"}
     assert {request.client_id for request in odradek.requests("Metadata")} == {"me"}

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from odradek.pipeline.errors import StreamsError
 from odradek.streams import App, F, tumbling
-from odradek.streams.errors import StreamsError
 
 
 @dataclass
@@ -58,16 +58,18 @@ def test_time_passes_through_joins_and_on_through_topics(odradek_test_driver):
         assert sorted((row["user"], row["count"]) for row in counts) == [("a", 1), ("b", 1)]
 
 
-def test_events_see_the_table_as_the_test_tells_it_also_after_a_restart(odradek_test_driver):
+def test_events_see_the_table_of_their_time_or_the_newest_one_also_after_a_restart(odradek_test_driver):
     app = App("lookup")
     drivers = app.table("drivers", key="id", schema="id int, name string")
     events = app.stream("events", schema="driver int")
     events.join(drivers, on={"driver": "id"}, how="left").select("name").to("names")
+    events.join(drivers, on={"driver": "id"}, how="left", as_of=False).select("name").to("newest")
 
     with odradek_test_driver(app) as t:
         t.input("drivers").send({"id": 11, "name": "Anna"})
         t.input("events").send({"driver": 11}, at="2001-01-01")
-        assert t.output("names").read_values() == [{"name": "Anna"}], "though the event is older than the row"
+        assert t.output("names").read_values() == [{"name": None}], "the table had no row then"
+        assert t.output("newest").read_values() == [{"name": "Anna"}]
         t.restart()
         t.input("events").send({"driver": 11})
         t.input("drivers").delete(11)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from odradek.base.errors import ErrorCode
 from odradek.cli.remote import CONNECT_TIMEOUT_S, PATIENCE_S, REQUEST_TIMEOUT_S, TIMED_OUT, fail, fail_unreachable
+from odradek.client.addresses import Address, parse_addresses
 from odradek.protocol.headers import has_tagged_response_header, request_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
@@ -102,22 +103,21 @@ def name_of(error_code: int) -> str:
 
 def _first_reply(bootstrap: str, frame: bytes, within_s: float, while_waiting: Callable[[], None] | None) -> memoryview:
     failures: list[NoAnswer] = []
-    for address in bootstrap.split(","):
+    for address in parse_addresses(bootstrap):
         try:
             with _connected(address) as connection:
                 connection.settimeout(within_s)
-                return _exchange(connection, address, frame, while_waiting)
+                return _exchange(connection, str(address), frame, while_waiting)
         except NoAnswer as failure:
             failures.append(failure)
     # Who is there and does not answer tells more than who is not.
     raise min(failures, key=lambda failure: isinstance(failure, Unreachable))
 
 
-def _connected(address: str) -> socket.socket:
-    host, _, port = address.strip().rpartition(":")
+def _connected(address: Address) -> socket.socket:
     try:
-        return socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S)
-    except (OSError, ValueError) as nobody:
+        return socket.create_connection(address, CONNECT_TIMEOUT_S)
+    except OSError as nobody:
         raise Unreachable(str(nobody)) from nobody
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.consent import Consent, destructive
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import REQUEST_TIMEOUT_S, admin_client, bootstrap_option, complain, refusals_told
 
@@ -147,11 +148,12 @@ def add_voter(bootstrap: str, timeout_s: float, controller: str) -> None:
 @bootstrap_option
 @timeout_option
 @click.argument("controller", metavar=VOTER_FORM)
-def remove_voter(bootstrap: str, timeout_s: float, controller: str) -> None:
+@destructive
+def remove_voter(bootstrap: str, timeout_s: float, controller: str, consent: Consent) -> None:
     """Let a controller vote no longer, be it alive or lost. Refused when no majority of the others is there."""
     from odradek.cli import voters
 
-    voters.remove(bootstrap, *voters.known_voter(controller), timeout_s)
+    voters.remove(bootstrap, *voters.known_voter(controller), timeout_s, consent)
 
 
 @command.command("reassign")
@@ -192,16 +194,25 @@ def reassign(bootstrap: str, output: str, moves: tuple[str, ...], cancel: tuple[
     is_flag=True,
     help="Where no replica in sync is left, take one that may lack acknowledged records. They are lost.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, yes: bool) -> None:
-    """Give leadership back to preferred replicas, of all partitions unless some are named."""
+@destructive
+def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, consent: Consent) -> None:
+    """Give leadership back to preferred replicas, of all partitions unless some are named.
+
+    Only an unclean election asks first: --yes and --dry-run are for it.
+    """
     from odradek.cli import elections
 
     named = [_partition(text) for text in partitions]
     if unclean and not named:
         raise click.UsageError("an unclean election loses records: name the partitions")
-    if unclean and not yes:
-        click.confirm(f"Lose records of {', '.join(partitions)} that only other replicas have?", abort=True)
+    if consent.dry_run and not unclean:
+        raise click.UsageError("--dry-run is for --unclean: a preferred election loses nothing")
+    if unclean:
+        consent.show(
+            f"elect an unclean leader of {each}: records that only other replicas have are lost" for each in partitions
+        )
+        if not consent.to(f"Lose records of {', '.join(partitions)} that only other replicas have?"):
+            return
     outcomes = elections.elect(bootstrap, elections.UNCLEAN if unclean else elections.PREFERRED, named)
     refused = False
     for (topic, index), outcome in sorted(outcomes.items()):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata
 
 R = TypeVar("R")
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def require_majority(bootstrap: str, lost: str = "") -> None:
@@ -66,19 +67,28 @@ def require_leaders(bootstrap: str, known: ClusterMetadata, partitions: Iterable
 
 
 def each_told(
-    bootstrap: str, answers: Mapping[str, Future[Any]], done: str, *, no_error: Mapping[str, str] = MappingProxyType({})
+    bootstrap: str,
+    answers: Mapping[str, Future[Any]],
+    done: str,
+    *,
+    no_error: Mapping[str, str] = NOTHING,
+    refused: Mapping[str, str] = NOTHING,
 ) -> None:
     """One line per name."""
-    for name, _ in granted(bootstrap, answers, no_error=no_error):
+    for name, _ in granted(bootstrap, answers, no_error=no_error, refused=refused):
         click.echo(done.format(name))
 
 
 def granted(
-    bootstrap: str, answers: Mapping[str, Future[R]], *, no_error: Mapping[str, str] = MappingProxyType({})
+    bootstrap: str,
+    answers: Mapping[str, Future[R]],
+    *,
+    no_error: Mapping[str, str] = NOTHING,
+    refused: Mapping[str, str] = NOTHING,
 ) -> Iterator[tuple[str, R]]:
     """What was not refused. A refusal is told with its name and hides no others; in the end it ends the command.
 
-    `no_error` has what is said of refusals, by their names, that are none.
+    `no_error` has what is said of refusals, by their names, that are none, `refused` our sentences for others.
     """
     from confluent_kafka import KafkaException
 
@@ -86,15 +96,16 @@ def granted(
     for name, answer in answers.items():
         try:
             result = patiently(bootstrap, answer)
-        except KafkaException as refused:
-            error = refused.args[0]
+        except KafkaException as refusal:
+            error = refusal.args[0]
             if error.name() in TIMEOUT_CODES:
-                unanswered = refused
+                unanswered = refusal
             elif error.name() in no_error:
                 click.echo(no_error[error.name()].format(name))
             else:
                 refusals.append(error.name())
-                complain(f"{name}: {error.str()} ({error.name()})")
+                ours = refused.get(error.name())
+                complain(ours.format(name) if ours else f"{name}: {error.str()} ({error.name()})")
         else:
             yield name, result
     if unanswered is not None:

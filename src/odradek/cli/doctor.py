@@ -19,6 +19,7 @@ from odradek.cli.asking import NoAnswer
 from odradek.cli.health import of_quorum
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import CONNECT_TIMEOUT_S, FAILED, REQUEST_TIMEOUT_S, bootstrap_option, silent_logger
+from odradek.client.addresses import Address, parse_addresses
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import BrokerMetadata, PartitionMetadata
@@ -102,7 +103,8 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    unreachable = [(address, why) for address in bootstrap.split(",") if (why := _refusal(address.strip()))]
+    named = parse_addresses(bootstrap)
+    unreachable = [(address, why) for address in named if (why := _refusal(address))]
     for address, why in unreachable:
         yield Finding(
             "bootstrap",
@@ -110,7 +112,7 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
             f"{address}: {why}",
             "is a broker running there? `odradek up` starts one; -b names another",
         )
-    if len(unreachable) == len(bootstrap.split(",")):
+    if len(unreachable) == len(named):
         return
     try:
         told = AdminClient({"bootstrap.servers": bootstrap}, logger=silent_logger()).list_topics(
@@ -125,7 +127,7 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
     sizes = f"{_counted(len(told.brokers), 'broker')}, {_counted(topics, 'topic')}"
     yield Finding("cluster", "ok", f"{told.cluster_id}: {sizes}")
     yield from _majority(bootstrap)
-    away = {broker.id: why for broker in told.brokers.values() if (why := _refusal(f"{broker.host}:{broker.port}"))}
+    away = {broker.id: why for broker in told.brokers.values() if (why := _refusal(Address(broker.host, broker.port)))}
     yield from _advertised(told.brokers, away)
     yield _copies([partition for topic in told.topics.values() for partition in topic.partitions.values()], away)
 
@@ -189,13 +191,10 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _refusal(address: str) -> str | None:
+def _refusal(address: Address) -> str | None:
     """Why nobody can be reached there."""
-    host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
-    except ValueError:
-        return "not HOST:PORT"
+        socket.create_connection(address, CONNECT_TIMEOUT_S).close()
     except OSError as refused:
         return refused.strerror or str(refused)
     return None

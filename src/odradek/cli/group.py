@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from odradek.cli.consent import Consent, destructive
 from odradek.cli.diagnosis import each_told, patiently
 from odradek.cli.names import group_argument
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
+    NO_GROUP,
     NOT_FOUND,
     REQUEST_TIMEOUT_S,
     admin_client,
@@ -22,6 +24,12 @@ from odradek.cli.resets import committed_offsets, reset
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
+
+
+REFUSED_DELETION = {
+    "GROUP_ID_NOT_FOUND": NO_GROUP,
+    "NON_EMPTY_GROUP": "group {0!r} has members; stop them first: `odradek group members {0}` shows them",
+}
 
 
 @click.group("group")
@@ -89,7 +97,7 @@ def describe(bootstrap: str, output: str, group: str) -> None:
 
 
 def _no_group(group: str) -> NoReturn:
-    fail(f"there is no group {group!r}; `odradek group ls` shows those that exist", NOT_FOUND)
+    fail(NO_GROUP.format(group), NOT_FOUND)
 
 
 def _described(bootstrap: str, admin: AdminClient, group: str) -> ConsumerGroupDescription:
@@ -166,9 +174,22 @@ def members(bootstrap: str, output: str, group: str) -> None:
 @command.command()
 @bootstrap_option
 @group_argument("groups", many=True)
-def delete(bootstrap: str, groups: tuple[str, ...]) -> None:
+@destructive
+def delete(bootstrap: str, groups: tuple[str, ...], consent: Consent) -> None:
     """Delete groups that have no members, with their committed offsets."""
+    wanted = list(dict.fromkeys(groups))
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        asked = list(dict.fromkeys(groups))
-        each_told(bootstrap, admin.delete_consumer_groups(asked, request_timeout=REQUEST_TIMEOUT_S), "deleted {}")
+        if not consent.is_given:
+            consent.show([_losses(bootstrap, admin, group) for group in wanted])
+        if consent.to(f"Delete {', '.join(wanted)} with all committed offsets?"):
+            answers = admin.delete_consumer_groups(wanted, request_timeout=REQUEST_TIMEOUT_S)
+            each_told(bootstrap, answers, "deleted {}", refused=REFUSED_DELETION)
+
+
+def _losses(bootstrap: str, admin: AdminClient, group: str) -> str:
+    state = _described(bootstrap, admin, group).state.name.lower()
+    if state == "dead":
+        _no_group(group)
+    offsets = len(committed_offsets(bootstrap, admin, group))
+    return f"delete {group}: {state}, {offsets} committed offset{'' if offsets == 1 else 's'}"

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from odradek.base.invariants import invariant
+
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, object]
 
@@ -23,7 +25,10 @@ def output_option(command: F) -> F:
 
 
 def print_rows(rows: Sequence[Row], output: str, *, nothing: str) -> None:
-    """`nothing` is what a person reads instead of an empty table."""
+    """`nothing` is what a person reads instead of an empty table. Programs get names that jq takes as they are."""
+    if output != "table":
+        for name in rows[0] if rows else ():
+            invariant(name.isidentifier() and name.islower(), f"{name!r} is a name in snake_case")
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
     elif output == "table" and not rows:

@@ -15,6 +15,7 @@ import click
 
 from odradek.cli.diagnosis import require_majority
 from odradek.cli.names import topic_argument
+from odradek.cli.record_sizes import too_large_for_client, too_large_for_topic
 from odradek.cli.record_text import bytes_of
 from odradek.cli.remote import (
     PATIENCE_S,
@@ -76,7 +77,7 @@ def command(
     with refusals_told(bootstrap):
         producer = _producer(bootstrap, compression, acks, settings)
         require_writable_topic(producer, topic)
-        sending = _Sending(bootstrap, producer, topic)
+        sending = _Sending(bootstrap, producer, topic, int(settings.get("message.max.bytes", RECORD_BYTES_MAX)))
         try:
             with _lines(files) as lines:
                 for number, line in enumerate(_paced(lines, rate), 1):
@@ -103,13 +104,17 @@ def _producer(bootstrap: str, compression: str, acks: str, settings: dict[str, s
 class _Sending:
     """One topic; the first failure ends it."""
 
-    def __init__(self, bootstrap: str, producer: Producer, topic: str) -> None:
+    def __init__(self, bootstrap: str, producer: Producer, topic: str, bytes_max: int = RECORD_BYTES_MAX) -> None:
         self._bootstrap = bootstrap
         self._producer = producer
         self._topic = topic
+        self._bytes_max = bytes_max
         self._failure: KafkaException | None = None
+        self._bytes_failed = 0
 
     def send(self, record: Outgoing) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+
         place: dict[str, int] = {} if record.partition is None else {"partition": record.partition}
         moment: dict[str, int] = {} if record.timestamp is None else {"timestamp": record.timestamp}
         while True:
@@ -126,6 +131,10 @@ class _Sending:
                 break
             except BufferError:
                 self._producer.poll(0.1)
+            except KafkaException as refused:
+                if refused.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    too_large_for_client(_size(record.key, record.value), self._bytes_max)
+                raise
         self._producer.poll(0)
         self._raise_failure()
 
@@ -143,15 +152,25 @@ class _Sending:
         if unsent:
             fail(f"{unsent} records were not acknowledged within {FLUSH_TIMEOUT_S:.0f} s")
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         from confluent_kafka import KafkaException
 
         if error is not None and self._failure is None:
             self._failure = KafkaException(error)
+            self._bytes_failed = _size(message.key(), message.value())
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        from confluent_kafka import KafkaError
+
+        if self._failure is None:
+            return
+        if self._failure.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            too_large_for_topic(self._bootstrap, self._topic, self._bytes_failed)
+        raise self._failure
+
+
+def _size(*parts: bytes | str | None) -> int:
+    return sum(len(part) for part in parts if part is not None)
 
 
 def _record_maker(

@@ -16,14 +16,27 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+BOOTSTRAP_VARIABLE = "ODRADEK_BOOTSTRAP"
 FAILED, NOT_FOUND, TIMED_OUT = 1, 3, 4
 REQUEST_TIMEOUT_S = 15.0
 CONNECT_TIMEOUT_S = 3.0
 # Who has waited so long wants to know why.
 PATIENCE_S = 3.0
 
+NO_TOPIC = "there is no topic {!r}; `odradek topic ls` shows those that exist"
+NO_GROUP = "there is no group {!r}; `odradek group ls` shows those that exist"
 NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
 TIMEOUT_CODES = {"_TIMED_OUT", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
+
+
+def addresses(_ctx: click.Context, _param: click.Parameter, said: str | None) -> str | None:
+    """`host` is `host:9092`: librdkafka and the requests of our own get the same."""
+    from odradek.client.addresses import BadAddress, parse_addresses
+
+    try:
+        return said and ",".join(map(str, parse_addresses(said)))
+    except BadAddress as wrong:
+        raise click.BadParameter(str(wrong)) from None
 
 
 def bootstrap_option(command: F) -> F:
@@ -31,10 +44,12 @@ def bootstrap_option(command: F) -> F:
         "-b",
         "--bootstrap-server",
         "bootstrap",
-        envvar=["ODRADEK_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS"],
+        envvar=BOOTSTRAP_VARIABLE,
         default="127.0.0.1:9092",
         show_default=True,
-        help="Where the cluster is; also ODRADEK_BOOTSTRAP_SERVERS.",
+        callback=addresses,
+        metavar="HOST[:PORT],...",
+        help="Where the cluster is; also ODRADEK_BOOTSTRAP.",
     )(command)
 
 
@@ -105,12 +120,17 @@ def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
 
 def require_somebody_there(bootstrap: str) -> None:
     """librdkafka would try again until its time-out; a person wants to know at once."""
+    from odradek.client.addresses import BadAddress, parse_addresses
+
+    try:
+        named = parse_addresses(bootstrap)
+    except BadAddress as wrong:
+        fail(str(wrong))
     refusals = []
-    for address in bootstrap.split(","):
-        host, _, port = address.strip().rpartition(":")
+    for address in named:
         try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
-        except (OSError, ValueError) as refused:
+            socket.create_connection(address, CONNECT_TIMEOUT_S).close()
+        except OSError as refused:
             refusals.append(str(refused))
         else:
             return
@@ -138,7 +158,7 @@ def complain(message: str) -> None:
 def require_topics(names: Iterable[str], known: Container[str]) -> None:
     for name in names:
         if name not in known:
-            fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+            fail(NO_TOPIC.format(name), NOT_FOUND)
 
 
 def require_writable_topic(producer: Producer, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.consent import Consent, destructive
 from odradek.cli.diagnosis import patiently, require_leaders
 from odradek.cli.names import complete_topics, group_argument
 from odradek.cli.offsets import Place, parse_place
@@ -45,8 +46,8 @@ Position = tuple[str, int]
     help="Only this topic, or these partitions of it; all that the group committed unless given.",
     shell_complete=complete_topics,
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be, and change nothing.")
-def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, ...], dry_run: bool) -> None:
+@destructive
+def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, ...], consent: Consent) -> None:
     """Move a group that has no members: the next one to join goes on from there."""
     shift = int(to) if re.fullmatch(r"[+-]\d+", to) else None
     begin = Place("beginning") if shift is not None else parse_place(to, datetime.now(UTC), "--to")
@@ -63,15 +64,19 @@ def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, .
             targets = {place: _target(consumer, place, committed.get(place), begin, shift) for place in wanted}
         finally:
             consumer.close()
-        if not dry_run:
-            _store(admin, group, targets)
-    rows = [
-        {"topic": topic, "partition": index, "was": committed.get((topic, index)), "now": offset}
-        for (topic, index), offset in targets.items()
-    ]
-    print_rows(rows, output, nothing="")
+        rows = [
+            {"topic": topic, "partition": index, "was": committed.get((topic, index)), "now": offset}
+            for (topic, index), offset in targets.items()
+        ]
+        if not consent.is_given:
+            print_rows(rows, output, nothing="")
+        if not consent.to(f"Move group {group}?"):
+            return
+        _store(admin, group, targets)
+    if consent.is_given:
+        print_rows(rows, output, nothing="")
     if output == "table":
-        click.echo("nothing was changed (--dry-run)" if dry_run else f"group {group} was moved", err=True)
+        click.echo(f"group {group} was moved", err=True)
 
 
 def committed_offsets(bootstrap: str, admin: AdminClient, group: str) -> dict[Position, int]:

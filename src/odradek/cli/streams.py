@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from odradek.cli.consent import Consent, destructive
 from odradek.cli.output import Row, output_option, print_rows
-from odradek.cli.remote import NOT_FOUND, fail, require_somebody_there
+from odradek.cli.remote import BOOTSTRAP_VARIABLE, NOT_FOUND, addresses, fail, require_somebody_there
 
 if TYPE_CHECKING:
     from odradek.client.admin import Admin
-    from odradek.streams.app import App
-    from odradek.streams.lifecycle.layout import Layout
-    from odradek.streams.lifecycle.reset import ResetPlan
-    from odradek.streams.lifecycle.status import AppStatus, QueryStatus
-    from odradek.streams.settings import Settings
+    from odradek.pipeline.layout import Layout
+    from odradek.pipeline.status import AppStatus, QueryStatus
+    from odradek.streams.api.app import App
+    from odradek.streams.graph.settings import Settings
+    from odradek.streams.run.reset import ResetPlan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,8 +43,10 @@ def bootstrap_option(command: F) -> F:
         "-b",
         "--bootstrap-server",
         "bootstrap",
-        envvar=["ODRADEK_STREAMS_BOOTSTRAP", "ODRADEK_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS"],
-        help="Where the cluster is, instead of what the application says.",
+        envvar=BOOTSTRAP_VARIABLE,
+        callback=addresses,
+        metavar="HOST[:PORT],...",
+        help=f"Where the cluster is, instead of what the application says; also {BOOTSTRAP_VARIABLE}.",
     )(command)
 
 
@@ -61,11 +67,12 @@ def state_option(command: F) -> F:
 @state_option
 def run(app: str, master: str | None, bootstrap: str | None, state_dir: str | None) -> None:
     """Run an application until Ctrl-C. Started again, it goes on where it was."""
-    from odradek.streams.lifecycle.loading import pickle_by_value
+    from odradek.streams.api.loading import pickle_by_value
+    from odradek.streams.graph.settings import ENVIRONMENT
 
     # Before the file is loaded: an application that starts itself (`app.run()`) hears of it too.
-    given = {"BOOTSTRAP": bootstrap, "STATE_DIR": state_dir, "MASTER": master}
-    os.environ.update({f"ODRADEK_STREAMS_{name}": value for name, value in given.items() if value is not None})
+    given = {"bootstrap": bootstrap, "state_dir": state_dir, "master": master}
+    os.environ.update({ENVIRONMENT[name]: value for name, value in given.items() if value is not None})
     with told():
         loaded, settings = _loaded(app, bootstrap, state_dir)
         require_somebody_there(settings.bootstrap)
@@ -84,17 +91,22 @@ def run(app: str, master: str | None, bootstrap: str | None, state_dir: str | No
     show_default=True,
     help="Words, data, or a drawing.",
 )
-def describe(app: str, file: Path | None, output: str) -> None:
+@bootstrap_option
+@state_option
+def describe(app: str, file: Path | None, output: str, bootstrap: str | None, state_dir: str | None) -> None:
     """Show the queries and steps of an application, as text or drawn; into FILE if one is named. Starts nothing."""
-    from odradek.streams.lifecycle.describe import as_data
-    from odradek.streams.lifecycle.drawing import draw
+    from odradek.streams.run.describe import as_data
+    from odradek.streams.run.describe import describe as in_words
+    from odradek.streams.run.drawing import draw
 
     with told():
-        loaded, _ = _loaded(app, None, None)
+        loaded, settings = _loaded(app, bootstrap, state_dir)
+        application = replace(loaded.application, settings=settings)
         if output == "svg":
-            description = draw(loaded)
+            description = draw(application)
         else:
-            description = (json.dumps(as_data(loaded), indent=2) if output == "json" else loaded.describe()) + "\n"
+            text = json.dumps(as_data(application), indent=2) if output == "json" else in_words(application)
+            description = f"{text}\n"
     if file is None or str(file) == "-":
         click.echo(description, nl=False)
     else:
@@ -107,8 +119,8 @@ def describe(app: str, file: Path | None, output: str) -> None:
 @output_option
 def list_applications(state_dir: str | None, output: str) -> None:
     """List the applications that have run from a state directory."""
-    from odradek.streams.lifecycle.layout import applications
-    from odradek.streams.lifecycle.status import status
+    from odradek.pipeline.layout import applications
+    from odradek.pipeline.status import status
 
     known = [status(layout, None) for layout in applications(_state_dir(state_dir))]
     rows = [
@@ -132,34 +144,33 @@ def list_applications(state_dir: str | None, output: str) -> None:
 @output_option
 def show_status(app: str | None, bootstrap: str | None, state_dir: str | None, output: str) -> None:
     """Show how the queries of an application (a file or a name), or of all, are doing."""
-    from odradek.streams.lifecycle.layout import applications
+    from odradek.pipeline.layout import applications
 
     with told():
         layouts = [_named(app, bootstrap, state_dir)[0]] if app else applications(_state_dir(state_dir))
         found = [known for known in (_status(layout, bootstrap) for layout in layouts) if known is not None]
     if app and not found:
         fail(f"{app} has not run from {layouts[0].state_dir}; `odradek streams ls` shows those that have", NOT_FOUND)
-    rows = [_row(known, query, output) for known in found for query in known.queries]
+    as_row = _shown if output == "table" else _data
+    rows = [as_row(known, query) for known in found for query in known.queries]
     print_rows(rows, output, nothing=_nothing_to_show(found, state_dir))
     if output == "table":
         for known in found:
-            for query in known.queries:
-                if query.record.error:
-                    click.echo(f"\n{known.application}.{query.record.name} failed:\n{query.record.error}", err=True)
+            _remark(known)
 
 
 @command.command()
 @click.argument("app")
 @bootstrap_option
 @state_option
-@click.option("-y", "--yes", is_flag=True, help="Do it; without, only show what would go.")
-def reset(app: str, bootstrap: str | None, state_dir: str | None, yes: bool) -> None:
+@destructive
+def reset(app: str, bootstrap: str | None, state_dir: str | None, consent: Consent) -> None:
     """Forget what an application (a file or a name) has read, kept and derived: its next run begins again.
 
     Topics that it writes for others stay.
     """
-    from odradek.streams.lifecycle.lock import AlreadyRunning, holder_of
-    from odradek.streams.lifecycle.reset import carry_out, plan_reset
+    from odradek.pipeline.lock import AlreadyRunning, holder_of
+    from odradek.streams.run.reset import carry_out, plan_reset
 
     with told():
         layout, loaded, bootstrap = _named(app, bootstrap, state_dir)
@@ -169,8 +180,7 @@ def reset(app: str, bootstrap: str | None, state_dir: str | None, yes: bool) -> 
             click.echo(f"nothing to forget: {layout.app} has not run from {layout.state_dir}", err=True)
             return
         _print_plan(planned)
-        if not yes:
-            click.echo("\nnothing was touched: add --yes to do it", err=True)
+        if not consent.to(f"Delete this and let {layout.app} begin again?"):
             return
         holder = holder_of(layout)
         if holder is not None:
@@ -190,14 +200,14 @@ def serve_views(app: str, host: str, port: int, bootstrap: str | None, state_dir
 
     GET /views, /views/NAME?prefix=&limit=, /views/NAME/KEY; /graph.svg and /status show the application.
     """
-    from odradek.streams.lifecycle.serving import serve
+    from odradek.streams.run.serving import serve
     from odradek.web import CannotListen
 
     with told():
         loaded, settings = _loaded(app, bootstrap, state_dir)
         require_somebody_there(settings.bootstrap)
         try:
-            serve(loaded, settings, host, port, on_ready=lambda url: click.echo(f"{url}/views", err=True))
+            serve(loaded.application, settings, host, port, on_ready=lambda url: click.echo(f"{url}/views", err=True))
         except CannotListen as refused:
             fail(str(refused.strerror))
 
@@ -217,10 +227,10 @@ def told() -> Iterator[None]:
     from odradek.client.admin import UnknownTopic
     from odradek.client.records import ClientError
     from odradek.client.refused import RefusedConfig
+    from odradek.pipeline.errors import StreamsError
     from odradek.spark.java import NoJava
     from odradek.spark.session import NoSpark
-    from odradek.streams.errors import StreamsError
-    from odradek.streams.lifecycle.loading import NoSuchFile
+    from odradek.streams.api.loading import NoSuchFile
 
     try:
         yield
@@ -233,7 +243,7 @@ def told() -> Iterator[None]:
 
 
 def _loaded(app: str, bootstrap: str | None, state_dir: str | None) -> tuple[App, Settings]:
-    from odradek.streams.lifecycle.loading import load_app
+    from odradek.streams.api.loading import load_app
 
     loaded = load_app(app)
     return loaded, loaded.settings.from_environment().over(bootstrap=bootstrap, state_dir=state_dir)
@@ -241,9 +251,9 @@ def _loaded(app: str, bootstrap: str | None, state_dir: str | None) -> tuple[App
 
 def _named(app: str, bootstrap: str | None, state_dir: str | None) -> tuple[Layout, App | None, str]:
     """A file, or the name of an application that has left its record."""
-    from odradek.streams.lifecycle.layout import Layout
-    from odradek.streams.lifecycle.recording import AppRecord
-    from odradek.streams.settings import DEFAULT_BOOTSTRAP
+    from odradek.pipeline.layout import Layout
+    from odradek.pipeline.recording import AppRecord
+    from odradek.streams.graph.settings import DEFAULT_BOOTSTRAP
 
     if ".py" in app:
         loaded, settings = _loaded(app, bootstrap, state_dir)
@@ -254,7 +264,7 @@ def _named(app: str, bootstrap: str | None, state_dir: str | None) -> tuple[Layo
 
 
 def _state_dir(given: str | None) -> str:
-    from odradek.streams.settings import DEFAULT_STATE_DIR
+    from odradek.pipeline.layout import DEFAULT_STATE_DIR
 
     return given or DEFAULT_STATE_DIR
 
@@ -268,31 +278,70 @@ def _cluster(bootstrap: str, app: App | None = None) -> Admin:
 
 
 def _status(layout: Layout, bootstrap: str | None) -> AppStatus | None:
-    from odradek.streams.lifecycle.recording import AppRecord
-    from odradek.streams.lifecycle.status import status
+    from odradek.pipeline.recording import AppRecord
+    from odradek.pipeline.status import status
 
     record = AppRecord.read(layout.status)
     return None if record is None else status(layout, _cluster(bootstrap or record.bootstrap))
 
 
-def _row(app: AppStatus, query: QueryStatus, output: str) -> Row:
-    record = query.record
-    lag: object = query.lag
-    if output == "table":
-        lag = [f"{topic}:{behind}" for topic, behind in sorted(query.lag.items())] if query.lag is not None else None
-    row = {
+def _shown(app: AppStatus, query: QueryStatus) -> Row:
+    record, behind = query.record, query.behind
+    return {
         "query": f"{app.application}.{record.name}",
         "state": query.state,
         "in/s": record.input_rows_per_s,
         "done/s": record.processed_rows_per_s,
-        "batch": record.batch,
         "batch_ms": record.batch_ms,
+        "planning": record.planning_ms,
+        "execution": record.execution_ms,
+        "state_rows": record.state_rows,
+        "state_bytes": record.state_bytes,
+        "late": record.late_rows,
+        "behind": None if behind is None else f"{behind.seconds_max:.1f} s",
+        "lag": None if behind is None else [f"{topic}:{left}" for topic, left in sorted(behind.records.items())],
+    }
+
+
+def _data(app: AppStatus, query: QueryStatus) -> Row:
+    record, behind = query.record, query.behind
+    return {
+        "application": app.application,
+        "query": f"{app.application}.{record.name}",
+        "state": query.state,
+        "started": _moment(app),
+        "batch": record.batch,
+        "input_rows_per_s": record.input_rows_per_s,
+        "processed_rows_per_s": record.processed_rows_per_s,
+        "batch_ms": record.batch_ms,
+        "planning_ms": record.planning_ms,
+        "execution_ms": record.execution_ms,
         "watermark": record.watermark,
         "state_rows": record.state_rows,
         "state_bytes": record.state_bytes,
-        "lag": lag,
+        "late_rows": record.late_rows,
+        "seconds_behind": None if behind is None else behind.seconds_max,
+        "lag": None if behind is None else behind.records,
+        "warning": record.warning if app.runs_in else None,
+        "error": record.error,
     }
-    return row if output == "table" else {**row, "error": record.error}
+
+
+def _remark(app: AppStatus) -> None:
+    """What a table has no room for: that it is starting, that it cannot keep up, why it failed."""
+    if app.is_starting:
+        for_s = time.time() - app.started_s
+        click.echo(f"\n{app.application} is starting since {_moment(app)}, for {for_s:.0f} s: {app.runs_in}", err=True)
+    for query in app.queries:
+        name = f"{app.application}.{query.record.name}"
+        if query.record.warning and app.runs_in:
+            click.echo(f"\nwarning: {name} cannot keep up: {query.record.warning}", err=True)
+        if query.record.error:
+            click.echo(f"\n{name} failed:\n{query.record.error}", err=True)
+
+
+def _moment(app: AppStatus) -> str:
+    return datetime.fromtimestamp(app.started_s, UTC).isoformat(timespec="seconds")
 
 
 def _print_plan(planned: ResetPlan) -> None:

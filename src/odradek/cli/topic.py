@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 
 import click
 
+from odradek.cli.consent import Consent, destructive
 from odradek.cli.diagnosis import each_told, granted, patiently, require_leaders, silent_leaders
 from odradek.cli.names import topic_argument
 from odradek.cli.offsets import parse_place
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
+    NO_TOPIC,
     REQUEST_TIMEOUT_S,
     admin_client,
     bootstrap_option,
@@ -145,17 +147,23 @@ def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
 @command.command()
 @bootstrap_option
 @topic_argument("names", many=True)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
+@destructive
+def delete(bootstrap: str, names: tuple[str, ...], consent: Consent) -> None:
     """Delete topics with all their records."""
+    wanted = list(dict.fromkeys(names))
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        if not yes:
-            require_topics(names, admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
-            click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
-        each_told(
-            bootstrap, admin.delete_topics(list(dict.fromkeys(names)), request_timeout=REQUEST_TIMEOUT_S), "deleted {}"
-        )
+        if not consent.is_given:
+            known = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+            require_topics(wanted, known)
+            consent.show(f"delete {name}: {_partitions(len(known[name].partitions))}, all records" for name in wanted)
+        if consent.to(f"Delete {', '.join(wanted)} with all records?"):
+            answers = admin.delete_topics(wanted, request_timeout=REQUEST_TIMEOUT_S)
+            each_told(bootstrap, answers, "deleted {}", refused={"UNKNOWN_TOPIC_OR_PART": NO_TOPIC})
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"
 
 
 @command.command()
@@ -164,8 +172,8 @@ def delete(bootstrap: str, names: tuple[str, ...], yes: bool) -> None:
 @topic_argument("name")
 @click.option("--before", required=True, help="beginning, end, N, -N (keep the last N) or @TIME.")
 @click.option("-p", "--partition", "partitions", multiple=True, type=int, help="Only this partition; repeatable.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[int, ...], yes: bool) -> None:
+@destructive
+def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[int, ...], consent: Consent) -> None:
     """Delete the records of a topic that lie before an offset or a time, for good."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -183,9 +191,9 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
                 tp.offset = place.resolve(consumer, tp, REQUEST_TIMEOUT_S)
         finally:
             consumer.close()
-        if not yes:
-            ends = ", ".join(f"{tp.partition} before {tp.offset}" for tp in asked)
-            click.confirm(f"Delete records of {name}: {ends}?", abort=True)
+        consent.show(f"delete the records of {name}-{tp.partition} before offset {tp.offset}" for tp in asked)
+        if not consent.to(f"Delete these records of {name}?"):
+            return
         answers = admin.delete_records(asked, request_timeout=REQUEST_TIMEOUT_S)
         rows: list[dict[str, object]] = []
         try:

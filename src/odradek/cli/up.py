@@ -12,6 +12,7 @@ from odradek.cli.remote import key_value
 
 # As the configuration that ships with Kafka: nobody at a terminal wants to wait for members who may still come.
 START_AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
+HOST, PORT = "127.0.0.1", 9092
 # Of topics that do not say, where there are several nodes: one may be lost.
 SEVERAL_COPIES = 3
 
@@ -22,13 +23,12 @@ SEVERAL_COPIES = 3
     "--data", type=click.Path(file_okay=False, path_type=Path), help="Where records live. [default: ./.odradek]"
 )
 @click.option("--memory", is_flag=True, help="Keep everything in memory; gone when the broker stops.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--host", help="The address to listen on. [default: 127.0.0.1; with -n the one of the last start]")
 @click.option(
     "--port",
-    default=9092,
     type=click.IntRange(0, 65535),
-    show_default=True,
-    help="The port to listen on; 0 picks a free one. With -n the first of as many ports.",
+    help="The port to listen on; 0 picks a free one. With -n the first of as many ports. [default: 9092; with -n those "
+    "of the last start]",
 )
 @click.option("-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A broker config by Kafka's name.")
 @click.option("--restart", is_flag=True, help="With -n: start a node that died again.")
@@ -37,8 +37,8 @@ def command(
     nodes: int | None,
     data: Path | None,
     memory: bool,
-    host: str,
-    port: int,
+    host: str | None,
+    port: int | None,
     settings: tuple[str, ...],
     restart: bool,
     verbose: bool,
@@ -53,12 +53,13 @@ def command(
         raise click.UsageError("-n and --memory exclude each other: a node that dies would come back without its vote")
     if restart and nodes is None:
         raise click.UsageError("--restart is for the nodes of -n")
-    overrides = START_AT_ONCE | dict(key_value(text) for text in settings)
+    given = dict(key_value(text) for text in settings)
     try:
         if nodes is None:
-            _one(None if memory else (data or Path(".odradek")), host, port, overrides, verbose)
+            directory = None if memory else (data or Path(".odradek"))
+            _one(directory, host or HOST, PORT if port is None else port, START_AT_ONCE | given, verbose)
         else:
-            _several(nodes, data or Path(".odradek"), host, port, overrides, restart, verbose)
+            _several(nodes, data or Path(".odradek"), host, port, given, restart, verbose)
     except (KafkaError, NodeFailed, UnusableDirectory, OSError) as refused:
         raise click.ClickException(str(refused)) from refused
 
@@ -73,17 +74,33 @@ def _one(directory: Path | None, host: str, port: int, overrides: Mapping[str, s
 
 
 def _several(
-    count: int, directory: Path, host: str, port: int, overrides: Mapping[str, str], restart: bool, verbose: bool
+    count: int,
+    directory: Path,
+    host: str | None,
+    port: int | None,
+    given: Mapping[str, str],
+    restart: bool,
+    verbose: bool,
 ) -> None:
     import asyncio
     import signal
 
     from odradek.cli.output import print_rows
-    from odradek.node.local_cluster import local_nodes
+    from odradek.node.local_cluster import holds_several, local_nodes, remembered
     from odradek.node.supervisor import Supervisor
 
-    copies = str(min(count, SEVERAL_COPIES))
-    nodes = local_nodes(count, directory, host, port, {"default.replication.factor": copies, **overrides})
+    defaults = START_AT_ONCE | {"default.replication.factor": str(min(count, SEVERAL_COPIES))}
+    known = remembered(directory)
+    if port is None:
+        port = 0 if holds_several(directory) else PORT
+    nodes = local_nodes(
+        count,
+        directory,
+        host,
+        port,
+        given,
+        before={node_id: defaults | known.get(node_id, {}) for node_id in range(1, count + 1)},
+    )
     rows = [
         {"node": n.node_id, "clients": n.clients, "controllers": n.controllers, "records": directory / str(n.node_id)}
         for n in nodes

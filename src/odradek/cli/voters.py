@@ -13,6 +13,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import uuid_from_text, uuid_text
 from odradek.cli import quorum
 from odradek.cli.asking import ask, name_of
+from odradek.cli.consent import Consent
 from odradek.cli.remote import FAILED, NOT_FOUND, TIMED_OUT, fail
 from odradek.protocol.messages.p55_describe_quorum import ReplicaState
 from odradek.protocol.messages.p80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
@@ -95,14 +96,20 @@ def add(bootstrap: str, voter: NewVoter, timeout_s: float) -> None:
     click.echo(f"node {voter.node_id} votes, with directory {uuid_text(directory_id)}")
 
 
-def remove(bootstrap: str, node_id: int, directory_id: bytes | None, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
+def remove(bootstrap: str, node_id: int, directory_id: bytes | None, timeout_s: float, consent: Consent) -> None:
     voters = quorum.of_leader(bootstrap).current_voters
     found = [each for each in voters if _is(each, node_id, directory_id)]
     if not found:
         voting = ", ".join(f"{each.replica_id}:{uuid_text(each.replica_directory_id)}" for each in voters)
         fail(f"node {node_id} does not vote with that directory; those who vote: {voting}", NOT_FOUND)
     seat = found[0]
+    left = ", ".join(str(each.replica_id) for each in voters if each is not seat) or "nobody"
+    consent.show(
+        [f"remove voter {node_id} with directory {uuid_text(seat.replica_directory_id)}; left to vote: {left}"]
+    )
+    if not consent.to(f"Let node {node_id} vote no longer?"):
+        return
+    deadline = time.monotonic() + timeout_s
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node_id, voter_directory_id=seat.replica_directory_id)
     _until_done(
         lambda: _answer(ask(bootstrap, request, 0, RemoveRaftVoterResponse)),

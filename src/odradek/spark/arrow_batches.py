@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
+from odradek.spark.arrow_schema import HEADER, HEADERS, TIMESTAMP, arrow_schema
 from odradek.spark.errors import BadHeader
 from odradek.spark.offsets import TopicPartition
-from odradek.spark.schema import HEADER, HEADERS, TIMESTAMP, arrow_schema
+from odradek.spark.positions import LAST, Positions
 
 # Arrow counts the bytes of a column in an int32; a batch far below that also keeps the JVM's copy of it small.
 BATCH_BYTES_MAX = 32 << 20
@@ -25,29 +26,55 @@ Numbers = np.ndarray[Any, Any]
 
 
 def record_batches(
-    place: TopicPartition, messages: Sequence[Message], *, include_headers: bool
+    place: TopicPartition,
+    messages: Sequence[Message],
+    *,
+    include_headers: bool,
+    positions: Positions | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """All messages, in as many batches as the bytes of their values ask for."""
     if len(messages) > 1 and sum(map(len, messages)) > BATCH_BYTES_MAX:
         half = len(messages) // 2
-        yield from record_batches(place, messages[:half], include_headers=include_headers)
-        yield from record_batches(place, messages[half:], include_headers=include_headers)
+        for part in (messages[:half], messages[half:]):
+            yield from record_batches(place, part, include_headers=include_headers, positions=positions)
         return
     count = len(messages)
     stamps = list(map(Message.timestamp, messages))
+    stamps_ms = np.fromiter(map(itemgetter(1), stamps), np.int64, count)
+    offsets = np.fromiter(map(Message.offset, messages), np.int64, count)
     columns = [
         binary(list(map(Message.key, messages))),
         binary(list(map(Message.value, messages))),
         same_text(place.topic, count),
         fixed(pa.int32(), np.full(count, place.partition, np.int32)),
-        fixed(pa.int64(), np.fromiter(map(Message.offset, messages), np.int64, count)),
-        fixed(TIMESTAMP, micros(np.fromiter(map(itemgetter(1), stamps), np.int64, count), place)),
+        fixed(pa.int64(), offsets),
+        fixed(TIMESTAMP, micros(stamps_ms, place)),
         # librdkafka counts from "not available" = 0, Kafka from -1
         fixed(pa.int32(), np.fromiter(map(itemgetter(0), stamps), np.int32, count) - np.int32(1)),
     ]
     if include_headers:
         columns.append(headers(_headers_of(messages, place)))
-    yield pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers))
+    if positions:
+        columns.append(positions.column(stamps_ms, offsets))
+    yield pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers, positions is not None))
+
+
+def tick_row(topic: str, time_ms: int, *, include_headers: bool) -> pa.RecordBatch:
+    """One row that is no record but the time: its partition and offset are -1, and it sorts after all records."""
+    nowhere = np.full(1, -1, np.int32)
+    columns = [
+        binary([None]),
+        binary([None]),
+        same_text(topic, 1),
+        fixed(pa.int32(), nowhere),
+        fixed(pa.int64(), nowhere.astype(np.int64)),
+        fixed(TIMESTAMP, micros(np.full(1, time_ms, np.int64), TopicPartition(topic, -1))),
+        fixed(pa.int32(), nowhere),
+    ]
+    if include_headers:
+        columns.append(headers([None]))
+    columns.append(binary([LAST]))
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers, include_position=True))
 
 
 def _headers_of(messages: Sequence[Message], place: TopicPartition) -> list[list[tuple[str, bytes | None]] | None]:

@@ -31,7 +31,7 @@ class OdradekBatchReader(DataSourceReader):
         start, end = view.start(), view.end()
         # A topic that came or went between the two questions is not part of this batch.
         start, end = ({place: side[place] for place in start.keys() & end.keys()} for side in (start, end))
-        latest = view.latest({}) if isinstance(self._options.end, Exactly) else end
+        latest = view.latest({})[0] if isinstance(self._options.end, Exactly) else end
         for place in sorted(end):
             if end[place] > latest.get(place, end[place]):
                 raise RefusedOption(
@@ -42,13 +42,13 @@ class OdradekBatchReader(DataSourceReader):
         whole = [self._range(place, start[place], end[place]) for place in sorted(end)]
         whole = [each for each in whole if each.size or each.to_latest]
         parts = planning.tasks(whole, at_least=self._options.tasks_min, records_max=self._options.task_records_max)
-        return [InputPartition(part) for part in parts]
+        return [InputPartition(task) for task in planning.packed(parts, self._options.pack_records_max)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from odradek.spark.range_reading import read_range
+        from odradek.spark.range_reading import read_task
 
         # Spark makes a partition of its own, without a value, when there is nothing to read.
-        return iter(()) if partition.value is None else read_range(self._options, partition.value)
+        return iter(()) if partition.value is None else read_task(self._options, partition.value)
 
     def _range(self, place: TopicPartition, start: int, end: int) -> planning.OffsetRange:
         return planning.OffsetRange(

@@ -27,18 +27,31 @@ class RangeConsumer:
         self.leaders: dict[TopicPartition, tuple[str, int]] = {}
         self.assigned = False
         self.last_error: KafkaError | None = None
+        # No broker can be reached, as far as is known.
+        self.is_deserted = False
         self.kafka = Consumer({**config, "error_cb": self._on_error})
 
     def _on_error(self, error: KafkaError) -> None:
         self.last_error = error
+        self.is_deserted |= error.code() == KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 (librdkafka names its own so)
 
 
 def take(config: Config) -> RangeConsumer:
     consumer = _idle.pop(frozenset(config.items()), None)
+    _close_deserted()
     if consumer is None:
         return RangeConsumer(config)
-    consumer.last_error = None
+    consumer.last_error, consumer.is_deserted = None, False
     return consumer
+
+
+def _close_deserted() -> None:
+    """Consumers of clusters that have gone, as between two tests: they would ask for their brokers for ever."""
+    for key, consumer in list(_idle.items()):
+        consumer.kafka.poll(0)
+        if consumer.is_deserted:
+            del _idle[key]
+            consumer.kafka.close()
 
 
 def give_back(consumer: RangeConsumer) -> None:

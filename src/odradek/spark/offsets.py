@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from odradek.spark.errors import RefusedOption
 
@@ -21,8 +21,9 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+MARK = "@"
 Offsets = dict[TopicPartition, int]
-OffsetJson = dict[str, dict[str, int]]
+OffsetJson = dict[str, Any]
 
 
 class Edge(IntEnum):
@@ -39,10 +40,12 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
     return by_topic
 
 
-def from_json(by_topic: Mapping[str, Mapping[str, int]]) -> Offsets:
+def from_json(by_topic: Mapping[str, Any]) -> Offsets:
+    """Without marks, such as `"@cut":1700000000000`, that a query keeps beside its offsets."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in by_topic.items()
+        if not topic.startswith(MARK)
         for partition, offset in partitions.items()
     }
 

@@ -21,6 +21,13 @@ def count(text: str) -> int:
     return number
 
 
+def rank(text: str) -> int:
+    number = int(text)
+    if not 0 <= number < 1 << 16:
+        raise ValueError(f"must be from 0 to 65535, not {number}")
+    return number
+
+
 def milliseconds(text: str) -> float:
     number = int(text)
     if number < 0:
@@ -33,6 +40,10 @@ def cache_ttl(text: str) -> float:
     if number != -1 and number <= 0:
         raise ValueError(f"must be a positive number of milliseconds, or -1 for no caching, not {number}")
     return max(0.0, number / 1000)
+
+
+def topics(text: str) -> tuple[str, ...]:
+    return tuple(sorted({name.strip() for name in text.split(",") if name.strip()}))
 
 
 def boolean(text: str) -> bool:

@@ -32,18 +32,22 @@ POSITIONS = (
     "endingOffsetsByTimestamp",
 )
 ADMISSION = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+STREAMING = ("alignTopics", "tickEvery", "tickFile")
 OTHERS = (
     "minPartitions",
     "maxRecordsPerPartition",
+    "packRecords",
     "failOnDataLoss",
     "includeHeaders",
+    "includePosition",
+    "positionRank",
     "groupIdPrefix",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "kafkaConsumer.pollTimeoutMs",
     "partition.metadata.cache.ttl.ms",
 )
-KNOWN = {name.lower(): name for name in SELECTIONS + POSITIONS + ADMISSION + OTHERS}
+KNOWN = {name.lower(): name for name in SELECTIONS + POSITIONS + ADMISSION + STREAMING + OTHERS}
 
 REFUSED_KAFKA = {
     "auto.offset.reset": "a query keeps its offsets itself and resumes from its checkpoint, so that no record is "
@@ -106,10 +110,17 @@ class ReadOptions:
     rows_max: int | None = None
     rows_min: int | None = None
     trigger_delay_s_max: float = 900.0
+    # Topics of other sources whose micro-batches end at the same timestamps.
+    align_topics: tuple[str, ...] = ()
+    tick_every_ms: int | None = None
+    tick_file: str | None = None
     tasks_min: int | None = None
     task_records_max: int | None = None
+    pack_records_max: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
+    include_position: bool = False
+    position_rank: int = 0
     group_id_prefix: str = "spark-kafka-source"
     fetch_attempts: int = 3
     fetch_interval_s: float = 1.0
@@ -144,7 +155,9 @@ def stream_options(given: Mapping[str, str]) -> ReadOptions:
     for ending in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
         if ending in options:
             raise RefusedOption(f"{ending}: a streaming query has no end; use spark.read for a batch, or leave it out")
-    return _parsed(options, options.position("starting", default=Edge.LATEST), Edge.LATEST)
+    start = options.position("starting", default=Edge.LATEST)
+    _check_alignment(options, start)
+    return _parsed(options, start, Edge.LATEST)
 
 
 def batch_options(given: Mapping[str, str]) -> ReadOptions:
@@ -159,6 +172,9 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
     if end == Edge.EARLIEST or (isinstance(end, Exactly) and Edge.EARLIEST in end.offsets.values()):
         raise RefusedOption("endingOffsets: a batch cannot end at the earliest offset (-2), there is nothing before it")
     _check_order(start, end)
+    for name in STREAMING:
+        if name in options:
+            raise RefusedOption(f"{name}: this option is for streaming queries; leave it out of a batch")
     for name in ADMISSION:
         if name in options:
             log.warning("option %s is for streaming queries; a batch ignores it", name)
@@ -167,6 +183,8 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """For a read that may become a batch or a stream: refused when it can be neither."""
+    if any(name in _Given(given) for name in STREAMING):
+        return stream_options(given)
     try:
         return batch_options(given)
     except RefusedOption as not_as_batch:
@@ -232,6 +250,7 @@ def _parsed(options: _Given, start: Position, end: Position) -> ReadOptions:
     rows_min = options.read("minOffsetsPerTrigger", option_values.positive, default=None)
     if rows_max is not None and rows_min is not None and rows_min > rows_max:
         raise RefusedOption(f"minOffsetsPerTrigger: {rows_min} is more than maxOffsetsPerTrigger ({rows_max})")
+    _check_together(options)
     return ReadOptions(
         selection=_selection(options),
         start=start,
@@ -240,10 +259,16 @@ def _parsed(options: _Given, start: Position, end: Position) -> ReadOptions:
         rows_max=rows_max,
         rows_min=rows_min,
         trigger_delay_s_max=options.read("maxTriggerDelay", option_values.duration_s, default=900.0),
+        align_topics=options.read("alignTopics", option_values.topics, default=()),
+        tick_every_ms=options.read("tickEvery", option_values.positive, default=None),
+        tick_file=options.text("tickFile") if "tickFile" in options else None,
         tasks_min=options.read("minPartitions", option_values.positive, default=None),
         task_records_max=options.read("maxRecordsPerPartition", option_values.positive, default=None),
+        pack_records_max=options.read("packRecords", option_values.positive, default=None),
         fail_on_data_loss=options.read("failOnDataLoss", option_values.boolean, default=True),
         include_headers=options.read("includeHeaders", option_values.boolean, default=False),
+        include_position=options.read("includePosition", option_values.boolean, default=False),
+        position_rank=options.read("positionRank", option_values.rank, default=0),
         group_id_prefix=options.read("groupIdPrefix", str, default="spark-kafka-source"),
         fetch_attempts=options.read("fetchOffset.numRetries", option_values.count, default=3),
         fetch_interval_s=options.read("fetchOffset.retryIntervalMs", option_values.milliseconds, default=1.0),
@@ -251,6 +276,36 @@ def _parsed(options: _Given, start: Position, end: Position) -> ReadOptions:
         metadata_ttl_s=options.read("partition.metadata.cache.ttl.ms", option_values.cache_ttl, default=0.0),
         kafka=_kafka(options),
     )
+
+
+def _check_together(options: _Given) -> None:
+    if options.read("includePosition", option_values.boolean, default=False):
+        for name in ("minPartitions", "maxRecordsPerPartition"):
+            if name in options:
+                raise RefusedOption(
+                    f"{name}: not with includePosition: a position counts from the beginning of what a task reads of a "
+                    "partition, so no two tasks may share a partition; leave out one of the two options"
+                )
+    if "packRecords" in options and "minPartitions" in options:
+        raise RefusedOption(
+            "packRecords: not with minPartitions: one asks for fewer tasks, the other for more; leave out one of them"
+        )
+
+
+def _check_alignment(options: _Given, start: Position) -> None:
+    if "alignTopics" not in options:
+        return
+    if not option_values.topics(options.text("alignTopics")):
+        raise RefusedOption("alignTopics: it names no topic")
+    if "maxOffsetsPerTrigger" not in options:
+        raise RefusedOption("alignTopics: it needs maxOffsetsPerTrigger, the size of the micro-batches to align")
+    if "minOffsetsPerTrigger" in options:
+        raise RefusedOption("minOffsetsPerTrigger: not with alignTopics: the other topics would not wait")
+    if not isinstance(start, Edge | AtTimestamp):
+        raise RefusedOption(
+            "alignTopics: a start per partition does not say where the other topics start; use startingOffsets "
+            "earliest or latest, or startingTimestamp"
+        )
 
 
 def _selection(options: _Given) -> Selection:
@@ -266,7 +321,7 @@ def _selection(options: _Given) -> Selection:
     if not text.strip(", "):
         raise RefusedOption(f"{given[0]}: it names no topic")
     if given[0] == "subscribe":
-        return Topics(tuple(sorted({name.strip() for name in text.split(",") if name.strip()})))
+        return Topics(option_values.topics(text))
     try:
         re.compile(text)
     except re.error as problem:

@@ -40,6 +40,26 @@ class OffsetRange:
         return f"{self.place} [{self.start}, {self.end})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    topic: str
+    time_ms: int
+
+    def __str__(self) -> str:
+        return f"{self.topic} at {self.time_ms}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What one task reads: one range after the other, and a row that tells the time if there is a tick."""
+
+    ranges: tuple[OffsetRange, ...] = ()
+    tick: Tick | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, (*self.ranges, self.tick) if self.tick else self.ranges))
+
+
 def admitted(begins: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], rows_max: int) -> Offsets:
     """`latest`, but no more than about `rows_max` records from `begins`: each partition gets its share of them.
 
@@ -89,6 +109,27 @@ def tasks(whole: Sequence[OffsetRange], *, at_least: int | None, records_max: in
     if at_least is not None and len(pieces) < at_least:
         pieces = _spread(pieces, at_least)
     return pieces
+
+
+def packed(pieces: Sequence[OffsetRange], records_max: int | None) -> list[Task]:
+    """A task per piece, or for as many consecutive pieces as together have at most `records_max` records."""
+    if records_max is None:
+        return [Task(ranges=(piece,)) for piece in pieces]
+    found: list[list[OffsetRange]] = []
+    size = 0
+    for piece in pieces:
+        if not found or size + piece.size > records_max:
+            found.append([])
+            size = 0
+        found[-1].append(piece)
+        size += piece.size
+    return [Task(ranges=tuple(each)) for each in found]
+
+
+def with_tick(tasks: Sequence[Task], tick: Tick) -> list[Task]:
+    """The last task reads the tick too: a task of its own would cost more than many records."""
+    *before, last = tasks or [Task()]
+    return [*before, replace(last, tick=tick)]
 
 
 def _spread(pieces: list[OffsetRange], at_least: int) -> list[OffsetRange]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,12 +18,13 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from odradek.spark import clients, consumers, raw_fetching
-from odradek.spark.arrow_batches import record_batches
+from odradek.spark.arrow_batches import record_batches, tick_row
 from odradek.spark.consumers import RangeConsumer
 from odradek.spark.errors import DataLoss, ReadTimeout
 from odradek.spark.offsets import TopicPartition
-from odradek.spark.options import ReadOptions
-from odradek.spark.planning import OffsetRange
+from odradek.spark.options import ReadOptions, Topics
+from odradek.spark.planning import OffsetRange, Task
+from odradek.spark.positions import Positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +56,13 @@ PASSING = frozenset(
 )
 
 
+def read_task(options: ReadOptions, task: Task) -> Iterator[pa.RecordBatch]:
+    for wanted in task.ranges:
+        yield from read_range(options, wanted)
+    if task.tick:
+        yield tick_row(task.tick.topic, task.tick.time_ms, include_headers=options.include_headers)
+
+
 def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     consumer = consumers.take(clients.reading(options, clients.prefetch(wanted.size)))
     try:
@@ -67,12 +76,25 @@ def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordB
     consumers.give_back(consumer)
 
 
+def positions_of(options: ReadOptions, wanted: OffsetRange) -> Positions | None:
+    if not options.include_position:
+        return None
+    match options.selection:
+        case Topics(names) if len(names) == 1:
+            number = wanted.partition
+        case _:  # two topics have the same partitions; the sum tells them apart whatever other topics come
+            number = (zlib.crc32(wanted.topic.encode()) + wanted.partition) & 0xFFFF_FFFF
+    return Positions(options.position_rank, number)
+
+
 class _Reading:
     def __init__(self, consumer: RangeConsumer, options: ReadOptions, wanted: OffsetRange) -> None:
         self._consumer = consumer
         self._kafka = consumer.kafka
         self._options = options
         self._wanted = wanted
+        # One for both ways of reading: the newest timestamp goes on from one to the other.
+        self._positions = positions_of(options, wanted)
         # All records of the range below this offset were read, or do not exist.
         self._position = wanted.start
         self._deadline_s = 0.0
@@ -91,7 +113,12 @@ class _Reading:
         while self._position < self._wanted.end:
             records = self._records(self._polled())
             if records:
-                yield from record_batches(self._wanted.place, records, include_headers=self._options.include_headers)
+                yield from record_batches(
+                    self._wanted.place,
+                    records,
+                    include_headers=self._options.include_headers,
+                    positions=self._positions,
+                )
 
     def _fetched(self) -> Iterator[pa.RecordBatch]:
         """As much as can be had the fast way."""
@@ -99,7 +126,7 @@ class _Reading:
         if leader is None:
             return
         try:
-            for batch, position in raw_fetching.fetched(leader, self._options, self._wanted):
+            for batch, position in raw_fetching.fetched(leader, self._options, self._wanted, self._positions):
                 self._moved_to(position)
                 if batch is not None:
                     yield batch

@@ -17,10 +17,11 @@ from odradek.protocol.compression import Codec, decompress
 from odradek.protocol.control_records import ControlType, decode_control_key
 from odradek.protocol.malformed import MalformedRecords
 from odradek.spark.arrow_batches import Numbers, fixed, micros, same_text
+from odradek.spark.arrow_schema import TIMESTAMP, arrow_schema
 from odradek.spark.planning import OffsetRange
+from odradek.spark.positions import Positions
 from odradek.spark.raw_headers import headers
 from odradek.spark.raw_segments import pairs, varints
-from odradek.spark.schema import TIMESTAMP, arrow_schema
 
 Aborted = Iterable[tuple[int, int]]
 """Producer id and first offset of transactions that were aborted, as a fetch response lists them."""
@@ -55,7 +56,7 @@ def checked(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def decoded(
-    batches: Iterable[Batch], wanted: OffsetRange, *, include_headers: bool
+    batches: Iterable[Batch], wanted: OffsetRange, *, include_headers: bool, positions: Positions | None = None
 ) -> Iterator[tuple[pa.RecordBatch | None, int]]:
     """The records that lie in the range, if any, each time with the offset up to which the batches are decoded then."""
     heads: list[BatchHeader] = []
@@ -67,14 +68,18 @@ def decoded(
         bodies.append(body)
         size += len(body)
         if size >= DECODE_BYTES:
-            yield _together(heads, bodies, wanted, include_headers), header.next_offset
+            yield _together(heads, bodies, wanted, include_headers, positions), header.next_offset
             heads, bodies, size = [], [], 0
     if heads:
-        yield _together(heads, bodies, wanted, include_headers), heads[-1].next_offset
+        yield _together(heads, bodies, wanted, include_headers, positions), heads[-1].next_offset
 
 
 def _together(
-    heads: list[BatchHeader], bodies: list[memoryview], wanted: OffsetRange, include_headers: bool
+    heads: list[BatchHeader],
+    bodies: list[memoryview],
+    wanted: OffsetRange,
+    include_headers: bool,
+    positions: Positions | None,
 ) -> pa.RecordBatch | None:
     data = b"".join(bodies)
     counts = [head.records_count for head in heads]
@@ -86,7 +91,7 @@ def _together(
         raise MalformedRecords("a record does not end with its batch")
     if found > ROWS_MAX:
         raise MalformedRecords(f"{found} records are too many for one Arrow batch")
-    return _Records(data, edges, heads, counts).within(wanted, include_headers) if found else None
+    return _Records(data, edges, heads, counts).within(wanted, include_headers, positions) if found else None
 
 
 class _Records:
@@ -118,7 +123,7 @@ class _Records:
         if (self._offsets[1:] <= self._offsets[:-1]).any():
             raise MalformedRecords("offsets do not rise")
 
-    def within(self, wanted: OffsetRange, include_headers: bool) -> pa.RecordBatch | None:
+    def within(self, wanted: OffsetRange, include_headers: bool, positions: Positions | None) -> pa.RecordBatch | None:
         first, last = np.searchsorted(self._offsets, (wanted.start, wanted.end))
         count = int(last - first)
         if count <= 0:
@@ -137,7 +142,9 @@ class _Records:
         ]
         if include_headers:
             columns.append(headers(self._data, self._value_ends[cut], self._ends[cut]))
-        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers))
+        if positions:  # the last column: records that are refused above are read again by librdkafka
+            columns.append(positions.column(self._times[cut], self._offsets[cut]))
+        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers, positions is not None))
 
 
 def _unpacked(header: BatchHeader, data: memoryview) -> memoryview:

@@ -21,6 +21,7 @@ from odradek.protocol.batch import iter_batches
 from odradek.protocol.malformed import MalformedMessage, MalformedRecords
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import OffsetRange
+from odradek.spark.positions import Positions
 from odradek.spark.raw_batches import checked, decoded, visible
 
 Address = tuple[str, int]
@@ -57,12 +58,14 @@ def suits(options: ReadOptions) -> bool:
     return plain and options.kafka.keys() <= PLAIN
 
 
-def fetched(leader: Address, options: ReadOptions, wanted: OffsetRange) -> Iterator[tuple[pa.RecordBatch | None, int]]:
+def fetched(
+    leader: Address, options: ReadOptions, wanted: OffsetRange, positions: Positions | None = None
+) -> Iterator[tuple[pa.RecordBatch | None, int]]:
     """Arrow batches, each with the offset up to which the range is read then; HandOver when it cannot go on."""
     try:
         connection = _idle.pop(leader, None) or Connection(leader)
         try:
-            yield from _fetched(connection, options, wanted)
+            yield from _fetched(connection, options, wanted, positions)
         except BaseException:
             connection.close()
             raise
@@ -72,7 +75,7 @@ def fetched(leader: Address, options: ReadOptions, wanted: OffsetRange) -> Itera
 
 
 def _fetched(
-    connection: Connection, options: ReadOptions, wanted: OffsetRange
+    connection: Connection, options: ReadOptions, wanted: OffsetRange, positions: Positions | None
 ) -> Iterator[tuple[pa.RecordBatch | None, int]]:
     position = wanted.start
     if position < wanted.end:
@@ -88,7 +91,7 @@ def _fetched(
         if position < wanted.end:  # the broker works on this while the batches are decoded
             connection.send(options, wanted, position)
         seen = visible(batches, aborted if options.read_committed else ())
-        yield from decoded(seen, rest, include_headers=options.include_headers)
+        yield from decoded(seen, rest, include_headers=options.include_headers, positions=positions)
         yield None, position
 
 

@@ -1,31 +1,19 @@
-"""The columns of a topic, exactly those of Spark's Kafka connector, for Spark and for Arrow."""
+"""The columns of a topic, those of Spark's Kafka connector and `position`."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
-HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-HEADERS = pa.list_(pa.field("element", HEADER))
-TIMESTAMP = pa.timestamp("us", tz="UTC")
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 
-def spark_schema(include_headers: bool) -> StructType:
-    from pyspark.sql.types import (
-        ArrayType,
-        BinaryType,
-        IntegerType,
-        LongType,
-        StringType,
-        StructType,
-        TimestampType,
-    )
-
+def spark_schema(include_headers: bool, include_position: bool = False) -> StructType:
     schema = (
         StructType()
         .add("key", BinaryType())
@@ -38,18 +26,6 @@ def spark_schema(include_headers: bool) -> StructType:
     )
     if include_headers:
         schema.add("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType())))
+    if include_position:
+        schema.add("position", BinaryType(), nullable=False)
     return schema
-
-
-@cache
-def arrow_schema(include_headers: bool) -> pa.Schema:
-    fields: list[tuple[str, pa.DataType]] = [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", TIMESTAMP),
-        ("timestampType", pa.int32()),
-    ]
-    return pa.schema(fields + [("headers", HEADERS)] if include_headers else fields)

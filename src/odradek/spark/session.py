@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 APPLICATION = "ODRADEK_SPARK_APPLICATION"
 """In the environment of every Python process of an application: its name, and the group that shows its progress."""
 
+WORKER_MODULES = "ODRADEK_WORKER_MODULES"
+"""In the environment: more modules that the workers of an application need, with commas between them."""
+
 LOGGING = Path(__file__).with_name("log4j2.properties")
 LOOPBACK = re.compile(r"spark://(127\.|localhost\b)")
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -38,13 +41,17 @@ class NoSpark(ImportError):
         super().__init__("PySpark is not installed: pip install 'odradek[spark]'")
 
 
+def require_pyspark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise NoSpark
+
+
 def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str, str] = NOTHING) -> SparkSession:
     """A Spark session on this machine, or on the cluster that `master` names.
 
     Without a master, the one given to spark-submit is used, else all cores of this machine.
     """
-    if importlib.util.find_spec("pyspark") is None:
-        raise NoSpark
+    require_pyspark()
     given = {**_submitted(), **conf}
     master = master or given.get("spark.master", "local[*]")
     _prepare_environment(app_name, master, given)
@@ -94,6 +101,9 @@ def _everywhere(app_name: str) -> dict[str, str]:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # The plan of a query is the same for each micro-batch, and so is the code that Spark generates for it; with the
+        # default of 100 entries an application of several queries compiles all of it again and again.
+        "spark.sql.codegen.cache.maxEntries": "5000",
         # How often an idle query asks the brokers for news; at Spark's 10 ms that alone takes a tenth of a core.
         "spark.sql.streaming.pollingDelay": "50ms",
         "spark.ui.showConsoleProgress": "false",
@@ -104,6 +114,10 @@ def _everywhere(app_name: str) -> dict[str, str]:
 def _on_one_machine(master: str) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
+        # Made for large jobs: it plans each stage of a micro-batch once more.
+        "spark.sql.adaptive.enabled": "false",
+        # Descriptions of plans are for the user interface, and are made for each micro-batch.
+        "spark.sql.maxPlanStringLength": "1000",
         "spark.python.daemon.module": "odradek.spark.daemon",
         "spark.driver.memory": f"{_driver_memory_mib()}m",
         # Each stateful micro-batch pays about 10 ms for every one of these; Spark's 200 is meant for a cluster.

@@ -29,8 +29,9 @@ DEFAULTS = {
     # What waits in the memory of one task; a task that is ahead of the brokers waits for room.
     "queue.buffering.max.messages": "500000",
     "queue.buffering.max.kbytes": "131072",
-    # Connections that break are told; what becomes of them the delivery reports say.
-    "log_level": "3",
+    # A producer outlives its task, and would go on about a broker that has gone. What its connections met comes with
+    # the error of the task.
+    "log_level": "0",
 }
 OWN = {
     "delivery.report.only.error": "every record is accounted for by the sink itself",

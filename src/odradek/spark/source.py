@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from odradek.spark import clients
 from odradek.spark.errors import RefusedOption
-from odradek.spark.options import batch_options, read_options, stream_options
+from odradek.spark.options import ReadOptions, batch_options, read_options, stream_options
 from odradek.spark.schema import spark_schema
 
 if TYPE_CHECKING:
@@ -29,15 +28,17 @@ class OdradekDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Asked for by `load()`: the place where a wrong option is heard of before a query starts."""
+        from odradek.spark import clients
+
         options = read_options(self.options)
         clients.reading(options, clients.PREFETCH_SMALL)
-        return spark_schema(options.include_headers)
+        return spark_schema(options.include_headers, options.include_position)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from odradek.spark.batch_reader import OdradekBatchReader
 
         options = batch_options(self.options)
-        _check_schema(schema, options.include_headers)
+        _check_schema(schema, options)
         return OdradekBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -45,7 +46,7 @@ class OdradekDataSource(DataSource):
 
         try:
             options = stream_options(self.options)
-            _check_schema(schema, options.include_headers)
+            _check_schema(schema, options)
         except RefusedOption as problem:
             return RefusedStreamReader(problem)
         return OdradekStreamReader(options)
@@ -61,9 +62,10 @@ class OdradekDataSource(DataSource):
         return stream_writer(self.options, schema)
 
 
-def _check_schema(given: StructType, include_headers: bool) -> None:
-    if given != spark_schema(include_headers):
+def _check_schema(given: StructType, options: ReadOptions) -> None:
+    ours = spark_schema(options.include_headers, options.include_position)
+    if given != ours:
         raise RefusedOption(
             "the source has a schema of its own, which cannot be replaced: leave out .schema(...) and take the columns "
-            f"{', '.join(spark_schema(include_headers).names)} apart in the query"
+            f"{', '.join(ours.names)} apart in the query"
         )

@@ -1,7 +1,8 @@
 """What the driver knows of the topics of a query: which partitions exist, where they begin and end.
 
 Brokers restart and leaders move while a query runs, so each question is asked again (`fetchOffset.numRetries` times)
-before the answer counts; an exception out of here ends the query.
+before the answer counts; an exception out of here ends the query. Only where no broker is there when the query begins
+is that told at once: see `reachability`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from odradek.spark import clients
 from odradek.spark.errors import ClusterUnavailable, RefusedOption, TopicMissing
 from odradek.spark.offsets import Edge, Offsets, TopicPartition, names
 from odradek.spark.options import Assigned, AtTimestamp, AtTimestamps, Exactly, Pattern, Position, ReadOptions, Topics
+from odradek.spark.reachability import require_reachable
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,6 +44,7 @@ FINAL = frozenset(
 
 class TopicsView:
     def __init__(self, options: ReadOptions) -> None:
+        require_reachable(options.kafka["bootstrap.servers"])
         self._options = options
         self._last_error: KafkaError | None = None
         self._admin = AdminClient({**clients.connection(options), "error_cb": self._on_error})
@@ -57,8 +60,8 @@ class TopicsView:
         """Where a batch ends."""
         return self._asking(lambda: self._resolved(self._options.end, starting=False))
 
-    def latest(self, known: Mapping[TopicPartition, int]) -> Offsets:
-        """The ends of all partitions that exist now.
+    def latest(self, known: Mapping[TopicPartition, int]) -> tuple[Offsets, Offsets]:
+        """The ends of all partitions that exist now: of those that are read, and of `alignTopics`.
 
         `known` was read before. A partition that is missing or ends before that may be a broker that is not up to
         date: it is believed when it has said so `fetchOffset.numRetries` times.
@@ -67,10 +70,20 @@ class TopicsView:
             if attempt:
                 time.sleep(self._options.fetch_interval_s)
                 self._cached_until_s = 0.0
-            found = self._asking(lambda: self._edges(self._existing(), Edge.LATEST))
+            found = self._asking(lambda: self._edges(self._known(), Edge.LATEST))
             if all(found.get(place, -1) >= offset for place, offset in known.items()):
                 break
-        return found
+        own = {place: offset for place, offset in found.items() if self._is_read(place)}
+        return own, {place: offset for place, offset in found.items() if place not in own}
+
+    def others(self, edge: Edge) -> Offsets:
+        """An edge of the partitions of `alignTopics` that are not read here."""
+        return self._asking(lambda: self._edges(self._known() - self._existing(), edge))
+
+    def at_time(self, places: Iterable[TopicPartition], time_ms: int) -> Offsets:
+        """The first offsets with this timestamp or a later one; -1 where there is none."""
+        wanted = list(places)
+        return self._asking(lambda: self._listed(dict.fromkeys(wanted, OffsetSpec.for_timestamp(time_ms))))
 
     def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
         wanted = list(places)
@@ -135,21 +148,36 @@ class TopicsView:
         return existing
 
     def _existing(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        return {place for place in self._known() if self._is_read(place)}
+
+    def _known(self) -> set[TopicPartition]:
         if time.monotonic() >= self._cached_until_s:
             self._cached = self._selected()
             self._cached_until_s = time.monotonic() + self._options.metadata_ttl_s
         return self._cached
 
     def _selected(self) -> set[TopicPartition]:
+        aligned = self._options.align_topics
         match self._options.selection:
             case Pattern(regex):
                 topics = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-                matching = [name for name in topics if name not in INTERNAL_TOPICS and re.search(regex, name)]
+                matching = [name for name in topics if _matches(regex, name) or name in aligned]
                 return {TopicPartition(name, number) for name in matching for number in topics[name].partitions}
             case Topics(wanted):
-                return self._described(wanted)
+                return self._described({*wanted, *aligned})
             case Assigned(partitions):
-                return self._described({place.topic for place in partitions}) & partitions
+                found = self._described({*(place.topic for place in partitions), *aligned})
+                return {place for place in found if place in partitions or place.topic in aligned}
+
+    def _is_read(self, place: TopicPartition) -> bool:
+        match self._options.selection:
+            case Pattern(regex):
+                return _matches(regex, place.topic)
+            case Topics(wanted):
+                return place.topic in wanted
+            case Assigned(partitions):
+                return place in partitions
 
     def _described(self, topics: Iterable[str]) -> set[TopicPartition]:
         # Not list_topics(topic): where brokers create topics by themselves that would bring a deleted one back.
@@ -200,6 +228,10 @@ class TopicsView:
 
     def _on_error(self, error: KafkaError) -> None:
         self._last_error = error
+
+
+def _matches(regex: str, topic: str) -> bool:
+    return topic not in INTERNAL_TOPICS and re.search(regex, topic) is not None
 
 
 def _spec(edge: Edge) -> OffsetSpec:

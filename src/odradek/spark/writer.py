@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from odradek.spark.delivery import Delivery, Record
 from odradek.spark.errors import RefusedOption
 from odradek.spark.sink_options import Columns, check_columns, sink_options
+from odradek.spark.task_producer import Record, TaskProducer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,11 +46,11 @@ class Sink:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         written = 0
-        with Delivery(self.config) as delivery:
+        with TaskProducer(self.config) as producer:
             for batch in batches:
-                delivery.send(records(batch, self.columns, self.topic))
+                producer.send(records(batch, self.columns, self.topic))
                 written += batch.num_rows
-            delivery.finish()
+            producer.finish()
         return Written(written)
 
 

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from odradek.streams.app import App
-from odradek.streams.errors import PipelineError, StreamsError
-from odradek.streams.expressions import Expression, F, col, lit, sql
-from odradek.streams.stream import Stream
-from odradek.streams.table import Static, Table
-from odradek.streams.windows import Window, hopping, session, sliding, tumbling
+from odradek.pipeline.errors import PipelineError, StreamsError
+from odradek.streams.api.app import App
+from odradek.streams.api.stream import Stream
+from odradek.streams.api.table import Static, Table
+from odradek.streams.graph.expressions import Expression, F, col, header, lit, sql
+from odradek.streams.graph.windows import Window, hopping, session, sliding, tumbling
 
 if TYPE_CHECKING:
-    from odradek.streams.running import RunningApp
-    from odradek.streams.state import ListState, MapState, State, Timers
+    from odradek.streams.compile.state import ListState, MapState, State, Timers
+    from odradek.streams.run.running import RunningApp
 
 __all__ = [
     "App",
@@ -40,6 +40,7 @@ __all__ = [
     "Timers",
     "Window",
     "col",
+    "header",
     "hopping",
     "lit",
     "session",
@@ -51,11 +52,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 what needs Spark is imported when it is asked for
     if name in ("ListState", "MapState", "State", "Timers"):
-        from odradek.streams import state
+        from odradek.streams.compile import state
 
         return getattr(state, name)
     if name == "RunningApp":
-        from odradek.streams.running import RunningApp
+        from odradek.streams.run.running import RunningApp
 
         return RunningApp
     raise AttributeError(name)

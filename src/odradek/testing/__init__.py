@@ -18,6 +18,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 one of the classes above
 
         return Embedded
     if name == "TestDriver":
+        from odradek.spark.session import require_pyspark
+
+        require_pyspark()
         from odradek.testing.test_driver import TestDriver
 
         return TestDriver

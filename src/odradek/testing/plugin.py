@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def odradek() -> Iterator[Embedded]:
-    """A fresh broker in memory."""
+    """A fresh broker in memory. Clients of odradek.client that a test leaves open are closed before it goes."""
+    from odradek.client.abandoned import end_all
     from odradek.testing.embedded import Embedded
 
     with Embedded() as broker:
         yield broker
+        end_all(broker.bootstrap_servers)
 
 
 @pytest.fixture(scope="session")
@@ -35,14 +37,17 @@ def odradek_session() -> Iterator[Embedded]:
 
 @pytest.fixture(scope="session")
 def odradek_spark() -> SparkSession:
-    """One local Spark session for all tests of the run. Tests are skipped where there is no Java."""
+    """One local Spark session for all tests of the run. Tests are skipped without PySpark or Java."""
     from odradek.spark.java import NoJava, find_java
-    from odradek.testing.test_driver import warm_session
+    from odradek.spark.session import NoSpark, require_pyspark
 
     try:
+        require_pyspark()
         find_java()
-    except NoJava as missing:
+    except (NoJava, NoSpark) as missing:
         pytest.skip(str(missing))
+    from odradek.testing.test_driver import warm_session
+
     return warm_session()
 
 

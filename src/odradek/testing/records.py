@@ -19,10 +19,22 @@ from uuid import UUID
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.client.admin import Admin
-from odradek.streams.formats import Avro, Debezium, Delimited, Format, Json, Raw, columns_of, format_of
-from odradek.streams.formats.avro_schemas import avro_schema_of
-from odradek.streams.nodes import Node, Topic
-from odradek.streams.sinks import TopicSink
+from odradek.client.configuring import client_logger
+from odradek.pipeline.formats import (
+    Avro,
+    Debezium,
+    Delimited,
+    Format,
+    Json,
+    Protobuf,
+    Raw,
+    columns_of,
+    format_of,
+    protobuf,
+)
+from odradek.pipeline.formats.avro_schemas import avro_schema_of
+from odradek.streams.graph.nodes import Node, Topic
+from odradek.streams.graph.sinks import TopicSink
 
 READ_TIMEOUT_S = 10.0
 
@@ -42,8 +54,9 @@ class Record:
 class InputTopic:
     """Sends records to a topic that the application reads."""
 
-    def __init__(self, bootstrap: str, node: Topic, *, before: Callable[[Topic], None]) -> None:
+    def __init__(self, bootstrap: str, topic: str, node: Topic, *, before: Callable[[Topic], None]) -> None:
         self._bootstrap = bootstrap
+        self._topic = topic
         self._node = node
         self._before = before
         self._format = format_of(node.format)
@@ -63,11 +76,11 @@ class InputTopic:
         key: bytes, text, or a value as a key column has it; for a table, the key columns of the value unless given.
         """
         self._before(self._node)
-        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0})
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0, "logger": client_logger()})
         problems: list[Any] = []
         for value in values:
             producer.produce(
-                self._node.topic,
+                self._topic,
                 self._encoded(value, at),
                 self._key(value, key),
                 partition,
@@ -77,7 +90,7 @@ class InputTopic:
             )
         producer.flush()
         if problems:
-            raise RuntimeError(f"not sent to {self._node.topic}: {problems[0]}")
+            raise RuntimeError(f"not sent to {self._topic}: {problems[0]}")
 
     def delete(self, *keys: object, at: str | datetime | None = None) -> None:
         """A record without a value for each key: the row of a table is gone."""
@@ -120,7 +133,12 @@ class OutputTopic:
         self._before = before
         self._cluster = Admin(bootstrap)
         self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "odradek-test-driver", "enable.auto.commit": False}
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "odradek-test-driver",
+                "enable.auto.commit": False,
+                "logger": client_logger(),
+            }
         )
         self._positions: dict[int, int] = {}
 
@@ -172,6 +190,8 @@ def encoded(row: dict[str, Any], format_: Format, schema: Any) -> bytes:  # noqa
             stream = io.BytesIO()
             fastavro.schemaless_writer(stream, avro_schema_of(schema), row)
             return stream.getvalue()
+        case Protobuf():
+            return protobuf.encode(row, format_.described) or b""
         case Delimited(separator):
             names = columns_of(format_, schema).names
             return separator.join("" if row.get(name) is None else key_text(row[name]) for name in names).encode()
@@ -193,10 +213,12 @@ def decoded(value: bytes | None, format_: Format, schema: Any) -> Any:  # noqa: 
                 return fastavro.schemaless_reader(io.BytesIO(value), avro_schema_of(schema), None)
             case Json() | Debezium():
                 return json.loads(value)
+            case Protobuf():
+                return protobuf.decode(value, format_.described)
             case Avro():
                 return value
         return value.decode()
-    except ValueError:  # dead letters, and whatever else is not what the sink's format says
+    except (ValueError, protobuf.NotProtobuf):  # dead letters, and whatever else is not what the sink's format says
         return value
 
 

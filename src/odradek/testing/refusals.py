@@ -24,6 +24,7 @@ _ASKED_AS = {
     "responses": ("topics", "topic_data", "resources", "topic_names"),
     "results": ("groups_names", "topics", "resources"),
     "topic": ("name",),
+    "topic_name": ("name",),
 }
 _NUMBERS_OF_PARTITIONS = ("partition_index", "partition", "index")
 
@@ -76,7 +77,9 @@ def _asked_rows(asked: Struct, name: str) -> list[Any]:
         rows = getattr(asked, candidate) if candidate in known else None
         if isinstance(rows, list) and rows:
             return list(rows)
-    return []
+    # the request may name them one level further in: the topics of each directory
+    outer = [one for field in known if isinstance(rows := getattr(asked, field), list) for one in rows]
+    return [row for one in outer if isinstance(one, Struct) for row in _asked_rows(one, name)]
 
 
 def _named_again(kind: type[Struct], asked: object) -> Struct:

@@ -23,11 +23,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from odradek.client.abandoned import end_all
 from odradek.client.admin import Admin
+from odradek.pipeline.layout import Layout
 from odradek.spark.session import local_session
-from odradek.streams.nodes import Topic
-from odradek.streams.running import RunningApp, group_of, start
-from odradek.streams.sinks import DeadLetters, Materialize, TopicSink
+from odradek.streams.graph.nodes import Topic
+from odradek.streams.graph.sinks import DeadLetters, LateRows, Materialize, TopicSink
+from odradek.streams.run.running import RunningApp, start
 from odradek.testing.embedded import Embedded
 from odradek.testing.records import InputTopic, OutputTopic, key_text, moment
 
@@ -71,7 +73,8 @@ class TestDriver:
         self._broker.start()
         cluster = Admin(self.bootstrap)
         for node in self.app.graph.topics:
-            cluster.create_topic(node.topic)
+            for topic in node.topics:
+                cluster.create_topic(topic)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,6 +83,7 @@ class TestDriver:
         finally:
             for output in self._outputs.values():
                 output.close()
+            end_all(self.bootstrap)
             self._broker.stop()
             shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -96,11 +100,12 @@ class TestDriver:
         What is sent before and after a change of a table is processed before and after it: events see the row that the
         test's order says, whatever their times.
         """
-        nodes = [node for node in self.app.graph.topics if node.topic == topic]
+        nodes = [node for node in self.app.graph.topics if node.reads(topic)]
         if not nodes:
             known = _listed(node.topic for node in self.app.graph.topics)
             raise KeyError(f"the application reads no topic {topic!r}, only {known}")
-        return InputTopic(self.bootstrap, nodes[0], before=self._before_sending)
+        Admin(self.bootstrap).create_topic(topic)  # one that a pattern matches is not there yet
+        return InputTopic(self.bootstrap, topic, nodes[0], before=self._before_sending)
 
     def advance_time(self, to: str | datetime) -> None:
         """Let event time pass, in all streams, as if a record with this time had come: nothing else comes of it.
@@ -112,7 +117,7 @@ class TestDriver:
         self._ticks += 1
         written: set[str] = set()
         for query in self.app.queries():
-            if written & query.reads:  # what earlier queries give now is not late for this one
+            if query.takes_from(written):  # what earlier queries give now is not late for this one
                 self.settle()
                 written.clear()
             if query.grace is not None:
@@ -158,7 +163,7 @@ class TestDriver:
                 ticks=str(self._directory / "ticks"),
                 config={},  # what the application says of TLS and passwords is for another broker
             )
-            self._running = start(self.app, settings, self._session, available_now=False)
+            self._running = start(self.app.application, settings, self._session, available_now=False)
         return self._running
 
     def _tick(self, directory: Path, time: datetime) -> None:
@@ -172,14 +177,16 @@ class TestDriver:
             self._running = None
 
     def _tick_directory(self, query: str) -> Path:
-        return self._directory / "ticks" / group_of(self.app.name, query)
+        return self._directory / "ticks" / Layout("", self.app.name).group(query)
 
-    def _sink_of(self, topic: str) -> TopicSink | Materialize | DeadLetters | Topic:
+    def _sink_of(self, topic: str) -> TopicSink | Materialize | DeadLetters | LateRows | Topic:
         nodes = (*self.app.graph.sinks, *self.app.graph.topics)
         for node in nodes:
-            if isinstance(node, TopicSink | Materialize | DeadLetters | Topic) and node.topic == topic:
+            if isinstance(node, TopicSink | Materialize | DeadLetters | LateRows) and node.topic == topic:
                 return node
-        written = (n.topic for n in nodes if isinstance(n, TopicSink | Materialize | DeadLetters))
+            if isinstance(node, Topic) and node.reads(topic):
+                return node
+        written = (n.topic for n in nodes if isinstance(n, TopicSink | Materialize | DeadLetters | LateRows))
         raise KeyError(f"the application writes no topic {topic!r}, only {_listed(written)}")
 
     def view_rows(self, name: str) -> dict[str, Any]:

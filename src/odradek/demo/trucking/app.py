@@ -44,7 +44,7 @@ class Driver:
     wagePlan: str
 
 
-app = App("trucking", every="1 second")
+app = App("trucking", every="700 milliseconds")
 
 positions = app.stream("truck_events", schema=Position, time="eventTime", late="3 seconds", dlq="trucking.dlq")
 speeds = app.stream("truck_speed_events", schema=Speed, time="eventTime", late="3 seconds")

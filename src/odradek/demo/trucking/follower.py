@@ -1,19 +1,22 @@
-"""Reads every topic of the demo from its beginning, for the page and the check; knows the application's lag."""
+"""Reads every topic of the demo for the page and the check; measures how far behind the application is."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
+from functools import reduce
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from odradek.client.admin import Admin
+from odradek.client.admin import Admin, UnknownTopic
+from odradek.client.first_records import FirstRecords
 from odradek.client.records import ClientError
 from odradek.demo.trucking import topics
+from odradek.pipeline.behind import Behind, behind
 
-LAG_EVERY_S = 1.5
+MEASURE_EVERY_S = 1.0
 REQUEST_TIMEOUT_S = 5.0
 
 
@@ -32,7 +35,6 @@ class Follower:
         )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
-        self.positions: defaultdict[str, dict[int, int]] = defaultdict(dict)  # topic -> partition -> offset after
         self.seen_at: dict[str, float] = {}  # topic -> when a record of it was last seen
 
     def start(self) -> None:
@@ -52,21 +54,21 @@ class Follower:
                 continue
             self._see(records)
             for message in records:
-                self.positions[message.topic()][message.partition()] = message.offset() + 1
                 self.seen_at[message.topic()] = time.monotonic()
 
 
-class LagWatch:
+class BehindWatch:
     """How far the application is behind, topic by topic, by what its groups have committed."""
 
-    def __init__(self, bootstrap: str, application: str, follower: Follower) -> None:
+    def __init__(self, bootstrap: str, application: str) -> None:
         # When every broker was away librdkafka starts afresh, and would go on asking the coordinator it knew before.
-        self._cluster = Admin(bootstrap, {"metadata.recovery.strategy": "none"}, timeout_s=REQUEST_TIMEOUT_S)
+        config = {"metadata.recovery.strategy": "none"}
+        self._cluster = Admin(bootstrap, config, timeout_s=REQUEST_TIMEOUT_S)
+        self._first = FirstRecords(bootstrap, config, timeout_s=REQUEST_TIMEOUT_S)
         self._prefix = f"{application}."
-        self._follower = follower
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
-        self.lag: dict[str, int] = {}
+        self._thread = threading.Thread(target=self._run, name="behind", daemon=True)
+        self.behind: Behind | None = None  # None: it has not committed anything yet
 
     def start(self) -> None:
         self._thread.start()
@@ -75,18 +77,14 @@ class LagWatch:
         self._stop.set()
 
     def _run(self) -> None:
-        while not self._stop.wait(LAG_EVERY_S):
-            try:
-                self.lag = self._measured()
-            except ClientError:
-                continue  # the broker is away; the page shows that
+        while not self._stop.wait(MEASURE_EVERY_S):
+            with suppress(ClientError, UnknownTopic):  # the broker is away; the page shows that
+                self.behind = self._measured()
+        self._first.close()
 
-    def _measured(self) -> dict[str, int]:
+    def _measured(self) -> Behind | None:
         """Of several groups that read a topic, the one that is furthest behind."""
-        lag: dict[str, int] = {}
-        for group in self._cluster.groups(self._prefix):
-            behind: defaultdict[str, int] = defaultdict(int)
-            for (topic, partition), offset in self._cluster.committed(group).items():
-                behind[topic] += max(0, self._follower.positions[topic].get(partition, 0) - offset)
-            lag = {topic: max(lag.get(topic, 0), behind.get(topic, 0)) for topic in lag | behind}
-        return lag
+        ends: dict[str, dict[int, int]] = {}
+        found = (behind(self._cluster, self._first, group, ends) for group in self._cluster.groups(self._prefix))
+        known = [one for one in found if one is not None]
+        return reduce(Behind.or_further, known) if known else None

@@ -39,7 +39,7 @@ class _Changed:
     statistics: set[int] = field(default_factory=set)
     alerts: list[dict[str, object]] = field(default_factory=list)
     letters: list[dict[str, object]] = field(default_factory=list)
-    samples: list[dict[str, float]] = field(default_factory=list)
+    samples: list[dict[str, float | None]] = field(default_factory=list)
 
 
 class PageState:
@@ -53,8 +53,8 @@ class PageState:
         self._violations = 0
         # (second, totals and violations then): the rates are differences of these
         self._seconds: deque[tuple[float, Counter[str], int]] = deque(maxlen=MINUTE_S + 1)
-        self._samples: deque[dict[str, float]] = deque(maxlen=SAMPLES_KEPT)
-        self._lag: dict[str, int] = {}
+        self._samples: deque[dict[str, float | None]] = deque(maxlen=SAMPLES_KEPT)
+        self._behind_s: dict[str, float] | None = None
         self._parts: tuple[PartState, ...] = ()
         self._changed = _Changed()
 
@@ -85,9 +85,9 @@ class PageState:
     def tell_parts(self, parts: tuple[PartState, ...]) -> None:
         self._parts = parts
 
-    def tell_lag(self, lag_by_topic: Mapping[str, int]) -> None:
-        """How many records of each topic the application has still to read."""
-        self._lag = dict(lag_by_topic)
+    def tell_behind(self, seconds_by_topic: Mapping[str, float] | None) -> None:
+        """How old the oldest record of each topic is that the application has not processed; None: it never has."""
+        self._behind_s = None if seconds_by_topic is None else dict(seconds_by_topic)
 
     def tick(self, now_s: float) -> None:
         """Once a second: a point for each sparkline."""
@@ -96,7 +96,7 @@ class PageState:
             "events": round(self._rate(topics.POSITIONS) + self._rate(topics.SPEEDS), 1),
             "violations": self._violations_per_minute(),
             "alerts": self._totals[topics.ALERTS],
-            "lag": sum(self._lag.values()),
+            "behind": self._behind(),
         }
         self._samples.append(sample)
         self._changed.samples.append(sample)
@@ -130,17 +130,25 @@ class PageState:
             "violations": totals[topics.ENRICHED],
             "alerts": totals[topics.ALERTS],
             "dead letters": totals[topics.DEAD_LETTERS],
-            "lag": sum(self._lag.values()),
+            **({} if self._behind_s is None else {"seconds behind": round(self._behind() or 0)}),
         }
 
-    def _frame(self, **news: list[dict[str, object]] | list[dict[str, float]]) -> dict[str, object]:
+    def _behind(self) -> float | None:
+        return None if self._behind_s is None else max(self._behind_s.values(), default=0.0)
+
+    def _frame(self, **news: list[dict[str, object]] | list[dict[str, float | None]]) -> dict[str, object]:
         names = topics.INPUTS + topics.OUTPUTS
         return news | {
             "second": self._seconds[-1][0] if self._seconds else 0,
             "topics": {
-                name: {"total": self._totals[name], "rate": self._rate(name), "lag": self._lag.get(name, 0)}
+                name: {
+                    "total": self._totals[name],
+                    "rate": self._rate(name),
+                    "behind": (self._behind_s or {}).get(name),
+                }
                 for name in names
             },
+            "behind": self._behind(),
             "parts": [asdict(part) for part in self._parts],
         }
 

@@ -19,7 +19,7 @@ from odradek.demo.ports import free_port, listens
 from odradek.demo.trucking import topics
 from odradek.demo.trucking.checking import Results, problems
 from odradek.demo.trucking.fleet import Fleet, Record
-from odradek.demo.trucking.follower import Follower, LagWatch
+from odradek.demo.trucking.follower import BehindWatch, Follower
 from odradek.demo.trucking.page import Buttons, Page
 from odradek.demo.trucking.page_state import PageState, PartState
 from odradek.demo.trucking.parts import Part, PartFailed
@@ -120,7 +120,7 @@ class _Scene:
         )
         self._page = Page(PageState(), buttons, free_port(wishes.page_port))
         self._follower = Follower(bootstrap, self._see)
-        self._lag = LagWatch(bootstrap, APPLICATION, self._follower)
+        self._watch = BehindWatch(bootstrap, APPLICATION)
         self._ticked_at = 0.0
 
     def play(self) -> None:
@@ -133,7 +133,7 @@ class _Scene:
         self._spark.start()
         self._simulator.start()
         self._follower.start()
-        self._lag.start()
+        self._watch.start()
         started = time.monotonic()
         self._progress.say("trucks", f"{self._wishes.trucks} on the road; {', '.join(topics.INPUTS)}")
         self._progress.say("spark", "starting Java and the application")
@@ -165,7 +165,7 @@ class _Scene:
         """What the broker said if it did not end well. The processes first: no failure may leave one behind."""
         self._spark.stop()
         ended_well = not self._broker.stop()
-        self._lag.stop()
+        self._watch.stop()
         self._page.server.stop()
         self._progress.end()
         return "" if ended_well else self._broker.last_words()
@@ -192,10 +192,11 @@ class _Scene:
         now = time.monotonic()
         parts = (self._broker.state(), self._simulator_state(), self._spark.state())
         new_second = now - self._ticked_at >= 1
+        behind = self._watch.behind
 
         def news(state: PageState) -> None:
             state.tell_parts(parts)
-            state.tell_lag(self._lag.lag)
+            state.tell_behind(behind.seconds if behind else None)
             if new_second:
                 state.tick(now)
 
@@ -244,10 +245,11 @@ class _Scene:
                 found = problems(truth, self._results, restarted=restarted) + self._simulator.failures
             if left := self._simulator.on_their_way():
                 found.append(f"{left} records were not acknowledged")
-            if not found and not sum(self._lag.lag.values()):
+            behind = self._watch.behind
+            if not found and behind and not any(behind.records.values()):
                 break
             if time.monotonic() > deadline:
-                found = found or [f"the application is still behind: {self._lag.lag}"]
+                found = found or [f"the application is still behind: {behind}"]
                 told = "\n".join(f"  {problem}" for problem in found[:PROBLEMS_TOLD])
                 raise DemoFailed(f"{len(found)} things were wrong:\n{told}\n{_last_words(self._spark)}")
             self._tick()

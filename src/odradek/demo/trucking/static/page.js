@@ -30,7 +30,7 @@ function show(news, fresh) {
     }
   }
   showParts(news.parts);
-  showPipeline(news.topics, news.parts);
+  showPipeline(news.topics, news.parts, news.behind);
   showGauges(news.samples, fresh);
   showBars(statistics, nameOf);
   const alerted = new Set([...alertedUntil].filter(([, until]) => until > performance.now()).map(([id]) => id));

@@ -33,24 +33,30 @@ function breakable(name) {
 
 export function buildPipeline() {
   const topic = (name) => {
-    const rate = element("em", { text: "0" }), lag = element("span", { text: "" });
-    const box = element("div", { class: "topic", title: name, style: name.length > 24 ? "flex-grow:1.3" : "" }, breakable(name), element("span", {}, rate, "/s"), lag);
-    boxes.set(name, { rate, lag });
+    const rate = element("em", { text: "0" }), below = element("span", { text: "" });
+    const box = element("div", { class: "topic", title: name, style: name.length > 24 ? "flex-grow:1.3" : "" }, breakable(name), element("span", {}, rate, "/s"), below);
+    boxes.set(name, { rate, below });
     return box;
   };
   const flow = (id) => element("div", { class: "flow still", id }, element("i"), element("i"), element("i"));
-  const app = element("div", { class: "app", id: "app" }, element("b", { text: "trucking" }), element("span", { id: "app-said" }), element("span", { id: "app-lag" }));
+  const app = element("div", { class: "app", id: "app" }, element("b", { text: "trucking" }), element("span", { id: "app-said" }), element("span", { id: "app-behind" }));
   byId("pipeline").append(
     element("div", { class: "group in" }, ...INPUTS.map(topic)), flow("flow-in"), app, flow("flow-out"),
     element("div", { class: "group out" }, ...OUTPUTS.map(topic)));
 }
 
-export function showPipeline(topics, parts) {
-  for (const [name, { rate, lag }] of boxes) {
+// Micro-batches come once a second: less than three seconds behind is as good as it gets.
+const levelOf = (seconds) => seconds === null ? "" : seconds < 3 ? "fine" : seconds < 10 ? "slow" : "behind";
+const seconds = (value) => value === null ? "-" : value < 100 ? value.toFixed(1) : number.format(Math.round(value));
+const behindBy = (value) => value === null ? "nothing processed yet" : `${seconds(value)} s behind`;
+
+export function showPipeline(topics, parts, behind) {
+  for (const [name, { rate, below }] of boxes) {
     const told = topics[name];
     rate.textContent = told.rate >= 10 ? told.rate.toFixed(0) : told.rate.toFixed(1);
-    lag.textContent = INPUTS.includes(name) ? `lag ${number.format(told.lag)}` : `${number.format(told.total)} in all`;
-    lag.className = told.lag > 200 ? "lagging" : "";
+    const isRead = INPUTS.includes(name) && told.behind !== null;
+    below.textContent = isRead ? behindBy(told.behind) : `${number.format(told.total)} in all`;
+    below.className = isRead ? levelOf(told.behind) : "";
   }
   const busy = (names) => names.some((name) => topics[name].rate > 0);
   byId("flow-in").classList.toggle("still", !busy(INPUTS));
@@ -58,20 +64,21 @@ export function showPipeline(topics, parts) {
   const spark = parts.find((part) => part.name === "spark");
   byId("app").className = `app ${spark?.state ?? ""}`;
   byId("app-said").textContent = spark?.state === "alive" ? "running on Spark" : `Spark: ${spark?.state ?? "waiting"}`;
-  byId("app-lag").textContent = `lag ${number.format(INPUTS.reduce((sum, name) => sum + topics[name].lag, 0))}`;
+  byId("app-behind").textContent = behindBy(behind);
+  byId("app-behind").className = levelOf(behind);
 }
 
 const GAUGES = [
-  { key: "events", label: "events per second", color: "var(--accent)", digits: 0 },
-  { key: "violations", label: "violations per minute", color: "var(--wait)", digits: 0 },
-  { key: "alerts", label: "alerts", color: "var(--bad)", digits: 0 },
-  { key: "lag", label: "records behind", color: "var(--tail)", digits: 0 },
+  { key: "events", label: "events per second", color: "var(--accent)" },
+  { key: "violations", label: "violations per minute", color: "var(--wait)" },
+  { key: "alerts", label: "alerts", color: "var(--bad)" },
+  { key: "behind", label: "seconds behind", color: "", text: seconds, level: levelOf },
 ];
 let samples = [];
 
 export function buildGauges() {
   byId("gauges").append(...GAUGES.map((gauge) => {
-    const box = element("div", { class: "panel gauge", style: `--c:${gauge.color}` });
+    const box = element("div", { class: "panel gauge", id: `gauge-${gauge.key}`, style: gauge.color ? `--c:${gauge.color}` : "" });
     box.innerHTML = `<span>${gauge.label}</span><b>0</b><svg viewBox="0 0 120 30" preserveAspectRatio="none" aria-hidden="true"><path class="area"/><path class="line"/></svg>`;
     gauge.box = box;
     return box;
@@ -81,11 +88,12 @@ export function buildGauges() {
 export function showGauges(news, fresh) {
   samples = (fresh ? [] : samples).concat(news).slice(-120);
   if (!samples.length) return;
-  for (const { key, box } of GAUGES) {
-    const values = samples.map((sample) => sample[key]);
+  for (const { key, box, text, level } of GAUGES) {
+    const values = samples.map((sample) => sample[key] ?? 0), last = samples.at(-1)[key];
     const top = Math.max(1, ...values) * 1.1;
     const points = values.map((value, i) => `${(120 - (values.length - 1 - i)).toFixed(0)} ${(29 - (value / top) * 26).toFixed(1)}`);
-    box.querySelector("b").textContent = number.format(Math.round(values.at(-1)));
+    box.querySelector("b").textContent = text ? text(last) : number.format(Math.round(last));
+    if (level) box.className = `panel gauge ${level(last)}`;
     box.querySelector(".line").setAttribute("d", "M" + points.join("L"));
     box.querySelector(".area").setAttribute("d", `M${120 - (values.length - 1)} 30L${points.join("L")}L120 30Z`);
   }

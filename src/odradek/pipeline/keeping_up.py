@@ -1,0 +1,135 @@
+"""Whether a query keeps up with its topics, judged by its last micro-batches.
+
+A micro-batch takes what came while the one before it ran. So a query that cannot keep up has micro-batches that take
+longer and longer, or, where their size is limited, leaves more and more records for later ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean, median
+from typing import Any
+
+WINDOW_S = 60.0
+BATCHES_MIN = 9
+BATCHES_KEPT = 120
+GROWTH = 1.5
+UNREMARKABLE_S = 3.0
+"""Nobody needs a warning about a delay of less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    number: int
+    began_s: float
+    took_s: float
+    planning_s: float
+    execution_s: float
+    rows: int
+    left: int  # records that were there when it was planned, and that its limit left for later ones
+
+    @property
+    def delay_s(self) -> float:
+        """How long a record that came after the planning waits until it is processed."""
+        return self.took_s * (1 + (self.left / self.rows if self.rows else 0.0))
+
+
+def micro_batch(progress: Mapping[str, Any]) -> MicroBatch:
+    spent = progress.get("durationMs") or {}
+    return MicroBatch(
+        number=progress["batchId"],
+        began_s=datetime.fromisoformat(progress["timestamp"]).timestamp(),
+        took_s=(progress.get("batchDuration") or 0) / 1000,
+        planning_s=spent.get("queryPlanning", 0) / 1000,
+        execution_s=spent.get("addBatch", 0) / 1000,
+        rows=progress.get("numInputRows") or 0,
+        left=sum(_left(source) for source in progress.get("sources") or ()),
+    )
+
+
+def _left(source: Mapping[str, Any]) -> int:
+    latest, end = (_offsets(source.get(name)) for name in ("latestOffset", "endOffset"))
+    return sum(max(0, offset - end[place]) for place, offset in latest.items() if place in end)
+
+
+def _offsets(told: str | None) -> dict[tuple[str, str], int]:
+    """Those of our source; another one's say nothing here."""
+    try:
+        topics = json.loads(told) if told else {}
+        return {(topic, index): int(offset) for topic, at in topics.items() for index, offset in at.items()}
+    except (AttributeError, TypeError, ValueError):
+        return {}
+
+
+class Pace:
+    """The last micro-batches of a query."""
+
+    def __init__(self, every_s: float | None) -> None:
+        self._every_s = every_s
+        self._batches: deque[MicroBatch] = deque(maxlen=BATCHES_KEPT)
+
+    def see(self, batch: MicroBatch) -> None:
+        """Also one that was seen before: Spark tells of the last one until there is another."""
+        if batch.rows and (not self._batches or batch.number > self._batches[-1].number):
+            self._batches.append(batch)
+
+    def warning(self, now_s: float) -> str | None:
+        """Why the query does not keep up; None when it does, or when it is too early to say."""
+        batches = self._recent(now_s)
+        if len(batches) < BATCHES_MIN:
+            return None
+        before_s, now_s = _delays(batches)
+        if now_s > UNREMARKABLE_S and now_s > GROWTH * before_s:
+            return f"it falls behind: records waited {before_s:.1f} s, now {now_s:.1f} s; {_too_much(batches)}"
+        took_s = median(batch.took_s for batch in batches)
+        if self._every_s is not None and took_s > self._every_s:
+            return f"micro-batches take {took_s:.1f} s, longer than every={self._every_s:g} s; {_too_long(batches)}"
+        return None
+
+    def _recent(self, now_s: float) -> Sequence[MicroBatch]:
+        """Of the last minute; where they take long, more than that. None when the query has been idle since."""
+        recent = [batch for batch in self._batches if batch.began_s + batch.took_s > now_s - WINDOW_S]
+        if not recent:
+            return ()
+        return recent if len(recent) >= BATCHES_MIN else list(self._batches)[-BATCHES_MIN:]
+
+
+def _delays(batches: Sequence[MicroBatch]) -> tuple[float, float]:
+    """How long records waited in the first third of these, and in the last."""
+    third = len(batches) // 3
+    before, now = (median(batch.delay_s for batch in part) for part in (batches[:third], batches[-third:]))
+    return before, now
+
+
+def _too_much(batches: Sequence[MicroBatch]) -> str:
+    if (planning := _planning(batches)) is not None:
+        return planning
+    span_s = batches[-1].began_s - batches[0].began_s
+    came = sum(batch.rows for batch in batches[1:]) + batches[-1].left - batches[0].left
+    done = sum(batch.rows for batch in batches) / sum(batch.took_s for batch in batches)
+    return (
+        f"the topics get {came / span_s:,.0f} rows/s, and it processes {done:,.0f} rows/s: "
+        "give it more cores, more partitions, or fewer steps"
+    )
+
+
+def _too_long(batches: Sequence[MicroBatch]) -> str:
+    if (planning := _planning(batches)) is not None:
+        return planning
+    execution_s, took_s = fmean(batch.execution_s for batch in batches), fmean(batch.took_s for batch in batches)
+    return (
+        f"execution takes {execution_s:.1f} s of {took_s:.1f} s: give it more cores, more partitions, fewer steps, "
+        "or a longer every="
+    )
+
+
+def _planning(batches: Sequence[MicroBatch]) -> str | None:
+    """Where most of the time is Spark's planning of the micro-batch."""
+    planning_s, took_s = fmean(batch.planning_s for batch in batches), fmean(batch.took_s for batch in batches)
+    if planning_s <= took_s / 2:
+        return None
+    return f"planning takes {planning_s:.1f} s of {took_s:.1f} s: give the driver more cores, or a longer every="

@@ -1,0 +1,84 @@
+"""Where an application keeps what it must not forget. The only module that knows these names.
+
+    <state dir>/<app>/<query>           a checkpoint of Spark: offsets, commits, state
+    <state dir>/<app>/<query>/shards    the state of the engine
+    <state dir>/<app>/@steps/<query>    what that state means: the steps that made it
+    <state dir>/<app>/@views/<view>.db  the store of a view
+    <state dir>/<app>/@served/<view>.db the same, of `odradek streams views`
+    <state dir>/<app>/@status.json      how the queries are doing
+    <state dir>/<app>/@lock             held while the application runs
+    <app>.<query>                       the consumer group that shows how far a query has read
+    <app>-<view>-changelog              the internal topic of a view
+
+`@` is no letter of a step's name, so no query can be in the way. The state directory may be a URL that only Spark reads
+(s3a://…); then what is ours stays under DEFAULT_STATE_DIR on the machine of the driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_STATE_DIR = "./.odradek-streams"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    state_dir: str
+    app: str
+
+    @property
+    def folder(self) -> Path:
+        return Path(DEFAULT_STATE_DIR if self.is_remote else self.state_dir) / self.app
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the checkpoints are where only Spark can reach them."""
+        return "://" in self.state_dir
+
+    def checkpoint(self, query: str) -> str:
+        return f"{self.state_dir.rstrip('/')}/{self.app}/{query}"
+
+    def shards(self, query: str) -> str:
+        return f"{self.checkpoint(query)}/shards"
+
+    def steps(self, query: str) -> Path:
+        return self.folder / "@steps" / query
+
+    def group(self, query: str) -> str:
+        return f"{self.app}.{query}"
+
+    @property
+    def group_prefix(self) -> str:
+        return f"{self.app}."
+
+    def changelog(self, view: str) -> str:
+        return f"{self.app}-{view}-changelog"
+
+    def is_changelog(self, topic: str) -> bool:
+        return topic.startswith(f"{self.app}-") and topic.endswith("-changelog")
+
+    @property
+    def views(self) -> Path:
+        return self.folder / "@views"
+
+    def view_store(self, view: str) -> Path:
+        return self.views / f"{view}.db"
+
+    def served_store(self, view: str) -> Path:
+        return self.folder / "@served" / f"{view}.db"
+
+    @property
+    def status(self) -> Path:
+        return self.folder / "@status.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "@lock"
+
+
+def applications(state_dir: str) -> list[Layout]:
+    """Those that have run from this state directory."""
+    root = Path(DEFAULT_STATE_DIR if "://" in state_dir else state_dir)
+    found = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    return [Layout(state_dir, name) for name in found]

@@ -1,0 +1,45 @@
+"""The offset of a micro-batch as Spark keeps it: offsets of partitions, and marks beside them.
+
+The JSON of a mark has a key that begins with `@`, which no topic's name does:
+
+@cut     ms: the micro-batch ends, in all aligned topics, before the first record with this timestamp or a later one
+@others  where the other aligned topics ended, as this reader saw it, when the micro-batch took all there was
+@clock   ms: the wall clock, in steps
+@time    ms: the time that a file told
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.spark.offsets import OffsetJson, Offsets, from_json, to_json
+
+CUT, OTHERS, CLOCK, TIME = "@cut", "@others", "@clock", "@time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOffset:
+    offsets: Offsets
+    cut_ms: int | None = None
+    # Never together with a cut.
+    others: Offsets | None = None
+    clock_ms: int | None = None
+    time_ms: int | None = None
+
+    @classmethod
+    def of_json(cls, given: Mapping[str, Any]) -> StreamOffset:
+        others = given.get(OTHERS)
+        return cls(
+            offsets=from_json(given),
+            cut_ms=given.get(CUT),
+            others=None if others is None else from_json(others),
+            clock_ms=given.get(CLOCK),
+            time_ms=given.get(TIME),
+        )
+
+    def to_json(self) -> OffsetJson:
+        others = None if self.others is None else to_json(self.others)
+        marks = {CUT: self.cut_ms, OTHERS: others, CLOCK: self.clock_ms, TIME: self.time_ms}
+        return {**{name: mark for name, mark in marks.items() if mark is not None}, **to_json(self.offsets)}

@@ -1,0 +1,196 @@
+"""Spark's errors in our words: what is wrong, the user's line, what to write instead.
+
+Most mistakes are refused by `graph/checks.py` and `api/join_verbs.py` before Spark sees them; this is for the rest.
+The first of `EXPLANATIONS` whose pattern is found in Spark's message speaks.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from odradek.pipeline.errors import Origin, PipelineError
+from odradek.streams.graph.nodes import Node
+
+LINES_MAX = 12
+_FRAME = re.compile(
+    r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n(?:    [^\n]*\n)*(?P<error>[A-Za-z_][^\n]*)'
+)
+
+
+class QueryFailed(PipelineError):
+    """A query that ran and stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    pattern: str
+    what: str
+    why: str
+    instead: str
+
+
+RESET = "odradek streams reset APP, which first shows what would go: checkpoints, state, offsets, internal topics"
+
+EXPLANATIONS = (
+    Explanation(
+        r"UNRESOLVED_COLUMN\..*?name `(?P<column>[^\n]+?)` cannot be resolved(?:.*?following\? \[(?P<near>.*?)\])?",
+        "there is no column {column}",
+        "close to it there are {near}",
+        'one of these, a step before that adds it, or lit("text") for a value that is text',
+    ),
+    Explanation(
+        r"UNRESOLVED_ROUTINE.*?routine `(?P<routine>[^\n]+?)`",
+        "Spark has no function {routine}",
+        "",
+        "a function of Spark SQL, or F.udf for one of your own",
+    ),
+    Explanation(
+        r"PARSE_SYNTAX_ERROR.*?at or near (?P<near>\S+)",
+        "this is not SQL that Spark understands, from {near} on",
+        "text is taken as SQL wherever a column is expected",
+        'lit("text") for a value that is text',
+    ),
+    Explanation(
+        r"NUM_COLUMNS_MISMATCH|INCOMPATIBLE_COLUMN_TYPE|UNRESOLVED_COLUMN_AMONG_FIELD_NAMES",
+        "streams with different columns cannot be merged",
+        "a row of the result must have the same columns wherever it comes from",
+        ".select(...) the same columns of each before .merge",
+    ),
+    Explanation(
+        r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_.*SCHEMA|STATEFUL_OPERATOR_NOT_MATCH|"
+        r"TRANSFORM_WITH_STATE_SCHEMA|INCOMPATIBLE_SCHEMA",
+        "the state on disk was written by other code than this",
+        "columns, keys or the order of steps with state changed, and the state of before does not fit",
+        f"the old code, or a new beginning: {RESET}",
+    ),
+    Explanation(
+        r"sources in the checkpoint offsets and now there are|Unexpected number of sources|"
+        r"does not match the number of sources",
+        "the checkpoint belongs to a query that read other topics",
+        "steps are named by kind and order unless they get a name=, so a new one can take the checkpoint of another",
+        f"name= on the steps with state, or a new beginning: {RESET}",
+    ),
+    Explanation(
+        r"MULTI_STREAMING_CHECKPOINT|CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|"
+        r"Multiple streaming queries are concurrently using",
+        "this application runs already with the same state directory",
+        "a checkpoint has one writer",
+        "another name or state_dir= for the second one, or stop the first",
+    ),
+    Explanation(
+        r"(?s)STREAMING_OUTPUT_MODE.*?without watermark|streaming aggregations without watermark",
+        "an aggregate of final results needs event time in its groups",
+        "without a window no result ever is final",
+        '.group_by(...).window(tumbling("1 minute")), or emit="updates"',
+    ),
+    Explanation(
+        r"(?s)(?P<mode>STREAMING_OUTPUT_MODE|output mode)",
+        "Spark cannot give results of this query in that way",
+        "which results are final and which are updates depends on the steps with state",
+        'the other emit=, or a topic between two steps with state: .through("some-topic")',
+    ),
+    Explanation(
+        r"Stream-stream .*join.*without.*(?:watermark|equality)|watermark.*join|join between two streaming",
+        "a join of two streams needs columns that are equal and a bound of time",
+        "each row waits in state for rows of the other side; without a bound it would wait for ever",
+        '.join(other, on="driverId", within="5 seconds")',
+    ),
+    Explanation(
+        r"Python worker failed to connect back|Timed out while waiting for the Python worker",
+        "a Python process of Spark did not start in time",
+        "this machine has more to do than it can",
+        "a start with less beside it; progress is kept, nothing is lost",
+    ),
+    Explanation(
+        r"Redefining watermark|EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE|watermark",
+        "the event time of these rows is not known here",
+        "windows and joins of streams need it, and Python functions and SQL that do not hand on `_time` lose it",
+        "`_time` among the columns that the function or query gives",
+    ),
+)
+
+
+@contextmanager
+def explaining(node: Node) -> Iterator[None]:
+    """Spark's complaint about what this node asks becomes ours, and every complaint has the node's line."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as problem:
+        raise explained(str(problem), node.origin, node.name) from problem
+    except PipelineError as problem:
+        problem.locate(node.origin)
+        raise
+
+
+def explained(
+    message: str, origin: Origin, step: str, made: Callable[..., PipelineError] = PipelineError
+) -> PipelineError:
+    for explanation in EXPLANATIONS:
+        if found := re.search(explanation.pattern, message):
+            words = {name: _shown(value or "") for name, value in found.groupdict().items()}
+            why = explanation.why.format(**words) if all(words.values()) else ""
+            return made(explanation.what.format(**words), why=why, instead=explanation.instead, origin=origin)
+    return made(f"Spark refuses {step}", why=_first_lines(message), origin=origin)
+
+
+def explained_failure(message: str, trunk: Node, steps: dict[str, Node]) -> PipelineError:
+    """Why a running query stopped. `steps` by name: the message may name the one that failed."""
+    from odradek.streams.compile.failures import FAILED_RECORD
+
+    message = message.split("=== Streaming Query ===", maxsplit=1)[0]  # its plan has the words of every error in it
+    raised_by = r"(?:USER_RAISED_EXCEPTION\]|RecordFailed:)"
+    if failed := re.search(rf"{raised_by} {FAILED_RECORD} (?P<step>\S+): (?P<rest>[^\n]*)", message):
+        node = steps.get(failed["step"], trunk)
+        return QueryFailed(
+            f"{node.name} cannot handle {_unquoted(failed['rest'])}",
+            why="nobody takes the records that fail here, and none is dropped silently",
+            instead='dlq="some-topic" to set them aside with the reason in their headers, or on_error="skip"',
+            origin=node.origin,
+        )
+    if raised := _raised_in_python(message):
+        return QueryFailed(
+            f"a Python function of the query {trunk.name} raised {raised['error']}",
+            why=f"in {raised['function']}, {raised['file']}:{raised['line']}",
+            instead="a function that can take every row, or dlq= on the step, which sets aside the rows it cannot take",
+            origin=trunk.origin,
+        )
+    return explained(message, trunk.origin, f"the query {trunk.name}", QueryFailed)
+
+
+def explained_call(problem: Exception, node: Node) -> PipelineError:
+    """What a user's function on the driver raised."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    called = frames[min(1, len(frames) - 1)]  # the first is our call
+    return QueryFailed(
+        f"{node.name} raised {type(problem).__name__}: {_first_lines(str(problem))}",
+        why=f"in {called.name}, {called.filename}:{called.lineno}",
+        instead="a function that can take every micro-batch; the one that failed comes again when it runs again",
+        origin=node.origin,
+    )
+
+
+def _raised_in_python(message: str) -> re.Match[str] | None:
+    """The innermost line of the traceback of a Python worker, and what was raised there."""
+    worker = message.rfind("thrown from the Python worker")
+    found = list(_FRAME.finditer(message, worker)) if worker >= 0 else []
+    return found[-1] if found else None
+
+
+def _unquoted(text: str) -> str:
+    return text.split("SQLSTATE", maxsplit=1)[0].strip(" '\"")
+
+
+def _first_lines(message: str) -> str:
+    lines = [line for line in message.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    return "\n".join(lines[:LINES_MAX])
+
+
+def _shown(found: str) -> str:
+    """Names as the user wrote them; the record behind a row is no column of theirs."""
+    return found.replace(", `_record`", "").replace("`", "")

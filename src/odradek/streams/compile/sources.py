@@ -1,0 +1,133 @@
+"""Where frames begin: topics through the data source, DataFrames from outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from odradek.pipeline import formats
+from odradek.pipeline.errors import PipelineError
+from odradek.streams.compile.context import Context, Place
+from odradek.streams.compile.event_time import MILLISECOND, alone_marked, has_watermark
+from odradek.streams.graph.columns import HEADERS
+from odradek.streams.graph.expressions import column_of
+from odradek.streams.graph.nodes import Frame, SchemaOf, Sql, StaticFrame, Topic
+
+KAFKA_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+
+PACKED_RECORDS = 5_000
+"""Of several partitions, read by one task: a task costs as much as reading a few thousand records."""
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_topic(node: Topic, context: Context) -> DataFrame:
+    raw = _no_records(node, context) if context.dry else _records(node, context)
+    if not context.dry and (place := context.place_of(node)) is not None and place.tick is not None:
+        raw = raw.where(F.col("partition") >= 0)  # a tick starts a micro-batch, and is no record
+    schema = context.schema_of(node.schema.node) if isinstance(node.schema, SchemaOf) else node.schema
+    if node.table_key:
+        return formats.changelog(node.format, schema, node.table_key, node.time)(raw)
+    rows = formats.parsing(node.format, schema, node.time)(raw)
+    if node.headers:
+        rows = rows.withColumn(HEADERS, F.col("_record.headers"))
+    if "_deleted" not in rows.columns:
+        return rows
+    return rows.where(F.col("_error").isNotNull() | ~F.col("_deleted")).drop("_deleted")
+
+
+def _records(node: Topic, context: Context) -> DataFrame:
+    settings = context.settings
+    reader = (
+        context.spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", settings.bootstrap)
+        .option(*_selection(node))
+        .option("startingOffsets", node.start)
+        .option("kafka.group.id", context.group)
+        .option("includeHeaders", "true" if node.dlq is not None or node.headers or context.records else "false")
+    )
+    for name, value in settings.config.items():
+        reader = reader.option(f"kafka.{name}", value)
+    reader = reader.options(**node.options)
+    if (place := context.place_of(node)) is not None:
+        reader = reader.options(**_ordered(node, place))
+    return reader.load()
+
+
+def _ordered(node: Topic, place: Place) -> dict[str, str]:
+    """Options for records in the canonical order, a bounded number of them at a time."""
+    options = {"includePosition": "true", "positionRank": str(place.rank), "packRecords": str(PACKED_RECORDS)}
+    if place.tick is not None:
+        options["tickEvery"] = str(place.tick // MILLISECOND)
+    if place.topics and "minOffsetsPerTrigger" not in node.options:
+        options |= {"maxOffsetsPerTrigger": str(place.records), "alignTopics": ",".join(place.topics)}
+    return options
+
+
+def _selection(node: Topic) -> tuple[str, str]:
+    """The source looks for a pattern anywhere in a name; here it is the whole name."""
+    if node.pattern is None:
+        return "subscribe", ",".join(node.topics)
+    return "subscribePattern", rf"\A(?:{node.pattern})\Z"
+
+
+def _no_records(node: Topic, context: Context) -> DataFrame:
+    """A stream with the columns of records."""
+    columns = KAFKA_COLUMNS | ({} if context.place_of(node) is None else {"position": "binary"})
+    empty = context.spark.readStream.format("rate").load()
+    return empty.select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
+
+
+def from_outside(node: Frame, context: Context) -> DataFrame:
+    frame = _made(node.frame, context.spark)
+    if not frame.isStreaming:
+        raise PipelineError(
+            f"{node.name} is a batch DataFrame, not a stream",
+            instead="app.static(...), to join streams with",
+            origin=node.origin,
+        )
+    if node.time is not None:
+        frame = frame.withColumn("_time", column_of(node.time))
+    return _with_reserved(alone_marked(frame))
+
+
+def static(node: StaticFrame, context: Context) -> DataFrame:
+    frame = _made(node.frame, context.spark)
+    if frame.isStreaming:
+        raise PipelineError(f"{node.name} is a stream", instead="app.from_df(...)", origin=node.origin)
+    return frame
+
+
+def _made(frame: object, spark: SparkSession) -> DataFrame:
+    return frame(spark) if callable(frame) else frame  # type: ignore[return-value]
+
+
+def queried(node: Sql, inputs: list[DataFrame], context: Context) -> DataFrame:
+    spark = context.spark
+    for view, rows in zip(node.views, inputs, strict=True):
+        rows.createOrReplaceTempView(view)
+    result = spark.sql(node.query)
+    for view in node.views:
+        spark.catalog.dropTempView(view)
+    return _with_reserved(result)
+
+
+def _with_reserved(rows: DataFrame) -> DataFrame:
+    """With `_key` and `_time`: where nobody says when a row happened, it is when it was processed."""
+    if "_key" not in rows.columns:
+        rows = rows.withColumn("_key", F.lit(None).cast("binary"))
+    if "_time" not in rows.columns:
+        return rows.withColumn("_time", F.current_timestamp())
+    if has_watermark(rows):
+        return rows
+    return rows.withColumn("_time", F.coalesce(F.col("_time").cast("timestamp"), F.current_timestamp()))

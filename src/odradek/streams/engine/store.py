@@ -1,0 +1,218 @@
+"""The state of one shard: values and timers by step and key, in one SQLite file, one version per micro-batch.
+
+A micro-batch that was interrupted is run again from the state before it. So what a micro-batch changed is kept aside
+until the next one begins: only then Spark has committed it. One that is run again throws its first attempt away.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+_TABLES = """
+create table if not exists state (step integer, key blob, value blob, primary key (step, key)) without rowid;
+create table if not exists timer (step integer, due integer, key blob, primary key (step, due, key)) without rowid;
+create index if not exists timer_of_key on timer (step, key);
+create table if not exists new_state (step integer, key blob, value blob);
+create table if not exists new_timer (step integer, due integer, key blob, is_set integer);
+create table if not exists version (batch integer);
+"""
+_CACHED_MAX = 50_000
+_GONE: Any = object()
+_FIGURES_STEP, _FIGURES_KEY = -2, b"figures"
+STATE_ROWS = "state rows"
+Due = tuple[int, bytes]
+
+
+class StateMismatch(Exception):
+    """The state on disk does not belong to the micro-batch that is to be run."""
+
+
+class Cells:
+    """The values of one step by key. What `get` gave may be changed in place; `put` says that it was."""
+
+    def __init__(self, connection: sqlite3.Connection, step: int, cached: dict[bytes, Any]) -> None:
+        self._sql, self._step, self._cached = connection, step, cached
+        self._changed: dict[bytes, bool] = {}  # and whether there was a value before
+
+    def get(self, key: bytes) -> Any:  # noqa: ANN401 whatever the step keeps
+        value = self._cached.get(key, _GONE)
+        if value is _GONE:
+            row = self._sql.execute("select value from state where step=? and key=?", (self._step, key)).fetchone()
+            value = self._cached[key] = None if row is None else pickle.loads(row[0])  # noqa: S301 our own file
+        return value
+
+    def put(self, key: bytes, value: Any) -> None:  # noqa: ANN401
+        if key not in self._changed:
+            self._changed[key] = self.get(key) is not None
+        self._cached[key] = value
+
+    def remove(self, key: bytes) -> None:
+        self.put(key, None)
+
+    def growth(self) -> int:
+        """How many keys more have a value now."""
+        return sum((self._cached[key] is not None) - was for key, was in self._changed.items())
+
+    def news(self) -> Iterator[tuple[int, bytes, bytes | None]]:
+        for key in self._changed:
+            value = self._cached[key]
+            yield self._step, key, None if value is None else pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+
+class TimerQueue:
+    """The timers of one step: at most one for a key and a time."""
+
+    def __init__(self, connection: sqlite3.Connection, step: int) -> None:
+        self._sql, self._step = connection, step
+        self._changed: dict[Due, bool] = {}
+        self._soon: list[Due] = []  # a heap of all that are due by `_through`, and of those set now
+        self._through = -(1 << 62)
+        self._next = self._next_stored()
+
+    def set(self, due: int, key: bytes) -> None:
+        if self._changed.get((due, key)) is not True:
+            self._changed[due, key] = True
+            heappush(self._soon, (due, key))
+
+    def cancel(self, due: int, key: bytes) -> None:
+        self._changed[due, key] = False
+
+    def of(self, key: bytes) -> list[int]:
+        """When this key's timers are due."""
+        stored = self._sql.execute("select due from timer where step=? and key=?", (self._step, key))
+        found = {due for (due,) in stored}
+        for (due, whose), is_set in self._changed.items():
+            if whose == key:
+                (found.add if is_set else found.discard)(due)
+        return sorted(found)
+
+    def pop(self, now: int) -> Due | None:
+        """The next one that is due by now, which is no longer set then."""
+        if self._next is not None and self._next <= now:
+            self._read_through(now)
+        while self._soon and self._soon[0][0] <= now:
+            due = heappop(self._soon)
+            if self._changed.get(due, True):
+                self._changed[due] = False
+                return due
+        return None
+
+    def news(self) -> Iterator[tuple[int, int, bytes, bool]]:
+        for (due, key), is_set in self._changed.items():
+            yield self._step, due, key, is_set
+
+    def _read_through(self, now: int) -> None:
+        stored = self._sql.execute(
+            "select due, key from timer where step=? and due>? and due<=?", (self._step, self._through, now)
+        )
+        for due in stored.fetchall():
+            if due not in self._changed:
+                heappush(self._soon, due)
+        self._through = now
+        self._next = self._next_stored()
+
+    def _next_stored(self) -> int | None:
+        row = self._sql.execute(
+            "select min(due) from timer where step=? and due>?", (self._step, self._through)
+        ).fetchone()
+        due: int | None = row[0]
+        return due
+
+
+def read_figures(path: Path) -> dict[str, int]:
+    """What a shard has counted so far: late rows, rows of state. For whoever watches, while others write."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)
+    try:
+        where = (_FIGURES_STEP, _FIGURES_KEY)
+        row = connection.execute("select value from new_state where step=? and key=?", where).fetchone()
+        row = row or connection.execute("select value from state where step=? and key=?", where).fetchone()
+    finally:
+        connection.close()
+    figures: dict[str, int] = {} if row is None else pickle.loads(row[0])  # noqa: S301 our own file
+    return figures
+
+
+class ShardStore:
+    """One micro-batch at a time: `begin`, changes to cells and timers, `commit`; or `roll_back`."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._sql = sqlite3.connect(path, isolation_level=None, timeout=60.0, check_same_thread=False)
+        self._sql.execute("pragma journal_mode=wal")
+        self._sql.execute("pragma synchronous=full")
+        self._sql.executescript(_TABLES)
+        self._caches: dict[int, dict[bytes, Any]] = {}
+        self._cached_batch: int | None = None
+        self._cells: dict[int, Cells] = {}
+        self._timers: dict[int, TimerQueue] = {}
+        self._batch = -1
+
+    def begin(self, batch: int) -> None:
+        self._sql.execute("begin immediate")
+        row = self._sql.execute("select batch from version").fetchone()
+        last = -1 if row is None else row[0]
+        if batch > last:  # Spark goes on to the next one when the last is committed; a shard without rows is left out
+            self._settle()
+        elif batch < last:
+            self._sql.execute("rollback")
+            raise StateMismatch(
+                f"the state in {self._path} is of micro-batch {last}, and Spark runs micro-batch {batch}: the state is "
+                "newer than the checkpoint; `odradek streams reset` starts the application from the beginning"
+            )
+        self._sql.execute("delete from new_state")
+        self._sql.execute("delete from new_timer")
+        if self._cached_batch != batch - 1 or batch == last or sum(map(len, self._caches.values())) > _CACHED_MAX:
+            self._caches = {}
+        self._cached_batch = None
+        self._cells, self._timers, self._batch = {}, {}, batch
+
+    def cells(self, step: int) -> Cells:
+        if step not in self._cells:
+            self._cells[step] = Cells(self._sql, step, self._caches.setdefault(step, {}))
+        return self._cells[step]
+
+    def timers(self, step: int) -> TimerQueue:
+        if step not in self._timers:
+            self._timers[step] = TimerQueue(self._sql, step)
+        return self._timers[step]
+
+    def commit(self, counts: Mapping[str, int] = MappingProxyType({})) -> None:
+        """`counts`: what is added to the figures of the shard."""
+        figures = self.cells(_FIGURES_STEP)
+        total = Counter(figures.get(_FIGURES_KEY) or {})
+        total.update(counts)
+        total[STATE_ROWS] += sum(cells.growth() for step, cells in self._cells.items() if step >= 0)
+        figures.put(_FIGURES_KEY, dict(total))
+        for cells in self._cells.values():
+            self._sql.executemany("insert into new_state values (?, ?, ?)", cells.news())
+        for timers in self._timers.values():
+            self._sql.executemany("insert into new_timer values (?, ?, ?, ?)", timers.news())
+        self._sql.execute("delete from version")
+        self._sql.execute("insert into version values (?)", (self._batch,))
+        self._sql.execute("commit")
+        self._cached_batch = self._batch
+
+    def roll_back(self) -> None:
+        self._caches = {}
+        if self._sql.in_transaction:  # SQLite has rolled back by itself when the disk was full
+            self._sql.execute("rollback")
+
+    def close(self) -> None:
+        self._sql.close()
+
+    def _settle(self) -> None:
+        """What the last micro-batch changed holds. By key, as a scan would take as long as the state is large."""
+        gone = self._sql.execute("select step, key from new_state where value is null").fetchall()
+        self._sql.executemany("delete from state where step=? and key=?", gone)
+        self._sql.execute("insert or replace into state select * from new_state where value is not null")
+        over = self._sql.execute("select step, due, key from new_timer where not is_set").fetchall()
+        self._sql.executemany("delete from timer where step=? and due=? and key=?", over)
+        self._sql.execute("insert or replace into timer select step, due, key from new_timer where is_set")

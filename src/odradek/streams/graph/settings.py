@@ -1,0 +1,43 @@
+"""Where an application runs: what its code says, what the environment says, what `start` says, the last word first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from odradek.pipeline.layout import DEFAULT_STATE_DIR
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+# `odradek streams run app.py --master ...` reaches the App of the file this way
+ENVIRONMENT = {
+    "bootstrap": "ODRADEK_BOOTSTRAP",  # the same for all commands of `odradek`
+    "state_dir": "ODRADEK_STREAMS_STATE_DIR",
+    "master": "ODRADEK_STREAMS_MASTER",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    state_dir: str = DEFAULT_STATE_DIR  # a directory, or a URL that all of the cluster can reach
+    master: str | None = None  # None: this machine
+    conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
+    config: Mapping[str, str] = field(default_factory=dict)  # of Kafka clients
+    every: timedelta | None = None  # between the micro-batches of a query; None: one follows the other
+    ticks: str | None = None  # where tests let event time pass: a directory, in it one for each consumer group
+
+    def over(self, **overrides: Any) -> Settings:  # noqa: ANN401 the fields above; None leaves one as it is
+        return replace(self, **{name: value for name, value in overrides.items() if value is not None})
+
+    def located(self) -> Settings:
+        """The state directory by its whole path: the JVM may be at home elsewhere."""
+        remote = "://" in self.state_dir
+        return self if remote else replace(self, state_dir=str(Path(self.state_dir).absolute()))
+
+    def from_environment(self) -> Settings:
+        return self.over(**{name: os.environ.get(variable) for name, variable in ENVIRONMENT.items()})

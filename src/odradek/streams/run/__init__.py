@@ -1,0 +1,1 @@
+"""What runs an application and shows it: its queries, their sinks, its views, its description, its reset."""

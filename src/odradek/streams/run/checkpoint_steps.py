@@ -1,0 +1,92 @@
+"""State belongs to the steps that made it: a checkpoint is not continued by others.
+
+Spark sees that columns or keys no longer fit, when the first rows come. A window of another length or a sum of another
+column it does not see: results begun by the old code would be finished by the new one. So the fingerprint of a query
+is kept beside its checkpoint and compared before anything starts. A checkpoint without one is from before there were
+any, and is taken as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.layout import DEFAULT_STATE_DIR, Layout
+from odradek.streams.compile.fingerprint import Line, fingerprint
+from odradek.streams.graph.planning import Query
+
+WORDING = "steps, in the words of version 1"
+"""The first line. Fingerprints in other words than ours cannot be compared, and are written anew."""
+
+
+def keep_to_the_steps(layout: Layout, queries: Sequence[Query]) -> None:
+    """Refuses all queries if one would go on with the state of other steps; else each has its fingerprint on disk."""
+    fingerprints = {query.name: fingerprint(query) for query in queries}
+    for query in queries:
+        _check(layout, query, fingerprints[query.name])
+    for name, lines in fingerprints.items():
+        _keep(layout.steps(name), [WORDING, *(line.text for line in lines)])
+
+
+def _check(layout: Layout, query: Query, lines: tuple[Line, ...]) -> None:
+    wording, *old = _read(layout.steps(query.name)) or [""]
+    new = [line.text for line in lines]
+    if wording != WORDING or old == new or not _has_begun(layout, query.name):
+        return
+    raise PipelineError(
+        f"{query.name} has a checkpoint of other steps than these",
+        why=f"what is in {layout.checkpoint(query.name)} would be taken for something else:\n"
+        + "\n".join(changes(old, new)),
+        instead=f"the step as it was, or\n{_reset(layout)}, to begin again, or\n"
+        f"another name= for {query.trunk.name}: it begins anew, and the old checkpoint is left behind",
+        origin=next((line.origin for line in lines if line.text not in old), query.trunk.origin),
+    )
+
+
+def changes(old: list[str], new: list[str]) -> Iterator[str]:
+    """The lines that differ, old → new."""
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            for before, after in zip_longest(old[a:b], new[c:d], fillvalue="nothing"):
+                yield f"{before} → {after}"
+
+
+def _has_begun(layout: Layout, query: str) -> bool:
+    """Whether there is anything in the checkpoint; of one that only Spark can reach, the fingerprint is all we know."""
+    return layout.is_remote or any(Path(layout.checkpoint(query), "offsets").glob("[0-9]*"))
+
+
+def _reset(layout: Layout) -> str:
+    elsewhere = Path(layout.state_dir) != Path(DEFAULT_STATE_DIR).absolute()
+    return f"odradek streams reset {layout.app}" + (f" --state-dir {layout.state_dir}" if elsewhere else "")
+
+
+def _read(path: Path) -> list[str] | None:
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else None
+
+
+def _keep(path: Path, lines: list[str]) -> None:
+    """On disk before the first state is: a machine that dies leaves no state whose steps nobody knows."""
+    if _read(path) == lines:
+        return
+    path.parent.mkdir(exist_ok=True)
+    aside = path.with_name(f"{path.name}@new")  # no query has such a name
+    with aside.open("w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    for folder in (path.parent, path.parent.parent):
+        _sync_directory(folder)
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,149 @@
+"""One query of an application at work: how it is started, and why it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.pipeline.durations import interval
+from odradek.pipeline.errors import StreamsError
+from odradek.pipeline.layout import Layout
+from odradek.pipeline.recording import StateFigures
+from odradek.pipeline.signals import Signals
+from odradek.pipeline.starting import started
+from odradek.streams.compile.compiling import Compilation
+from odradek.streams.compile.context import Place
+from odradek.streams.compile.explanations import explained_failure, explaining
+from odradek.streams.compile.topology.assembling import Assembly
+from odradek.streams.compile.topology.condensing import condensed
+from odradek.streams.compile.topology.levels import Topology, is_table, topology
+from odradek.streams.graph.application import Application
+from odradek.streams.graph.nodes import Node
+from odradek.streams.graph.planning import Query
+from odradek.streams.graph.settings import Settings
+from odradek.streams.graph.sinks import DeadLetters
+from odradek.streams.run.delivering import MicroBatchWriter, check_sinks
+from odradek.streams.run.figures import ShardFigures
+from odradek.streams.run.tuning import Tuning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+LIMIT = "maxOffsetsPerTrigger"
+BATCH_RECORDS = 100_000
+"""Of all topics, in a micro-batch, where the user sets no limit: a task keeps the rows of its shard in memory."""
+
+TICK = timedelta(milliseconds=500)
+"""Of timers that follow the clock of the wall."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningQuery:
+    plan: Query
+    spark: StreamingQuery
+    writer: MicroBatchWriter | None = None  # None: the plan itself writes
+    tuning: Tuning = field(default_factory=Tuning)
+    shards: ShardFigures | None = None  # None: the state is Spark's, or where the driver cannot read it
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    def tend(self) -> None:
+        """Now and then: let Spark plan the next micro-batches in a way that suits their size."""
+        if self.plan.by_engine and self.spark.isActive:
+            self.tuning.suit(self.spark)
+
+    def figures(self) -> StateFigures | None:
+        return None if self.shards is None else self.shards.read()
+
+    def problem(self) -> StreamsError | None:
+        failure = self.spark.exception()
+        if failure is None:
+            return None
+        problem = self.writer.problem if self.writer is not None else None
+        if isinstance(problem, StreamsError):
+            return problem
+        steps = {node.name: node for sink in self.plan.sinks for node in sink.ancestry()}
+        return explained_failure(str(problem or failure), self.plan.trunk, steps)
+
+
+def start_query(
+    app: Application,
+    settings: Settings,
+    session: SparkSession,
+    query: Query,
+    *,
+    available_now: bool,
+    signals: Signals | None,
+) -> RunningQuery:
+    layout = Layout(settings.state_dir, app.name)
+    group = layout.group(query.name)
+    checkpoint = layout.checkpoint(query.name)
+    if query.by_engine:
+        writer, stream = None, _by_engine(query, settings, session, group, layout.shards(query.name))
+    else:
+        writer = MicroBatchWriter(query, settings, group)
+        stream = _by_spark(query, settings, session, group).foreachBatch(writer)
+    stream = stream.queryName(group).option("checkpointLocation", checkpoint)
+    if available_now:
+        stream = stream.trigger(availableNow=True)
+    elif settings.every is not None:
+        stream = stream.trigger(processingTime=interval(settings.every))
+
+    def start_it() -> StreamingQuery:
+        with explaining(query.trunk):
+            return stream.start()
+
+    shards = ShardFigures(Path(layout.shards(query.name))) if query.by_engine and not layout.is_remote else None
+    return RunningQuery(plan=query, spark=started(start_it, signals), writer=writer, shards=shards)
+
+
+def _by_engine(query: Query, settings: Settings, session: SparkSession, group: str, folder: str) -> DataStreamWriter:
+    plan = topology(query.sinks)
+    context = Compilation(
+        session, settings, group, query.trunk, records=query.calls_python, places=_places(query, plan)
+    )
+    wanted = int(str(session.conf.get("spark.sql.shuffle.partitions")))
+    shards = kept_shards(Path(folder), wanted) if any(node.stateful for node in query.steps) else wanted
+    frame = Assembly(plan, context, folder, shards).frame()
+    return condensed(frame).writeStream.outputMode("append").format("noop")
+
+
+def kept_shards(folder: Path, wanted: int) -> int:
+    """How many shards there are: as many as there were when the state began, whatever is wanted now."""
+    path = folder / "count"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = folder / "count@new"
+        aside.write_text(str(wanted))
+        aside.replace(path)
+    return int(path.read_text())
+
+
+def _places(query: Query, plan: Topology) -> dict[Node, Place]:
+    """Where records of a table and of a stream have the same time, the table is first."""
+    ranked = sorted(plan.topics, key=lambda topic: (not is_table(topic), topic.name))
+    # which topics a pattern will match nobody knows: then each micro-batch takes all that there is
+    has_pattern = any(topic.pattern is not None for topic in ranked)
+    topics = () if has_pattern else tuple(sorted({name for topic in ranked for name in topic.topics}))
+    limits = [int(topic.options[LIMIT]) for topic in ranked if LIMIT in topic.options]
+    records = min(limits, default=BATCH_RECORDS)
+    tick = TICK if query.follows_the_clock else None
+    return {
+        topic: Place(rank=rank, topics=topics, records=records, tick=None if rank else tick)
+        for rank, topic in enumerate(ranked)
+    }
+
+
+def _by_spark(query: Query, settings: Settings, session: SparkSession, group: str) -> DataStreamWriter:
+    compilation = Compilation(session, settings, group, query.trunk, records=query.calls_python)
+    dead = any(isinstance(sink, DeadLetters) and sink.inputs == (query.trunk,) for sink in query.sinks)
+    frame = compilation.outcome(query.trunk) if dead else compilation.frame(query.trunk)
+    check_sinks(query, compilation)
+    return frame.writeStream.outputMode("update" if query.emit == "updates" else "append")

@@ -1,0 +1,61 @@
+"""The materialised tables of an application over HTTP, with its picture and its status. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from odradek.client.admin import Admin
+from odradek.client.java_names import librdkafka_config
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.layout import Layout
+from odradek.pipeline.status import status
+from odradek.streams.graph.application import Application
+from odradek.streams.graph.settings import Settings
+from odradek.streams.graph.sinks import Materialize
+from odradek.streams.run.drawing import draw
+from odradek.streams.run.views import View
+from odradek.streams.run.views.http import view_routes
+from odradek.web import HttpError, HttpServer, application
+
+
+def serve(app: Application, settings: Settings, host: str, port: int, *, on_ready: Callable[[str], None]) -> None:
+    """Until a signal comes."""
+    layout = Layout(settings.state_dir, app.name)
+    config = librdkafka_config(settings.config)
+    tables = [sink for sink in app.graph.sinks if isinstance(sink, Materialize)]
+    if not tables:
+        raise PipelineError(
+            f"{app.name} has no view to serve",
+            instead='.materialize("name", key="column") on a stream or table',
+            origin=app.origin,
+        )
+    with ExitStack() as following:
+        views = [
+            # Beside those of a running application: a store has one follower.
+            View(settings.bootstrap, sink.topic, layout.served_store(sink.view), name=sink.view, config=config)
+            for sink in tables
+        ]
+        for view in views:
+            following.enter_context(view)
+        routes = [*view_routes(views), *_about(app, layout, Admin(settings.bootstrap, config))]
+        HttpServer(application(routes), host, port).serve_forever(on_ready)
+
+
+def _about(app: Application, layout: Layout, cluster: Admin) -> list[Route]:
+    async def graph(_request: Request) -> Response:
+        return Response(draw(app), media_type="image/svg+xml")
+
+    async def how_it_does(_request: Request) -> Response:
+        known = await run_in_threadpool(status, layout, cluster)
+        if known is None:
+            raise HttpError(404, "no status", f"{app.name} has not run from {layout.folder}")
+        return JSONResponse(asdict(known))
+
+    return [Route("/graph.svg", graph), Route("/status", how_it_does)]

@@ -1,0 +1,57 @@
+"""The topics of an application on the cluster: those it writes are created, those it reads must be there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeGuard
+
+from odradek.client.admin import Admin
+from odradek.client.java_names import librdkafka_config
+from odradek.pipeline.errors import PipelineError
+from odradek.streams.graph.planning import Query
+from odradek.streams.graph.settings import Settings
+from odradek.streams.graph.sinks import DeadLetters, LateRows, Materialize, Sink, TopicSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
+    """Those that sinks write and nobody has made yet. What is read must be there, unless this application writes it."""
+    cluster = Admin(settings.bootstrap, librdkafka_config(settings.config))
+    made = [sink for query in queries for sink in query.sinks if _makes_its_topic(sink)]
+    known = {*cluster.topics(), *(sink.topic for sink in made)}
+    for query in queries:
+        for node in query.sources:
+            if missing := [topic for topic in node.topics if topic not in known]:
+                raise PipelineError(
+                    f"there is no topic {missing[0]!r} on {settings.bootstrap}",
+                    instead=f"odradek topic create {missing[0]}, or start first what writes it",
+                    origin=node.origin,
+                )
+    for sink in made:
+        if isinstance(sink, DeadLetters | LateRows):
+            cluster.create_topic(sink.topic)
+        else:
+            cluster.create_topic(sink.topic, sink.partitions or -1, sink.config)
+
+
+def _makes_its_topic(sink: Sink) -> TypeGuard[TopicSink | Materialize | DeadLetters | LateRows]:
+    return isinstance(sink, Materialize | DeadLetters | LateRows) or (isinstance(sink, TopicSink) and sink.create)
+
+
+def spread_state(queries: tuple[Query, ...], settings: Settings, session: SparkSession) -> None:
+    """On a cluster for which nobody said how: into as many parts as the widest topic that is read has partitions.
+
+    Rows do not come in more parallel than that, and every micro-batch would visit each of Spark's 200 parts. A query
+    that has a checkpoint keeps the number it began with.
+    """
+    if session.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
+        return
+    cluster = Admin(settings.bootstrap, librdkafka_config(settings.config))
+    topics = [topic for topic in cluster.topics() if any(query.takes_from([topic]) for query in queries)]
+    widest = max((len(cluster.partitions(topic)) for topic in topics), default=0)
+    if widest:
+        session.conf.set(SHUFFLE_PARTITIONS, widest)

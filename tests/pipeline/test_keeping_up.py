@@ -1,0 +1,77 @@
+"""When a query is said not to keep up, and why."""
+
+from __future__ import annotations
+
+from odradek.pipeline.keeping_up import MicroBatch, Pace, micro_batch
+
+PROGRESS = {
+    "batchId": 7,
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "numInputRows": 100,
+    "batchDuration": 1000,
+    "durationMs": {"queryPlanning": 200, "addBatch": 700},
+    "sources": [
+        {"endOffset": '{"a": {"0": 5, "1": 7}}', "latestOffset": '{"a": {"0": 15, "1": 7, "2": 3}}'},
+        {"endOffset": "3", "latestOffset": None},
+    ],
+}
+
+
+def pace(took: list[float], *, every_s=None, planning=0.1, rows=100, left=0) -> str | None:
+    """What is said after micro-batches that took so long, one after the other, or one in `every_s`."""
+    pace, now_s = Pace(every_s), 1000.0
+    for number, took_s in enumerate(took):
+        batch = MicroBatch(
+            number=number,
+            began_s=now_s,
+            took_s=took_s,
+            planning_s=took_s * planning,
+            execution_s=took_s * (0.9 - planning),
+            rows=rows,
+            left=left * number,
+        )
+        pace.see(batch)
+        pace.see(batch)
+        now_s += max(took_s, every_s or 0)
+    return pace.warning(now_s)
+
+
+def test_a_micro_batch_from_what_spark_says():
+    batch = micro_batch(PROGRESS)
+    assert (batch.number, batch.took_s, batch.planning_s, batch.execution_s, batch.rows) == (7, 1.0, 0.2, 0.7, 100)
+    assert batch.left == 10
+
+
+def test_steady_micro_batches_are_fine():
+    assert pace([0.9] * 20, every_s=1) is None
+    assert pace([20.0] * 20) is None
+    assert pace([0.1] * 10 + [0.9] * 10) is None
+
+
+def test_micro_batches_that_get_longer_fall_behind_the_topics():
+    told = pace([1, 1, 2, 3, 4, 6, 8, 10, 12])
+    assert told.startswith("it falls behind: records waited 1.0 s, now 10.0 s; the topics get ")
+
+
+def test_where_their_size_is_limited_what_they_leave_counts():
+    told = pace([1.0] * 20, left=50)
+    assert "the topics get 150 rows/s, and it processes 100 rows/s" in told
+
+
+def test_micro_batches_longer_than_every_and_where_the_time_goes():
+    told = pace([2.0] * 10, every_s=1)
+    assert told.startswith("micro-batches take 2.0 s, longer than every=1 s; execution takes 1.6 s of 2.0 s")
+    assert "planning takes 1.2 s of 2.0 s" in pace([2.0] * 10, every_s=1, planning=0.6)
+
+
+def test_one_long_micro_batch_after_a_pause_is_no_warning():
+    assert pace([0.5] * 12 + [90.0], every_s=1) is None
+    assert pace([9.0] * 3, every_s=1) is None
+
+
+def test_an_idle_query_keeps_up():
+    pace = Pace(1.0)
+    for number in range(10):
+        pace.see(MicroBatch(number=number, began_s=number, took_s=2, planning_s=0, execution_s=2, rows=1, left=0))
+    assert pace.warning(20.0) is not None
+    assert pace.warning(100.0) is None

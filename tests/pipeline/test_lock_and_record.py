@@ -1,0 +1,251 @@
+"""Who runs an application, and what it leaves on disk about how it is doing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from odradek.pipeline.layout import Layout, applications
+from odradek.pipeline.lock import AlreadyRunning, AppLock, holder_of
+from odradek.pipeline.recording import AppRecord, QueryRecord, StateFigures, Tenure, recorded, told
+
+PROGRESS = {
+    "batchId": 7,
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "numInputRows": 100,
+    "inputRowsPerSecond": 50.04,
+    "processedRowsPerSecond": 99.96,
+    "batchDuration": 1000,
+    "durationMs": {"queryPlanning": 200, "addBatch": 700, "walCommit": 50},
+    "eventTime": {"watermark": "2025-12-31T23:59:50.000Z"},
+    "stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 1000}, {"numRowsTotal": 4, "memoryUsedBytes": 500}],
+}
+
+
+@pytest.fixture
+def layout(tmp_path):
+    return Layout(str(tmp_path), "fleet")
+
+
+HOLD = """
+import sys
+from odradek.pipeline.layout import Layout
+from odradek.pipeline.lock import AppLock
+
+lock = AppLock(Layout(sys.argv[1], "fleet"))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_process_runs_an_application_and_its_death_frees_it(layout):
+    assert holder_of(layout) is None
+    command = [sys.executable, "-c", HOLD, layout.state_dir]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        assert holder_of(layout).pid == process.pid
+        with pytest.raises(AlreadyRunning, match=rf"fleet is run by process {process.pid} on "):
+            AppLock(layout)
+        process.kill()
+        process.wait()
+    assert holder_of(layout) is None
+    AppLock(layout).release()
+
+
+def test_a_start_does_not_mind_a_reset_that_takes_the_directory_away(layout):
+    done = threading.Event()
+
+    def take_away() -> None:
+        while not done.is_set():
+            with suppress(OSError):
+                layout.folder.rmdir()
+
+    with ThreadPoolExecutor() as threads:
+        resetting = threads.submit(take_away)
+        try:
+            for _ in range(500):
+                lock = AppLock(layout)
+                layout.lock.unlink()
+                lock.release()
+        finally:
+            done.set()
+        resetting.result()
+
+
+def test_a_question_does_not_keep_an_application_from_starting(layout, monkeypatch):
+    monkeypatch.setattr("odradek.pipeline.lock.ATTEMPTS", 1000)
+    AppLock(layout).release()
+    with layout.lock.open("rb") as asking, ThreadPoolExecutor() as starting:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        started = starting.submit(AppLock, layout)
+        with pytest.raises(TimeoutError):
+            started.result(0.1)
+        fcntl.flock(asking, fcntl.LOCK_UN)
+        started.result(30).release()
+
+
+def test_a_lock_whose_file_a_reset_took_away_is_not_a_lock(layout, monkeypatch):
+    """Who opened the file just before would hold what nobody else can see."""
+    monkeypatch.setattr("odradek.pipeline.lock.ATTEMPTS", 1000)
+    resetting = AppLock(layout)
+    with ThreadPoolExecutor() as starting:
+        started = starting.submit(AppLock, layout)
+        with pytest.raises(TimeoutError):
+            started.result(0.2)
+        layout.lock.unlink()
+        layout.folder.rmdir()
+        resetting.release()
+        lock = started.result(30)
+    monkeypatch.undo()
+    assert holder_of(layout) is not None
+    with pytest.raises(AlreadyRunning):
+        AppLock(layout)
+    lock.release()
+
+
+def test_the_same_process_cannot_run_it_twice_either(layout):
+    lock = AppLock(layout)
+    with pytest.raises(AlreadyRunning):
+        AppLock(layout)
+    lock.release()
+    lock.release()
+
+
+def test_names_of_ours_are_no_names_of_steps(layout):
+    assert layout.checkpoint("views") == f"{layout.state_dir}/fleet/views"
+    assert layout.view_store("alerts").name == "alerts.db"
+    assert not layout.views.name[0].isalnum()
+    remote = Layout("s3a://bucket/state/", "fleet")
+    assert remote.checkpoint("q") == "s3a://bucket/state/fleet/q"
+    assert not str(remote.folder).startswith("s3a")
+
+
+def test_what_spark_says_becomes_a_few_numbers():
+    record = told("count", "working", PROGRESS, None)
+    assert (record.batch, record.input_rows_per_s, record.processed_rows_per_s) == (7, 50.0, 100.0)
+    assert (record.batch_ms, record.planning_ms, record.execution_ms) == (1000, 200, 700)
+    assert (record.state_rows, record.state_bytes, record.late_rows) == (7, 1500, None)
+    assert record.watermark == "2025-12-31T23:59:50.000Z"
+    stateless = told(
+        "copy", "working", {**PROGRESS, "inputRowsPerSecond": math.nan, "stateOperators": [], "eventTime": {}}, None
+    )
+    assert (stateless.input_rows_per_s, stateless.state_rows, stateless.watermark) == (None, None, None)
+
+
+def test_an_engine_with_state_of_its_own_is_asked_instead_of_spark():
+    record = recorded(Query(progress=PROGRESS, figures=StateFigures(rows=9, bytes=4096, late_rows=2)))
+    assert (record.state_rows, record.state_bytes, record.late_rows) == (9, 4096, 2)
+
+
+class Query:
+    """As Spark's looks from here."""
+
+    name = "count"
+
+    def __init__(self, *, active=True, busy=False, progress=None, problem=None, figures=None):
+        self.isActive, self.status, self.lastProgress = active, {"isTriggerActive": busy}, progress
+        self._problem, self._figures = problem, figures
+
+    @property
+    def spark(self):
+        return self
+
+    def problem(self):
+        return self._problem
+
+    def figures(self):
+        return self._figures
+
+
+@pytest.mark.parametrize(
+    ("query", "state"),
+    [
+        (Query(), "waiting"),
+        (Query(busy=True), "starting"),
+        (Query(busy=True, progress=PROGRESS), "working"),
+        (Query(active=False, progress=PROGRESS), "stopped"),
+        (Query(active=False, problem=ValueError("bad")), "failed"),
+    ],
+)
+def test_states(query, state):
+    assert recorded(query).state == state
+
+
+def test_a_tenure_leaves_a_record_of_bounded_size(layout):
+    tenure = Tenure(layout, "127.0.0.1:1", ["fleet-alerts-changelog"])
+    tenure.watch([Query(active=False, progress=PROGRESS, problem=ValueError("x" * 100_000))])
+    assert holder_of(layout) is not None
+    tenure.end()
+    assert holder_of(layout) is None
+    record = AppRecord.read(layout.status)
+    [query] = record.queries
+    assert (query.state, query.batch, len(query.error)) == ("failed", 7, 4000)
+    assert layout.status.stat().st_size < 10_000
+    assert [found.app for found in applications(layout.state_dir)] == ["fleet"]
+
+
+def states(layout) -> dict[str, str]:
+    return {query.name: query.state for query in AppRecord.read(layout.status).queries}
+
+
+def test_queries_are_starting_until_they_are_started(layout):
+    tenure = Tenure(layout, "127.0.0.1:1", [], ["count", "join"])
+    assert states(layout) == {"count": "starting", "join": "starting"}
+    tenure.watch([Query(active=False, progress=PROGRESS)])
+    tenure.end()
+    assert states(layout) == {"count": "stopped", "join": "stopped"}
+
+
+def test_what_kept_an_application_from_starting_is_recorded(layout):
+    Tenure(layout, "127.0.0.1:1", [], ["count"]).end(ValueError("no Java"))
+    [query] = AppRecord.read(layout.status).queries
+    assert (query.state, query.error) == ("failed", "no Java")
+
+
+def test_a_status_that_cannot_be_written_for_a_while_is_written_later(layout, monkeypatch, caplog):
+    monkeypatch.setattr("odradek.pipeline.recording.EVERY_S", 0.01)
+    tenure = Tenure(layout, "127.0.0.1:1", [])
+    layout.status.unlink()
+    layout.status.mkdir()
+    tenure.watch([])
+    while "cannot be written" not in caplog.text:
+        pass
+    layout.status.rmdir()
+    while not layout.status.exists():
+        pass
+    tenure.end()
+    assert AppRecord.read(layout.status).application == "fleet"
+    assert caplog.text.count("cannot be written") == 1
+
+
+def test_topics_of_earlier_versions_are_remembered(layout):
+    for topics in (["fleet-old-changelog"], ["fleet-new-changelog"]):
+        tenure = Tenure(layout, "127.0.0.1:1", topics)
+        tenure.watch([])
+        tenure.end()
+    assert AppRecord.read(layout.status).internal_topics == ("fleet-new-changelog", "fleet-old-changelog")
+
+
+def test_a_record_reads_as_it_was_written(tmp_path):
+    record = AppRecord(
+        application="fleet",
+        bootstrap="b",
+        internal_topics=("t",),
+        pid=1,
+        started_s=1.5,
+        written_s=2.5,
+        queries=(QueryRecord(name="q", state="waiting"),),
+    )
+    record.write(tmp_path / "status.json")
+    assert AppRecord.read(tmp_path / "status.json") == record
+    assert json.loads((tmp_path / "status.json").read_text())["queries"][0]["name"] == "q"
+    assert [path.name for path in tmp_path.iterdir()] == ["status.json"]
+    assert AppRecord.read(tmp_path / "none.json") is None
