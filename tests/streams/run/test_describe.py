@@ -68,6 +68,11 @@ def counted(stream, **aggregates):
 
 
 MARKED = {
+    "through": (
+        lambda app: counted(rows_of(app).through("between"), n=F.count("*")).to("out"),
+        "between",
+        "tasks write the topic of through() side by side, and the next step reads in that order",
+    ),
     "map_pandas": (
         lambda app: rows_of(app).map_pandas(lambda frame: frame, schema="a string").to("out"),
         "map_pandas-1",

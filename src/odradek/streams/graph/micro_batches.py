@@ -13,9 +13,11 @@ from odradek.streams.graph.nodes import (
     MapRows,
     Node,
     Process,
+    SchemaOf,
     Sql,
     StaticFrame,
     StaticJoin,
+    Topic,
 )
 from odradek.streams.graph.planning import FOREIGN_AGGREGATES, called
 from odradek.streams.graph.sinks import ForeachBatch
@@ -29,6 +31,8 @@ ORDERED_AGGREGATES = frozenset(_ORDERED.split())
 def why_by_micro_batch(node: Node, *, by_engine: bool) -> str | None:
     """Why the results of a step may depend on micro-batches, in a sentence; None when they do not."""
     match node:
+        case Topic(schema=SchemaOf()):
+            return "tasks write the topic of through() side by side, and the next step reads in that order"
         case MapPandas():
             return "the function gets pieces of a micro-batch"
         case StaticJoin():
