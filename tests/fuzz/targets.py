@@ -15,7 +15,7 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import LeaderEpoch, TopicId, TopicPartition
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
-from odradek.log.recompression import recompressed
+from odradek.log.recompression import ready_to_append
 from odradek.log.validation import require_keys
 from odradek.protocol.batch import (
     HEADER_BYTES,
@@ -104,7 +104,7 @@ def _try_batch(data: bytes) -> None:
     with suppress(KafkaError):
         require_keys(memoryview(bytearray(data)))
     with suppress(KafkaError):
-        batch = recompressed(bytearray(data), RECOMPRESSES)
+        batch = ready_to_append(bytearray(data), RECOMPRESSES)
         if batch != data:
             assert len(list(iter_records(batch))) == read_header(data).records_count
     try:

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.invariants import InvariantBroken
 from odradek.log.appended import RecordsRefused
 from odradek.log.validation import require_keys
 from odradek.protocol.batch import checksum, has_valid_checksum, iter_records, read_header
@@ -115,6 +116,21 @@ def test_timestamps_stay_near_the_clock(make_partition, make_batch, now):
 def test_an_hour_into_the_future_is_the_default_limit(partition, make_batch, now):
     partition.append(b"v", timestamps=[now + 3_600_000])
     assert refused(partition, make_batch(b"v", timestamps=[now + 3_600_001])) == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_the_first_timestamp_may_not_lie_in_the_future_either(partition, make_batch, now):
+    sent = patched(make_batch(b"v", timestamps=[now]), 27, ">q", 2**63 - 1)
+    assert refused(partition, sent) == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_closed_log_takes_not_a_byte(partition, make_batch, now):
+    """Bytes behind the end that a clean stop wrote down would be taken for records after the next append."""
+    partition.append(b"v")
+    partition.log.write_everything()
+    size = partition.log.size_bytes
+    with pytest.raises(InvariantBroken, match="sealed"):
+        partition.log.append_as_leader(make_batch(b"w"), 0, now)
+    assert partition.log.size_bytes == size
 
 
 def test_append_time_replaces_the_producers_clock(make_partition, make_batch, now):

@@ -12,7 +12,15 @@ from odradek.base.steps import Finished, advance
 from odradek.log import cleaning, safeguards
 from odradek.log.checkpoints import CLEANED_OFFSETS, RECOVERY_POINTS, decode_offsets
 from odradek.log.key_offsets import ENTRY_BYTES, KeyOffsets
-from odradek.protocol.batch import DELETE_HORIZON, LOG_OVERHEAD, OFFSET_LENGTH_EPOCH, encode_batch
+from odradek.protocol.batch import (
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    OFFSET_LENGTH_EPOCH,
+    encode_batch,
+    packed_batch,
+    read_header,
+)
 from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.records import Record
@@ -93,6 +101,18 @@ def test_a_kept_record_keeps_its_headers_and_its_time(compacted, now):
     assert header.attributes & DELETE_HORIZON  # so the base timestamp says something else now
     assert header.max_timestamp == now + 3
     assert [(record.key, record.timestamp) for record in records] == [(b"b", now + 1), (b"a", now + 2), (b"c", now + 3)]
+
+
+@pytest.mark.parametrize("value", [b"2", None])
+def test_times_beyond_64_bits_do_not_stop_compaction(compacted, now, value):
+    """The append checks the times of the header alone, and a follower none at all."""
+    wild = encode_batch([Record(key=b"a", value=b"1"), Record(key=b"b", value=value, timestamp=1)])
+    header = read_header(wild)._replace(base_timestamp=2**63 - 1, max_timestamp=now, leader_epoch=0)
+    compacted.log.append_as_follower(memoryview(packed_batch(header, wild[HEADER_BYTES:])), now)
+    compacted.put((b"a", b"2"))
+    compacted.roll()
+    assert compacted.clean()
+    assert [row[1] for row in compacted.rows()] == [b"b", b"a"]
 
 
 def test_records_without_a_key_from_an_earlier_policy_go(compacted):

@@ -8,8 +8,9 @@ import pytest
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.limits import MIB
+from odradek.log.appended import RecordsRefused
 from odradek.log.config import LogConfig
-from odradek.log.recompression import has_other_codec, recompressed
+from odradek.log.recompression import has_other_codec, ready_to_append, recompressed_own
 from odradek.protocol.batch import (
     CRC,
     CRC_POSITION,
@@ -54,7 +55,7 @@ def with_body(codec, body, count=1):
 def test_records_and_header_survive_every_change_of_codec(codec, compression_type):
     batch = encode_batch(RECORDS, codec=codec, producer_id=77, producer_epoch=5, base_sequence=1234, leader_epoch=3)
     before = bytes(batch)
-    result = recompressed(batch, stored(compression_type))
+    result = ready_to_append(batch, stored(compression_type))
     header, came = read_header(result), read_header(before)
     assert header.codec == TYPES[compression_type]
     assert has_valid_checksum(result)
@@ -70,17 +71,17 @@ def test_producer_keeps_every_codec():
     for codec in Codec:
         batch = encode_batch(RECORDS, codec=codec)
         assert not has_other_codec(batch, LogConfig().codec)
-        assert recompressed(batch, LogConfig()) is batch
+        assert ready_to_append(batch, LogConfig()) is batch
 
 
 def test_bits_beside_the_codec_stay():
     transactional = patched(encode_batch(RECORDS), 21, ">h", 0x10)
-    assert read_header(recompressed(transactional, stored("zstd"))).attributes == 0x10 | Codec.ZSTD
+    assert read_header(ready_to_append(transactional, stored("zstd"))).attributes == 0x10 | Codec.ZSTD
 
 
 def test_the_largest_timestamp_is_that_of_the_records():
     lying = patched(encode_batch(RECORDS), 35, ">q", 17)
-    assert read_header(recompressed(lying, stored("lz4"))).max_timestamp == NOW + 3_000_000
+    assert read_header(ready_to_append(lying, stored("lz4"))).max_timestamp == NOW + 3_000_000
 
 
 def test_levels_are_honoured():
@@ -89,14 +90,14 @@ def test_levels_are_honoured():
         sizes = []
         for level in (weak, strong):
             config = stored(name, **{f"compression_{name}_level": level})
-            batch = recompressed(encode_batch([Record(value=text, timestamp=NOW)]), config)
+            batch = ready_to_append(encode_batch([Record(value=text, timestamp=NOW)]), config)
             assert [record.value for record in iter_records(batch)] == [text]
             sizes.append(len(batch))
         assert sizes[1] < sizes[0]
 
 
 def test_gzip_minus_one_is_the_codecs_own_level():
-    one, six = (recompressed(encode_batch(RECORDS), stored("gzip", compression_gzip_level=n)) for n in (-1, 6))
+    one, six = (ready_to_append(encode_batch(RECORDS), stored("gzip", compression_gzip_level=n)) for n in (-1, 6))
     assert one == six
 
 
@@ -104,7 +105,8 @@ def test_gzip_minus_one_is_the_codecs_own_level():
 def test_every_lz4_level_gives_blocks_that_stand_alone(level):
     """Java refuses frames whose blocks refer to each other."""
     data = bytes(range(256)) * 1024 + b"the same again " * 9000
-    batch = recompressed(encode_batch([Record(value=data, timestamp=NOW)]), stored("lz4", compression_lz4_level=level))
+    config = stored("lz4", compression_lz4_level=level)
+    batch = ready_to_append(encode_batch([Record(value=data, timestamp=NOW)]), config)
     assert batch[HEADER_BYTES + 4] & 0x20
     assert [record.value for record in iter_records(batch)] == [data]
 
@@ -122,14 +124,14 @@ def test_every_lz4_level_gives_blocks_that_stand_alone(level):
 )
 def test_contents_that_are_no_records_are_refused(body):
     with pytest.raises(KafkaError) as refusal:
-        recompressed(with_body(Codec.ZSTD, body), stored("gzip"))
+        ready_to_append(with_body(Codec.ZSTD, body), stored("gzip"))
     assert refusal.value.code == ErrorCode.INVALID_RECORD
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked():
     bomb = with_body(Codec.ZSTD, bytes(cramjam.zstd.compress(bytes(limits.decompressed_batch_bytes_max + 1))))
     with pytest.raises(KafkaError, match=f"more than {limits.decompressed_batch_bytes_max}") as refusal:
-        recompressed(bomb, stored("uncompressed", max_message_bytes=500 * MIB))
+        ready_to_append(bomb, stored("uncompressed", max_message_bytes=500 * MIB))
     assert refusal.value.code == ErrorCode.INVALID_RECORD
 
 
@@ -137,16 +139,16 @@ def test_too_many_records_are_not_unpacked():
     many = patched(encode_batch(RECORDS), 57, ">i", limits.checked_batch_records_max + 1)
     many = patched(many, 23, ">i", limits.checked_batch_records_max)
     with pytest.raises(KafkaError, match="records per batch"):
-        recompressed(many, stored("gzip"))
+        ready_to_append(many, stored("gzip"))
 
 
 def test_max_message_bytes_counts_after_recompression():
     packed = encode_batch([Record(value=bytes(50_000), timestamp=NOW)], codec=Codec.GZIP)
     assert len(packed) < 1000
     with pytest.raises(KafkaError, match=r"max\.message\.bytes") as refusal:
-        recompressed(packed, stored("uncompressed", max_message_bytes=1000))
+        ready_to_append(packed, stored("uncompressed", max_message_bytes=1000))
     assert refusal.value.code == ErrorCode.MESSAGE_TOO_LARGE
-    assert recompressed(packed, stored("zstd", max_message_bytes=1000))
+    assert ready_to_append(packed, stored("zstd", max_message_bytes=1000))
 
 
 def test_what_the_append_refuses_by_its_header_comes_back_as_it_is():
@@ -162,4 +164,27 @@ def test_what_the_append_refuses_by_its_header_comes_back_as_it_is():
         patched(whole, 21, ">h", 7),  # its codec
         patched(whole, 16, ">b", 1),  # its format
     ):
-        assert recompressed(bytearray(batch), stored("zstd")) == batch
+        assert ready_to_append(bytearray(batch), stored("zstd")) == batch
+
+
+@pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 2), (-(2**63), 1)])
+def test_a_timestamp_beyond_64_bits_is_refused(base, delta):
+    overflowing = patched(with_body(Codec.NONE, bytes([14, 0, delta, 0, 1, 2, ord("x"), 0])), 27, ">q", base)
+    with pytest.raises(KafkaError) as refusal:
+        ready_to_append(overflowing, stored("gzip"))
+    assert refusal.value.code == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_batch_of_our_own_may_be_larger_than_a_clients():
+    packed = encode_batch([Record(key=b"k", value=b"x" * 5000, timestamp=NOW)], codec=Codec.ZSTD)
+    own = recompressed_own(packed, stored("uncompressed", max_message_bytes=1000))
+    assert read_header(own).codec == Codec.NONE
+    control = patched(packed, 21, ">h", 0x20 | Codec.ZSTD)
+    assert recompressed_own(control, stored("uncompressed")) is control
+
+
+def test_keys_are_looked_for_where_nothing_is_recompressed():
+    keyless = encode_batch(RECORDS, codec=Codec.ZSTD)
+    with pytest.raises(RecordsRefused) as refusal:
+        ready_to_append(keyless, stored("zstd", cleanup_policy=frozenset({"compact"})))
+    assert [index for index, _ in refusal.value.records] == [1]

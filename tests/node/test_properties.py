@@ -49,3 +49,8 @@ def test_what_is_written_is_read_again(values):
 def test_properties_are_amended_and_the_rest_stays(text: str, values: dict[str, str], amended: str) -> None:
     assert amend_properties(text, values) == amended
     assert parse_properties(amended) == {**parse_properties(text), **values}
+
+
+def test_lines_end_where_the_parser_ends_them():
+    text = "a=1\fx\nb=2\u20283\n"
+    assert parse_properties(amend_properties(text, {"a": "9"})) == {"a": "9", "b": "2\u20283"}

@@ -1,12 +1,16 @@
 """Records are checked without being taken apart; `decode_records`, which does take them apart, says the same."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.base import limits
+from odradek.base.limits import MIB
 from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.record_check import check_records
-from odradek.protocol.records import Record, decode_records, encode_records
+from odradek.protocol.records import Record, decode_records, encode_records, put_varint
 
 BASE = 1_000_000
 sized = st.none() | st.binary(max_size=200)
@@ -26,7 +30,7 @@ records = st.lists(
 @given(records)
 def test_what_a_producer_writes_is_accepted_and_its_latest_time_is_found(written):
     data = bytes(encode_records(written, BASE))
-    assert BASE + check_records(data, len(written)) == max(record.timestamp for record in written)
+    assert BASE + check_records(data, len(written)).latest_delta == max(record.timestamp for record in written)
 
 
 @given(records, st.data())
@@ -37,11 +41,42 @@ def test_whatever_is_accepted_can_be_taken_apart(written, data):
     damaged = bytes(damaged[: data.draw(st.integers(0, len(damaged)))])
     count = data.draw(st.integers(0, len(written) + 1))
     try:
-        latest = check_records(damaged, count)
+        latest, keyless = check_records(damaged, count)
     except MalformedRecords:
         return
-    decoded = list(decode_records(damaged, count, 0, count - 1, 0, None))
+    try:
+        decoded = list(decode_records(damaged, count, 0, count - 1, 0, None))
+    except MalformedRecords as broken:
+        if "UTF-8" in str(broken):  # names of headers are bytes to a broker, as they are to Kafka's
+            return
+        raise
     assert max(record.timestamp for record in decoded) == latest
+    assert keyless == [index for index, record in enumerate(decoded) if record.key is None][: limits.record_errors_max]
+
+
+def with_headers(count: int, delta: bytes = b"\0") -> bytes:
+    body = bytearray(b"\0" + delta + b"\0\1\1")
+    put_varint(body, count)
+    body += b"\0\1" * count
+    data = bytearray()
+    put_varint(data, len(body))
+    return bytes(data + body)
+
+
+def test_headers_are_counted_and_make_no_objects():
+    most = limits.checked_batch_headers_max
+    tracemalloc.start()
+    try:
+        check_records(with_headers(most), 1)
+        assert tracemalloc.get_traced_memory()[1] < 20 * MIB
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(MalformedRecords, match="more than"):
+        check_records(with_headers(most + 1), 1)
+
+
+def test_a_varlong_has_64_bits_as_in_java():
+    assert check_records(with_headers(0, b"\xff" * 9 + b"\x7f"), 1).latest_delta == -(2**63)
 
 
 def numbered(*places: int) -> bytes:

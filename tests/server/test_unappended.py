@@ -204,8 +204,8 @@ def test_several_batches_of_one_request_stay_in_order(run):
 
 
 @pytest.mark.parametrize("returns", [True, False])
-def test_an_election_meanwhile_refuses_the_batch(run, returns):
-    """Also when this broker is elected again: others may have written in between."""
+def test_a_queued_batch_is_appended_only_by_a_leader(run, returns):
+    """A broker that leads again appends it: a refusal would let what the client sent behind it overtake."""
 
     async def scenario():
         async with DataBroker() as broker:
@@ -219,8 +219,8 @@ def test_an_election_meanwhile_refuses_the_batch(run, returns):
                 broker.change_partition("t", 0, leader=1, isr=[1], replicas=[1, 2])
             gate.set()
             (told,) = await answer(client)
-            assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            assert broker.partition("t").log.log_end_offset == 0
+            assert told.error_code == (0 if returns else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            assert broker.partition("t").log.log_end_offset == (1 if returns else 0)
 
     run(scenario())
 
@@ -297,24 +297,81 @@ def test_zstd_from_an_old_client_is_refused_though_the_topic_stores_zstd(run):
     run(scenario())
 
 
-def test_what_waits_is_bounded(run, monkeypatch):
+def test_queued_bytes_are_bounded_and_what_follows_a_refused_batch_is_not_read(run, monkeypatch):
+    """Otherwise a producer's second batch could be appended before its first, which comes again, for good."""
+
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", **ZSTD)
             held = hold(broker)
             first, second = await broker.connect(), await broker.connect()
-            sent = batch("x" * 1000)
-            monkeypatch.setattr(limits, "unappended_bytes_max", len(sent))
-            first.send(first.produce_request("t", sent), 9)
+            monkeypatch.setattr(limits, "unappended_bytes_max", 1)
+            first.send(first.produce_request("t", batch("x" * 1000)), 9)
             gate = await held.held.get()
-            (told,) = await second.produce("t", sent)
+            named = functools.partial(batch, producer_id=7, producer_epoch=0)
+            second.send(second.produce_request("t", named("one", base_sequence=0)), 9)
+            second.send(second.produce_request("t", named("two", base_sequence=1, codec=Codec.ZSTD)), 9)
+            (told,) = await answer(second)
             assert told.error_code == ErrorCode.REQUEST_TIMED_OUT
             assert "wait" in told.error_message
+            assert await second.closed()
             gate.set()
             assert (await answer(first))[0].error_code == 0
-            second.send(second.produce_request("t", sent), 9)
+            third = await broker.connect()
+            third.send(third.produce_request("t", named("one", base_sequence=0)), 9)
             (await held.held.get()).set()
-            assert (await answer(second))[0].base_offset == 1
+            assert (await answer(third))[0].base_offset == 1
+
+    run(scenario())
+
+
+def test_a_stopping_broker_appends_what_is_queued(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", **ZSTD)
+            held = hold(broker)
+            client = await broker.connect()
+            client.send(client.produce_request("t", batch("x"), acks=0), 9)
+            gate = await held.held.get()
+            stopping = asyncio.ensure_future(broker.broker.unappended.stop())
+            gate.set()
+            await stopping
+            assert broker.partition("t").log.log_end_offset == 1
+
+    run(scenario())
+
+
+def test_nothing_is_appended_after_the_stop(run, monkeypatch):
+    """The logs are sealed then: the batch would lie behind what the next start takes for the end."""
+
+    async def scenario():
+        async with DataBroker() as broker:
+            monkeypatch.setattr(limits, "connection_close_grace_ms", 1)
+            broker.create_topic("t", **ZSTD)
+            held = hold(broker)
+            client = await broker.connect()
+            client.send(client.produce_request("t", batch("x")), 9)
+            gate = await held.held.get()
+            await broker.broker.unappended.stop()
+            gate.set()
+            (told,) = await answer(client)
+            assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert broker.partition("t").log.log_end_offset == 0
+
+    run(scenario())
+
+
+def test_a_bug_costs_one_batch_and_not_the_node(run, monkeypatch):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t", **ZSTD)
+            client = await broker.connect()
+            with monkeypatch.context() as patch:
+                patch.setattr("odradek.server.unappended.ready_to_append", lambda *_: 1 // 0)
+                (told,) = await client.produce("t", batch("x"))
+            assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            (told,) = await client.produce("t", batch("y"))
+            assert (told.error_code, told.base_offset) == (0, 0)
 
     run(scenario())
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.log.recompression import recompressed
+from odradek.log.recompression import ready_to_append
 from odradek.protocol.batch import read_header
 from odradek.protocol.compression import Codec
 from odradek.sim.knobs import Focus
@@ -35,10 +35,10 @@ def test_topics_that_recompress_keep_the_same_promises(nodes, seeds, caplog, mon
     made = []
 
     def noted(batch, config):
-        made.append(recompressed(batch, config))
+        made.append(ready_to_append(batch, config))
         return made[-1]
 
-    monkeypatch.setattr("odradek.server.unappended.recompressed", noted)
+    monkeypatch.setattr("odradek.server.unappended.ready_to_append", noted)
     for seed in seeds:
         outcome = World(seed, nodes=nodes, focus=Focus(recompresses=True)).run()
         assert outcome.problem is None, f"seed {seed} of {nodes}: {outcome.problem}"

@@ -38,6 +38,7 @@ fetch_session_partitions_max = 500_000  # over all sessions of a broker
 # The records of a batch are read one by one for a compacted topic, and to recompress it: off the event loop when it is
 # packed or large. Some of the threads for slow calls stay free for fsync.
 checked_batch_records_max = 200_000
+checked_batch_headers_max = 1_000_000  # of all its records
 checked_batch_inline_bytes_max = 16 * KIB
 checked_batches_at_once_max = 2
 unappended_bytes_max = 256 * MIB  # of all batches that wait for it

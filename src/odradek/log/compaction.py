@@ -24,6 +24,7 @@ from odradek.protocol.batch import (
 )
 from odradek.protocol.compression import Codec, compress
 from odradek.protocol.record_spans import RecordSpan, copy_records, record_spans
+from odradek.protocol.records import LONG_MAX, LONG_MIN
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,7 +104,9 @@ def _rewritten(
 ) -> bytearray:
     max_timestamp = header.max_timestamp
     if not header.uses_append_time:
-        max_timestamp = header.base_timestamp + max(span.timestamp_delta for span in kept)
+        latest = header.base_timestamp + max(span.timestamp_delta for span in kept)
+        # A producer's records may say anything: the append checks the times of the header alone.
+        max_timestamp = min(max(latest, LONG_MIN), LONG_MAX)
     packed = compress(Codec(header.codec), copy_records(data, kept, header.base_timestamp - base_timestamp))
     return packed_batch(
         header._replace(

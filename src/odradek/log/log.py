@@ -191,6 +191,7 @@ class Log:
             stamp_append_time(batch, wall_ms)
         elif (
             max_time - wall_ms > config.message_timestamp_after_max_ms
+            or first_time - wall_ms > config.message_timestamp_after_max_ms
             or wall_ms - first_time > config.message_timestamp_before_max_ms
             or wall_ms - max_time > config.message_timestamp_before_max_ms
         ):

@@ -9,20 +9,18 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import ByteSource
 from odradek.log.config import LogConfig
-from odradek.log.validation import require_few
+from odradek.log.validation import looked_into, refuse_keyless
 from odradek.protocol.batch import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
-    HEADER_BYTES,
     BatchHeader,
     has_valid_checksum,
     packed_batch,
     read_header,
-    unpacked,
 )
 from odradek.protocol.compression import Codec, compress
 from odradek.protocol.malformed import MalformedRecords
-from odradek.protocol.record_check import check_records
+from odradek.protocol.records import LONG_MAX, LONG_MIN
 
 
 def has_other_codec(batch: ByteSource, codec: Codec | None) -> bool:
@@ -34,31 +32,45 @@ def has_other_codec(batch: ByteSource, codec: Codec | None) -> bool:
     )
 
 
-def recompressed(batch: bytearray, config: LogConfig) -> bytearray:
-    """Slow. A batch that the append refuses by its header comes back as it is: the append says why."""
+def ready_to_append(batch: bytearray, config: LogConfig) -> bytearray:
+    """Slow. A client's batch as its topic stores it. Raises KafkaError when a record cannot be read or lacks its key.
+
+    A batch that the append refuses by its header comes back as it is: the append says why.
+    """
     header = _readable_header(batch)
-    codec = config.codec
-    if header is None or codec is None or header.codec == codec:
+    if header is None or not (config.compacts or has_other_codec(batch, config.codec)):
         return batch
-    require_few(header.records_count)
-    try:
-        data = unpacked(header, memoryview(batch))
-        latest = check_records(data, header.records_count)
-    except MalformedRecords as broken:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"the records cannot be read: {broken}") from broken
-    body = data if codec == Codec.NONE else compress(codec, data, config.codec_level)
-    size = HEADER_BYTES + len(body)
-    if size > config.max_message_bytes:
+    data, checked = looked_into(header, batch)
+    if config.compacts:
+        refuse_keyless(checked)
+    if config.codec is None or header.codec == config.codec:
+        return batch
+    recompressed = _recompressed(header, data, checked.latest_delta, config.codec, config)
+    if len(recompressed) > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch came with {len(batch)} bytes and has {size} with compression.type={config.compression_type}, "
-            f"max.message.bytes is {config.max_message_bytes}",
+            f"the batch came with {len(batch)} bytes and has {len(recompressed)} with "
+            f"compression.type={config.compression_type}, max.message.bytes is {config.max_message_bytes}",
         )
-    changes = {
-        "attributes": header.attributes & ~CODEC_MASK | codec,
-        "max_timestamp": header.base_timestamp + latest,
-    }
-    return packed_batch(header._replace(**changes), body)
+    return recompressed
+
+
+def recompressed_own(batch: bytearray, config: LogConfig) -> bytearray:
+    """A batch of the broker's own making. No client's rules apply, and control batches keep their codec."""
+    header = read_header(batch)
+    if config.codec is None or header.codec == config.codec or header.is_control:
+        return batch
+    data, checked = looked_into(header, batch)
+    return _recompressed(header, data, checked.latest_delta, config.codec, config)
+
+
+def _recompressed(header: BatchHeader, data: bytes, latest: int, codec: Codec, config: LogConfig) -> bytearray:
+    max_timestamp = header.base_timestamp + latest
+    if not LONG_MIN <= max_timestamp <= LONG_MAX:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record has timestamp {max_timestamp}")
+    body = data if codec == Codec.NONE else compress(codec, data, config.codec_level)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    return packed_batch(header._replace(attributes=attributes, max_timestamp=max_timestamp), body)
 
 
 def _readable_header(batch: bytearray) -> BatchHeader | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.invariants import InvariantBroken
 from odradek.base.ports import ByteSource, File
 from odradek.log.config import INT64_MAX, LogConfig
 from odradek.log.folder import LOG, OFFSET_INDEX, SEGMENT_SUFFIXES, TIME_INDEX, Folder, offset_name
@@ -97,12 +98,15 @@ class Segment:
 
     def write(self, batch: ByteSource, last_offset: int, max_timestamp: int) -> bool:
         """True when the batch got an index entry. Only after `arm`."""
+        active = self._active
+        if active is None:  # bytes behind the recovery point of a clean stop would be read as records
+            raise InvariantBroken(f"{self.file.path} is sealed")
         position = self.size
         size = len(batch)
         if self.file.pwrite(batch, position) != size:
             raise TornWrite(f"{self.file.path}: the batch at {position} was not written whole")
         self.size = position + size
-        return self._active.note(last_offset, position, max_timestamp)  # type: ignore[union-attr]
+        return active.note(last_offset, position, max_timestamp)
 
     def seal(self) -> None:
         """No more appends. The indexes go to disk, complete but not yet durable."""

@@ -21,12 +21,14 @@ from odradek.protocol.batch import (
     MAGIC,
     NO_TIMESTAMP,
     TRANSACTIONAL,
+    BatchHeader,
     has_valid_checksum,
-    iter_records,
     read_header,
+    unpacked,
 )
 from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
+from odradek.protocol.record_check import Checked, check_records
 
 
 def require_fits(name: str, size: int, config: LogConfig) -> None:
@@ -106,19 +108,24 @@ def require_keys(batch: ByteSource) -> None:
         return  # the append says it better, as below
     if header.size_bytes != len(batch) or not has_valid_checksum(batch):
         return
+    _, checked = looked_into(header, batch)
+    refuse_keyless(checked)
+
+
+def looked_into(header: BatchHeader, batch: ByteSource) -> tuple[bytes, Checked]:
+    """Slow. The records of a client's batch, unpacked, and what is known of them. Raises KafkaError."""
     require_few(header.records_count)
-    keyless = []
     try:
-        for index, record in enumerate(iter_records(batch)):
-            if record.key is None:
-                keyless.append(index)
-                if len(keyless) == limits.record_errors_max:
-                    break
+        data = unpacked(header, memoryview(batch))
+        return data, check_records(data, header.records_count)
     except MalformedRecords as broken:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the records cannot be read: {broken}") from broken
-    if keyless:
+
+
+def refuse_keyless(checked: Checked) -> None:
+    if checked.keyless:
         why = "a compacted topic takes no record without a key"
-        raise RecordsRefused(ErrorCode.INVALID_RECORD, why, tuple((index, why) for index in keyless))
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, why, tuple((index, why) for index in checked.keyless))
 
 
 def require_few(records_count: int) -> None:

@@ -226,6 +226,7 @@ class Node:
         self._broker.groups.stop()
         self._broker.answer_parked_fetches()
         await self._clients.stop()
+        await self._broker.unappended.stop()
         lifecycle.stop()
         self._proposals.stop()
         await self._fetchers.stop()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 # Up to the first separator that no backslash precedes.
 _KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 
@@ -54,7 +55,7 @@ def amend_properties(text: str, values: Mapping[str, str]) -> str:
     """The same text, comments and order included, in which these keys have these values."""
     left = {key: value for key, value in values.items() if parse_properties(text).get(key) != value}
     changed, told, entry = dict(left), "", ""
-    for line in text.splitlines(keepends=True):
+    for line in _LINE.findall(text):
         entry += line
         if (len(line.rstrip("\r\n")) - len(line.rstrip("\r\n").rstrip("\\"))) % 2 and not _is_comment(entry):
             continue  # the next line belongs to it

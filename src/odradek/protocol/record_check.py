@@ -5,23 +5,35 @@ Bounded like `records`: whatever a client put there, reading ends, with Malforme
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from odradek.base import limits
 from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.records import (
     SMALLEST_BYTES,
     VARINT_SHIFT_MAX,
     VARLONG_SHIFT_MAX,
-    read_headers,
     read_varint,
+    skip_headers,
 )
 
+_NULL = 1  # the length -1
 
-def check_records(data: bytes, count: int) -> int:  # noqa: C901 - a call per number takes twice as long
-    """Read all `count` records of a producer in `data`, whose places follow each other. The largest timestamp delta."""
+
+class Checked(NamedTuple):
+    latest_delta: int  # the largest timestamp delta
+    keyless: list[int]  # the first records without a key, at most `limits.record_errors_max`
+
+
+def check_records(data: bytes, count: int) -> Checked:  # noqa: C901 - a call per number takes twice as long
+    """Read all `count` records of a producer in `data`, whose places follow each other."""
     size = len(data)
     if not 0 < count * SMALLEST_BYTES <= size:
         raise MalformedRecords(f"{size} bytes cannot hold {count} records")
     end = 0
     latest = None
+    keyless: list[int] = []
+    headers_left = limits.checked_batch_headers_max
     try:
         for index in range(count):
             # Most numbers have one byte, and a call costs more than all the rest.
@@ -45,6 +57,8 @@ def check_records(data: bytes, count: int) -> int:  # noqa: C901 - a call per nu
             offset_delta, position = read_varint(data, position, VARINT_SHIFT_MAX)
             if offset_delta != index:
                 raise MalformedRecords(f"record {index} says that it is number {offset_delta}")
+            if data[position] == _NULL and len(keyless) < limits.record_errors_max:
+                keyless.append(index)
             for _ in "kv":
                 field_length = data[position]
                 if field_length > 127 or field_length & 1:
@@ -58,7 +72,10 @@ def check_records(data: bytes, count: int) -> int:  # noqa: C901 - a call per nu
                     raise MalformedRecords("a key or value reaches past its record")
             if data[position]:
                 header_count, position = read_varint(data, position, VARINT_SHIFT_MAX)
-                _, position = read_headers(data, position, end, header_count)
+                headers_left -= header_count
+                if headers_left < 0:
+                    raise MalformedRecords(f"more than {limits.checked_batch_headers_max} headers")
+                position = skip_headers(data, position, end, header_count)
             else:
                 position += 1
             if position != end:
@@ -67,4 +84,4 @@ def check_records(data: bytes, count: int) -> int:  # noqa: C901 - a call per nu
         raise MalformedRecords("a record is cut off") from broken
     if end != size:
         raise MalformedRecords(f"{size - end} bytes follow the last record")
-    return latest or 0
+    return Checked(latest or 0, keyless)

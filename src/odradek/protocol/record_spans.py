@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.protocol.malformed import MalformedRecords
-from odradek.protocol.records import SMALLEST_BYTES, VARINT_SHIFT_MAX, VARLONG_SHIFT_MAX, put_varint, read_varint
+from odradek.protocol.records import (
+    LONG_MAX,
+    LONG_MIN,
+    SMALLEST_BYTES,
+    VARINT_SHIFT_MAX,
+    VARLONG_SHIFT_MAX,
+    put_varint,
+    read_varint,
+)
 
 
 class RecordSpan(NamedTuple):
@@ -90,7 +98,7 @@ def copy_records(data: bytes, spans: Sequence[RecordSpan], time_shift: int) -> b
             output += data[span.start : span.end]
             continue
         timestamp_delta = bytearray()
-        put_varint(timestamp_delta, span.timestamp_delta + time_shift)
+        put_varint(timestamp_delta, min(max(span.timestamp_delta + time_shift, LONG_MIN), LONG_MAX))
         put_varint(output, 1 + len(timestamp_delta) + span.end - span.after_time)
         output.append(data[span.body])
         output += timestamp_delta

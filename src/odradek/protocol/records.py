@@ -16,6 +16,8 @@ from odradek.protocol.malformed import MalformedRecords
 VARINT_SHIFT_MAX = 28
 VARLONG_SHIFT_MAX = 63
 SMALLEST_BYTES = 7
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+_INT, _LONG = 2**32 - 1, 2**64 - 1
 
 
 class Record(NamedTuple):
@@ -74,6 +76,25 @@ def read_headers(data: bytes, position: int, end: int, count: int) -> tuple[tupl
     return tuple(headers), position
 
 
+def skip_headers(data: bytes, position: int, end: int, count: int) -> int:
+    """Where `count` headers end. Makes no object for any of them: a small batch may unpack to millions."""
+    if not 0 <= count * 2 <= end - position:
+        raise MalformedRecords(f"{end - position} bytes cannot hold {count} headers")
+    for _ in range(count):
+        for smallest in (0, -1):  # a header has a name, and perhaps a value
+            length = data[position]
+            if length > 127 or length & 1:
+                length, position = read_varint(data, position, VARINT_SHIFT_MAX)
+                if length < smallest:
+                    raise MalformedRecords(f"a header with a length of {length}")
+                position += max(length, 0)
+            else:
+                position += 1 + (length >> 1)
+            if position > end:
+                raise MalformedRecords("a header reaches past its record")
+    return position
+
+
 def _sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     length = data[position]
     position += 1
@@ -103,6 +124,8 @@ def read_varint(data: bytes, position: int, shift_max: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         shift += 7
+    if shift > shift_max:
+        value &= _INT if shift_max == VARINT_SHIFT_MAX else _LONG  # higher bits are lost, as in Java
     return (value >> 1) ^ -(value & 1), position
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, NO_EPOCH, BrokerId, Offset, TopicId
 from odradek.base.invariants import invariant
-from odradek.log.recompression import recompressed
+from odradek.log.recompression import recompressed_own
 from odradek.protocol.fetch_response import FetchedPartition
 from odradek.replication import safeguards
 from odradek.replication.isr import IsrProposal, LiveBrokers, Propose, nobody_to_ask
@@ -149,7 +149,7 @@ class Partition:
         if len(self.isr) < self.min_isr:
             raise self._too_few_replicas()
         if self.log.config.codec is not None:
-            batch = recompressed(batch, self.log.config)
+            batch = recompressed_own(batch, self.log.config)
         appended = self.log.append_trusted(batch, self.leader_epoch, wall_ms)
         self._appended(appended)
         return appended

@@ -1,8 +1,9 @@
 """One client connection: frames in, replies out in the order of the requests.
 
 Requests are handled synchronously as their bytes arrive; the replies of one read leave in one write. A request that
-cannot be answered yet takes a slot in the reply order. Reading stops while a request other than Produce is parked,
-while too many Produce are, and while the client does not take its replies. An idle connection owns no buffer.
+cannot be answered yet takes a slot in the reply order. Reading stops while a request is parked that must be answered
+(Fetch) or appended (Produce that waits for a thread) first, while too many are parked, and while the client does not
+take its replies. An idle connection owns no buffer.
 """
 
 from __future__ import annotations

@@ -11,14 +11,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.invariants import InvariantBroken
 from odradek.base.ports import Clock, Spawner
 from odradek.log.appended import Appended
 from odradek.log.config import LogConfig
-from odradek.log.recompression import recompressed
-from odradek.log.validation import require_keys
+from odradek.log.recompression import ready_to_append
 from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -29,14 +30,16 @@ Told = Callable[[Appended | KafkaError], None]
 def _nobody(_: Appended | KafkaError) -> None: ...
 
 
-class Arrival:
-    __slots__ = ("acks", "batch", "leader_epoch", "told")
+class TooMuchQueued(KafkaError):
+    """The client must send the batch again, and everything it has sent behind it."""
 
-    def __init__(self, batch: bytearray, acks: int, leader_epoch: int) -> None:
+
+class Arrival:
+    __slots__ = ("acks", "batch", "told")
+
+    def __init__(self, batch: bytearray, acks: int) -> None:
         self.batch = batch
         self.acks = acks
-        # Of the partition when the batch came.
-        self.leader_epoch = leader_epoch
         # Is called once it is appended or refused, not before the next turn of the event loop.
         self.told: Told = _nobody
 
@@ -49,17 +52,28 @@ class Unappended:
         self._queues: dict[Partition, deque[Arrival]] = {}
         self._bytes = 0
         self._places = asyncio.Semaphore(limits.checked_batches_at_once_max)
+        self._empty = asyncio.Event()
+        self._stopped = False
+
+    async def stop(self) -> None:
+        """Append what is queued, within the time that connections get to close. Nothing is appended after this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.connection_close_grace_ms / 1000):
+                while self._queues:
+                    self._empty.clear()
+                    await self._empty.wait()
+        self._stopped = True
 
     def add(self, partition: Partition, batch: memoryview, acks: int) -> Arrival:
-        """Copies `batch`. Raises KafkaError when too much waits already; the client sends it again."""
-        if self._bytes + len(batch) > limits.unappended_bytes_max:
-            raise KafkaError(
+        """Copies `batch`. Raises TooMuchQueued, whatever its size: a smaller batch must not overtake a larger one."""
+        if self._bytes >= limits.unappended_bytes_max:
+            raise TooMuchQueued(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"{self._bytes} bytes wait to be recompressed or checked for keys already: send the batch again",
             )
         self._bytes += len(batch)
         partition.unappended += 1
-        arrival = Arrival(bytearray(batch), acks, partition.leader_epoch)
+        arrival = Arrival(bytearray(batch), acks)
         if partition in self._queues:
             self._queues[partition].append(arrival)
         else:
@@ -77,6 +91,8 @@ class Unappended:
             partition.unappended -= 1
             arrival.told(outcome)
         del self._queues[partition]
+        if not self._queues:
+            self._empty.set()
 
     async def _append(self, partition: Partition, arrival: Arrival) -> Appended | KafkaError:
         try:
@@ -84,15 +100,20 @@ class Unappended:
                 batch = await self._spawner.blocking(_ready, arrival.batch, partition.log.config)
             if isinstance(batch, KafkaError):
                 return batch
-            if partition.leader_epoch != arrival.leader_epoch:
-                # Elected again, perhaps. The client looks for the leader and sends what was not acknowledged.
-                return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} had an election meanwhile")
+            if self._stopped:
+                return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is stopping")
             return partition.append(memoryview(batch), arrival.acks, self._clock.wall_ms())
         except KafkaError as refusal:
             return refusal
+        except InvariantBroken:
+            raise
         except OSError as broken:  # what was asked of the log before it wrote anything
             logger.warning("%s cannot be written to: %s", partition, broken)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        except Exception:
+            # A bug, or too little memory. It costs this batch, not the node and the batches behind it.
+            logger.exception("a batch for %s could not be recompressed or checked for keys", partition)
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker could not read the batch; its log says why")
 
 
 def _ready(batch: bytearray, config: LogConfig) -> bytearray | KafkaError:
@@ -102,9 +123,7 @@ def _ready(batch: bytearray, config: LogConfig) -> bytearray | KafkaError:
     all memory.
     """
     try:
-        if config.compacts:
-            require_keys(batch)
-        return recompressed(batch, config)
+        return ready_to_append(batch, config)
     except KafkaError as refusal:
         refusal.__cause__ = refusal.__context__ = None
         return refusal.with_traceback(None)

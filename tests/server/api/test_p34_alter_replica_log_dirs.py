@@ -39,7 +39,7 @@ def test_to_where_the_replica_is(version):
     assert told == [("orders", [(0, ErrorCode.NONE), (1, ErrorCode.NONE)])]
 
 
-@pytest.mark.parametrize("path", ["/elsewhere", "", "/records/", "records"])
+@pytest.mark.parametrize("path", ["/elsewhere", "", "/records/deeper", "records"])
 def test_a_directory_that_this_broker_does_not_have(path):
     told = moved(a_broker_with_logs(), (path, "orders", [0]), (path, "unknown", [0]))
     assert told == [("orders", [(0, ErrorCode.LOG_DIR_NOT_FOUND)]), ("unknown", [(0, ErrorCode.LOG_DIR_NOT_FOUND)])]

@@ -34,7 +34,7 @@ from odradek.replication.waiting import Callback
 from odradek.security.authorizer import Operation
 from odradek.server.request import FrameApi, Parts, ReplySlot, RequestContext
 from odradek.server.topic_lookup import find_topic, missing_partition
-from odradek.server.unappended import Arrival
+from odradek.server.unappended import Arrival, TooMuchQueued
 from odradek.server.visible_cluster import is_internal
 
 logger = logging.getLogger(__name__)
@@ -128,6 +128,10 @@ def _append(
             waits.append(Unread(partition, ctx.broker.unappended.add(partition, batch, acks), outcome))
             return outcome
         base_offset, last_offset, append_time_ms, log_start_offset, _, _ = partition.append(batch, acks, wall_ms)
+    except TooMuchQueued as refusal:
+        # What this client sent behind this batch must not be appended before it.
+        ctx.connection.end(refusal.message)
+        return _failed(index, refusal)
     except KafkaError as refusal:
         return _failed(index, refusal)
     except OSError as broken:  # what was asked of the log before it wrote anything

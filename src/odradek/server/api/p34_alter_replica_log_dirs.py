@@ -7,6 +7,8 @@ directories goes to the last of them.
 
 from __future__ import annotations
 
+from posixpath import normpath
+
 from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.p34_alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -26,7 +28,8 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
     for (topic, index), directory in _moves(request).items():
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         if may_alter:
-            error = _move(ctx.broker, topic, index) if directory == here else ErrorCode.LOG_DIR_NOT_FOUND
+            is_here = normpath(directory) == normpath(here)
+            error = _move(ctx.broker, topic, index) if is_here else ErrorCode.LOG_DIR_NOT_FOUND
         result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic_name=topic))
         result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
