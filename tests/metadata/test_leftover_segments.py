@@ -14,7 +14,7 @@ from odradek.base.ports import Disk
 from odradek.metadata import metadata_log
 from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY
 from odradek.quorum.log_facts import SnapshotId
-from odradek.server import metadata_snapshots
+from odradek.server.quorum import snapshots as metadata_snapshots
 from odradek.sim.disk import SimDisk
 from odradek.sim.inode import DiskKnobs
 from support.data_broker import batch

@@ -327,7 +327,7 @@ QUORUM = (
         stories=("tests/quorum/test_elections.py::test_a_vote_is_durable_before_it_is_given",),
     ),
     of(
-        *("server.quorum_steps", "write_election", write_unsynced, "syncing a vote"),
+        *("server.quorum.steps", "write_election", write_unsynced, "syncing a vote"),
         seed=three(2, UNREST),
         quick=False,
     ),

@@ -28,9 +28,9 @@ from odradek.replication.partition_table import HostedTopic
 from odradek.security.authorizer import AllowAll
 from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.broker import Broker
-from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller.controller_channel import ControllerChannel
+from odradek.server.network.request import ControllerContext, RequestContext
 from odradek.server.producer_ids import ProducerIds
-from odradek.server.request import ControllerContext, RequestContext
 from support.seeded_rng import SeededRng
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -40,10 +40,10 @@ from odradek.protocol.records import Record
 from odradek.replication.partition_table import PartitionTable
 from odradek.security.authorizer import AllowAll
 from odradek.server.broker import Broker
-from odradek.server.dispatch import Dispatcher
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
-from odradek.server.listener import ClientListener, ConnectionLimits
+from odradek.server.network.dispatch import Dispatcher
+from odradek.server.network.listener import ClientListener, ConnectionLimits
 from support.admin_broker import CLUSTER_ID, SeededRng
 
 DATA_APIS = ("p00_produce", "p01_fetch", "p02_list_offsets", "p03_metadata", "p18_api_versions")

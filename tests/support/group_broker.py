@@ -16,7 +16,7 @@ from odradek.metadata.image import ClusterImage
 from odradek.replication.partition_table import PartitionTable
 from odradek.server.api.table import load_apis
 from odradek.server.coordination import GroupCoordination
-from odradek.server.request import RequestContext
+from odradek.server.network.request import RequestContext
 from odradek.sim.loop import SimLoop
 from support.admin_broker import AdminBroker, OneConnection, SeededRng
 

@@ -35,12 +35,12 @@ from odradek.protocol.metadata_records import (
 )
 from odradek.replication.partition_table import PartitionTable
 from odradek.security.authorizer import AllowAll
-from odradek.server.dispatch import Dispatcher
 from odradek.server.fetch_sessions import FetchSessions
 from odradek.server.fetchers import Fetchers
 from odradek.server.group_commit import GroupCommit
-from odradek.server.listener import ClientListener, ConnectionLimits
-from odradek.server.peers import Peers
+from odradek.server.network.dispatch import Dispatcher
+from odradek.server.network.listener import ClientListener, ConnectionLimits
+from odradek.server.network.peers import Peers
 from support.admin_broker import CLUSTER_ID, SeededRng
 from support.data_broker import Client
 

@@ -25,28 +25,28 @@ from odradek.quorum.voters import Endpoint as VoterEndpoint
 from odradek.quorum.voters import Voter, VoterKey
 from odradek.replication.partition_table import PartitionTable, TopicSettings
 from odradek.security.authorizer import AllowAll
-from odradek.server.active_controller import ActiveController
 from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.api.table import load_apis
 from odradek.server.broker import Broker
-from odradek.server.controller import Controller
-from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller.active_controller import ActiveController
+from odradek.server.controller.controller import Controller
+from odradek.server.controller.controller_channel import ControllerChannel
+from odradek.server.controller.forwarding import TIMEOUT_MS as FORWARDING_TIMEOUT_MS
+from odradek.server.controller.forwarding import Forwarding, quorum_apis, with_forwarding
 from odradek.server.coordination import GroupCoordination
-from odradek.server.dispatch import Dispatcher
 from odradek.server.failed_logs import LOOK_EVERY_MS, FailedLogs
 from odradek.server.fetchers import Fetchers
-from odradek.server.forwarding import TIMEOUT_MS as FORWARDING_TIMEOUT_MS
-from odradek.server.forwarding import Forwarding, quorum_apis, with_forwarding
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.isr_proposals import IsrProposals
 from odradek.server.lifecycle import BrokerLifecycle, register_controller
-from odradek.server.listener import ClientListener, ConnectionLimits, FrameSink
-from odradek.server.metadata_quorum import MetadataQuorum
-from odradek.server.peers import Peers
+from odradek.server.network.dispatch import Dispatcher
+from odradek.server.network.listener import ClientListener, ConnectionLimits, FrameSink
+from odradek.server.network.peers import Peers
+from odradek.server.network.request import Api, ControllerContext, FrameApi
 from odradek.server.producer_ids import ProducerIds
-from odradek.server.quorum_member import Member
-from odradek.server.request import Api, ControllerContext, FrameApi
+from odradek.server.quorum.member import Member
+from odradek.server.quorum.metadata_quorum import MetadataQuorum
 from odradek.server.visible_cluster import live_broker_ids
 
 logger = logging.getLogger(__name__)

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from odradek.metadata.image import ClusterImage, ImageDelta
     from odradek.replication.partition_table import PartitionTable
     from odradek.security.authorizer import Authorizer
-    from odradek.server.active_controller import ActiveController
-    from odradek.server.controller_channel import ControllerChannel
+    from odradek.server.api.p01_fetch import ParkedFetch
+    from odradek.server.controller.active_controller import ActiveController
+    from odradek.server.controller.controller_channel import ControllerChannel
     from odradek.server.coordination import GroupCoordination
-    from odradek.server.long_poll import ParkedFetch
+    from odradek.server.network.request import Api, FrameApi
     from odradek.server.producer_ids import ProducerIds
-    from odradek.server.request import Api, FrameApi
 
 NEWS_TIMEOUT_S = 5.0
 

@@ -11,7 +11,7 @@ from odradek.controller.decision import Decision
 from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource
 from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import ControllerContext, RequestContext
+from odradek.server.network.request import ControllerContext, RequestContext
 
 R = TypeVar("R", p33_alter_configs.AlterConfigsResource, p44_incremental_alter_configs.AlterConfigsResource)
 

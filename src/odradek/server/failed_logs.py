@@ -28,7 +28,7 @@ from odradek.protocol.messages.p73_assign_replicas_to_dirs import (
 )
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import PartitionTable
-from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller.controller_channel import ControllerChannel
 
 logger = logging.getLogger(__name__)
 

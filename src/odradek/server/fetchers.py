@@ -21,8 +21,8 @@ from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.replica_fetch import FETCH, VERSION, FetchReply, decode_fetch_response, encode_fetch_request
 from odradek.replication.fetching import Fetching, Question
 from odradek.replication.partition import Partition
+from odradek.server.network.peers import Peers, PeerUnavailable
 from odradek.server.outcome import outcome
-from odradek.server.peers import Peers, PeerUnavailable
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from odradek.protocol.messages.p56_alter_partition import (
 )
 from odradek.replication.isr import IsrProposal
 from odradek.replication.partition import Partition
-from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller.controller_channel import ControllerChannel
 
 REQUEST_TIMEOUT_MS = 30_000
 RETRY_PAUSE_MS = 50

@@ -29,7 +29,7 @@ from odradek.protocol.messages.p70_controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller.controller_channel import ControllerChannel
 
 logger = logging.getLogger(__name__)
 

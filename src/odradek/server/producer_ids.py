@@ -10,7 +10,7 @@ import asyncio
 from odradek.base.errors import KafkaError, error_code
 from odradek.base.ids import BrokerId, ProducerId
 from odradek.protocol.messages.p67_allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from odradek.server.controller_channel import ControllerChannel
+from odradek.server.controller.controller_channel import ControllerChannel
 
 REQUEST_TIMEOUT_MS = 10_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.replication.partition_table import HostedTopic
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import RequestContext
+from odradek.server.network.request import RequestContext
 
 TOPIC = ResourceType.TOPIC
 

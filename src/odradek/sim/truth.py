@@ -12,7 +12,7 @@ from odradek.node.build import Node
 from odradek.quorum.election import NEVER_ELECTED, QUORUM_STATE_FILE, ElectionState, decode_election
 from odradek.quorum.voters import VoterSet
 from odradek.replication.partition import Partition
-from odradek.server.metadata_quorum import MetadataQuorum
+from odradek.server.quorum.metadata_quorum import MetadataQuorum
 from odradek.sim.history import Violation
 from odradek.sim.loop import Host
 from odradek.sim.machine import Machine

@@ -17,9 +17,9 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ports import ByteSource, Clock, Disk, File, Ports
 from odradek.protocol.headers import decode_request_header, response_frame
 from odradek.protocol.malformed import MalformedMessage
-from odradek.server.connection import ClientConnection
-from odradek.server.listener import FrameSink
-from odradek.server.request import Parts
+from odradek.server.network.connection import ClientConnection
+from odradek.server.network.listener import FrameSink
+from odradek.server.network.request import Parts
 from odradek.testing.refusals import refusal, request_classes
 
 REQUESTS_KEPT = 10_000

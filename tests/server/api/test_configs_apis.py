@@ -12,7 +12,7 @@ from odradek.metadata.configs.topic import TOPIC_CONFIGS
 from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
 from odradek.protocol.messages.p32_describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.server.api.table import load_apis
-from odradek.server.request import ControllerContext, RequestContext
+from odradek.server.network.request import ControllerContext, RequestContext
 from support.admin_broker import AdminBroker, Denying, OneConnection
 
 TOPIC, BROKER = 2, 4

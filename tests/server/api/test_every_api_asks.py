@@ -45,7 +45,7 @@ from odradek.protocol.messages import (
 )
 from odradek.protocol.schema import Struct
 from odradek.server.api.table import load_apis
-from odradek.server.request import FrameApi, RequestContext
+from odradek.server.network.request import FrameApi, RequestContext
 from support.admin_broker import AdminBroker, Denying, OneConnection
 
 # A client must learn what it may speak before it can say who it is.

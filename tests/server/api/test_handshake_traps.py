@@ -6,7 +6,7 @@ import pytest
 
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.server.api.table import load_apis
-from odradek.server.dispatch import Dispatcher
+from odradek.server.network.dispatch import Dispatcher
 from support.admin_broker import AdminBroker
 
 

@@ -5,7 +5,7 @@ from odradek.metadata.features import OFFERED_FEATURES
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.metadata_records import FeatureLevelRecord
 from odradek.server.api.p18_api_versions import advertised, unsupported_version
-from odradek.server.request import FrameApi
+from odradek.server.network.request import FrameApi
 from support.admin_broker import APIS, CLUSTER_ID, AdminBroker
 
 

@@ -5,7 +5,7 @@ from odradek.protocol.messages.p75_describe_topic_partitions import (
     TopicRequest,
 )
 from odradek.server.api.p75_describe_topic_partitions import API
-from odradek.server.request import RequestContext
+from odradek.server.network.request import RequestContext
 from support.admin_broker import AdminBroker, Denying, OneConnection
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.server.api.table import apis_of, modules
-from odradek.server.request import Api, FrameApi
+from odradek.server.network.request import Api, FrameApi
 
 MODULES = modules(
     "p01_metadata_fetch",

@@ -32,7 +32,7 @@ from odradek.replication.partition import ACKS_ALL, Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.replication.waiting import Callback
 from odradek.security.authorizer import Operation
-from odradek.server.request import FrameApi, Parts, ReplySlot, RequestContext
+from odradek.server.network.request import FrameApi, Parts, ReplySlot, RequestContext
 from odradek.server.topic_lookup import find_topic, missing_partition
 from odradek.server.unappended import Arrival, TooMuchQueued
 from odradek.server.visible_cluster import is_internal

@@ -10,15 +10,44 @@ leads instead.
 The limits are KIP-74's: a partition gives at most its own limit, all together at most the request's, but the first
 partition that has anything gives one batch whatever its size. A replica id of 0 and up is a follower: it sees up to the
 log's end, and its asking for an offset says that it has everything before.
+
+A fetch that finds too little is parked. Nothing polls: a partition wakes its parked fetches when its high watermark
+moves (its log end, for followers), its leadership ends or it is deleted. They look once per turn of the event loop, so
+that one reply carries what several appends of that turn brought.
 """
 
 from __future__ import annotations
 
-from odradek.base.errors import KafkaError
-from odradek.protocol.fetch import FIRST_WITH_TOPIC_IDS, decode_fetch_request
-from odradek.protocol.fetch_response import encode_fetch_response
-from odradek.server.long_poll import Fetch, ParkedFetch
-from odradek.server.request import FrameApi, Parts, RequestContext
+import asyncio
+from struct import Struct
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_BROKER, BrokerId
+from odradek.base.ports import Region
+from odradek.protocol.batch import CODEC_MASK
+from odradek.protocol.compression import Codec
+from odradek.protocol.fetch import FIRST_WITH_TOPIC_IDS, FetchRequest, TopicKey, decode_fetch_request
+from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
+from odradek.protocol.leader_hints import CurrentLeader, NodeEndpoint
+from odradek.replication.partition import Partition
+from odradek.replication.partition_table import HostedTopic
+from odradek.replication.serving import Replica, read_for_follower, tell_high_watermark, told_high_watermark
+from odradek.replication.waiting import Reader
+from odradek.security.authorizer import Operation
+from odradek.server.fetch_sessions import FetchPlan, Wanted
+from odradek.server.network.request import FrameApi, Parts, RequestContext
+from odradek.server.topic_lookup import find_topic, find_topic_for_replica, missing_partition
+from odradek.server.visible_cluster import visible_brokers
+
+READ = Operation.READ
+READ_COMMITTED = 1
+FIRST_WITH_ZSTD = 10
+FIRST_FROM_FOLLOWERS = 11
+FIRST_WITH_LEADERS = 16
+NOT_HERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+ZSTD = int(Codec.ZSTD)
+_batch_start = Struct(">qi9xh")  # base offset, length, (leader epoch, magic, checksum), attributes
+_BATCH_OVERHEAD = 12
 
 
 def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> Parts | None:
@@ -34,6 +63,301 @@ def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> P
     found.release()
     ParkedFetch(fetch, found, request.max_wait_ms)
     return None
+
+
+class Found:
+    """What reading all partitions of a fetch gave."""
+
+    __slots__ = ("bytes", "reads", "urgent")
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[Wanted, Partition | None, FetchedPartition]] = []
+        self.bytes = 0
+        # An error, or something else that is not to wait for more bytes.
+        self.urgent = False
+
+    def release(self) -> None:
+        for _, _, read in self.reads:
+            _release(read)
+
+
+class Fetch:
+    __slots__ = (
+        "_committed_only",
+        "_max_bytes",
+        "_plan",
+        "_rack",
+        "_remembers_watermarks",
+        "_tells_watermarks",
+        "ctx",
+        "min_bytes",
+        "replica",
+    )
+
+    def __init__(self, ctx: RequestContext, request: FetchRequest, plan: FetchPlan) -> None:
+        self.ctx = ctx
+        self._plan = plan
+        self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+        self.min_bytes = min(request.min_bytes, self._max_bytes)
+        self._committed_only = request.isolation_level == READ_COMMITTED
+        # Who fetches to follow; None: a consumer.
+        self.replica = Replica(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
+        selects = ctx.broker.config.replica_selector_class is not None
+        # Of a consumer that may be sent to a replica near it.
+        self._rack = request.rack_id if selects and self.replica is None else ""
+        # Where followers are read from, they hear of a commit at once.
+        self._tells_watermarks = selects and self.replica is not None
+        self._remembers_watermarks = self._tells_watermarks and not plan.session_id
+
+    def read(self, *, arrived_ms: int | None = None) -> Found:
+        """`arrived_ms`: only at the first look at a follower's fetch, which says how far it has got."""
+        found = Found()
+        room = self._max_bytes
+        topic: TopicKey | None = None
+        hosted: HostedTopic | KafkaError
+        for wanted in self._plan.wanted:
+            if wanted.topic != topic:
+                topic = wanted.topic
+                hosted = self._topic(topic)
+            partition, read = self._read_one(
+                hosted, wanted, room, whole_first_batch=found.bytes == 0, arrived_ms=arrived_ms
+            )
+            if isinstance(read.records, Region):
+                found.bytes += read.records.length
+                room = max(0, room - read.records.length)
+            elif read.error_code or read.diverging_epoch is not None or read.preferred_read_replica >= 0:
+                found.urgent = True
+            if self._remembers_watermarks and arrived_ms is not None:
+                self._recall_watermark(wanted, partition)
+            if self._tells_watermarks and read.high_watermark != wanted.high_watermark:
+                found.urgent = True
+            if self.replica is not None and 0 <= wanted.fetch.log_start_offset < read.log_start_offset:
+                # It cannot join the ISR before it has heard what was deleted.
+                found.urgent = True
+            found.reads.append((wanted, partition, read))
+        return found
+
+    def _recall_watermark(self, wanted: Wanted, partition: Partition | None) -> None:
+        """Whoever has no session would otherwise be told the same again and again, as fast as it can ask. Only when
+        it arrives: another fetch of this follower may still wait, and be answered where nobody listens any more."""
+        if self.replica is not None and partition is not None:
+            wanted.high_watermark = told_high_watermark(partition, self.replica)
+
+    def _note_watermark(self, partition: Partition | None, read: FetchedPartition) -> None:
+        if self.replica is not None and partition is not None:
+            tell_high_watermark(partition, self.replica, read)
+
+    def enough(self, found: Found) -> bool:
+        return found.urgent or found.bytes >= self.min_bytes or self._tells_session
+
+    @property
+    def _tells_session(self) -> bool:
+        """A follower hangs up on a question that waits when there is more to ask for. It could not say which session
+        to end that it has not heard of, and a reader that is gone is not noticed while nothing is read from it."""
+        return self.replica is not None and self._plan.begins_session
+
+    def readable_bytes(self, wanted: Wanted) -> int | None:
+        """How much one partition alone could give; None when it has an error to report."""
+        hosted = self._topic(wanted.topic)
+        _, read = self._read_one(hosted, wanted, self._max_bytes, whole_first_batch=True)
+        return None if read.error_code or read.diverging_epoch is not None else _release(read)
+
+    def wait_at(self, partition: Partition, reader: Reader) -> None:
+        """Be told when there may be more."""
+        if self.replica is not None:
+            partition.tail_readers[reader] = None
+        if self.replica is None or self._tells_watermarks:
+            partition.readers[reader] = None
+
+    def reply(self, found: Found) -> Parts:
+        topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
+        for wanted, partition, read in found.reads:
+            if not self._plan.answers(wanted, read):
+                continue
+            if self._remembers_watermarks:
+                self._note_watermark(partition, read)
+            if not topics or topics[-1][0] != wanted.topic:
+                topics.append((wanted.topic, []))
+            topics[-1][1].append(read)
+        endpoints: list[NodeEndpoint] = []
+        if found.urgent and self.ctx.version >= FIRST_WITH_LEADERS:
+            endpoints = self._name_leaders(found)
+        return encode_fetch_response(
+            self.ctx.version,
+            self.ctx.correlation_id,
+            topics,
+            session_id=self._plan.session_id,
+            node_endpoints=endpoints,
+        )
+
+    def _name_leaders(self, found: Found) -> list[NodeEndpoint]:
+        """Who leads instead, with each partition that is not led here as the client believes, and where they are."""
+        leaders: dict[int, None] = {}
+        for _, partition, read in found.reads:
+            if partition is not None and read.error_code in NOT_HERE and partition.leader_id != NO_BROKER:
+                read.current_leader = CurrentLeader(partition.leader_id, partition.leader_epoch)
+                leaders[partition.leader_id] = None
+        if not leaders:
+            return []
+        return [
+            NodeEndpoint(broker.broker_id, broker.host, broker.port, broker.rack)
+            for broker in visible_brokers(self.ctx.broker.image, self.ctx.broker.listener_name)
+            if broker.broker_id in leaders
+        ]
+
+    def _topic(self, topic: TopicKey) -> HostedTopic | KafkaError:
+        if self.replica is not None:
+            return find_topic_for_replica(self.ctx, topic)
+        return find_topic(self.ctx, topic, READ)
+
+    def _read_one(
+        self,
+        hosted: HostedTopic | KafkaError,
+        wanted: Wanted,
+        room: int,
+        *,
+        whole_first_batch: bool,
+        arrived_ms: int | None = None,
+    ) -> tuple[Partition | None, FetchedPartition]:
+        index, leader_epoch, offset, _, _, max_bytes = wanted.fetch
+        if isinstance(hosted, KafkaError):
+            return None, FetchedPartition(index, hosted.code)
+        partition = hosted.partitions.get(index)
+        if partition is None:
+            return None, FetchedPartition(index, missing_partition(self.ctx, hosted, index))
+        if self.replica is not None:
+            return partition, read_for_follower(
+                partition,
+                wanted.fetch,
+                self.replica,
+                min(max_bytes, room),
+                whole_first_batch=whole_first_batch,
+                arrived_ms=arrived_ms,
+            )
+        if self._rack and partition.leading is not None:
+            nearest = partition.leading.nearest(self._rack, offset)
+            if nearest is not None and not partition.epoch_error(leader_epoch):
+                return partition, _elsewhere(partition, nearest)
+        end_offset = partition.last_stable_offset if self._committed_only else partition.high_watermark
+        read = partition.read(
+            offset,
+            min(max_bytes, room),
+            leader_epoch,
+            end_offset,
+            whole_first_batch=whole_first_batch,
+            from_follower=self.ctx.version >= FIRST_FROM_FOLLOWERS,
+        )
+        if self._committed_only and not read.error_code:
+            read.aborted_transactions = ()
+        if self.ctx.version < FIRST_WITH_ZSTD and isinstance(read.records, Region):
+            refusal = _unreadable_without_zstd(read.records)
+            if refusal:
+                _release(read)
+                return partition, FetchedPartition(index, refusal)
+        return partition, read
+
+
+def _elsewhere(partition: Partition, replica: BrokerId) -> FetchedPartition:
+    return FetchedPartition(
+        partition.index,
+        ErrorCode.NONE,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        preferred_read_replica=replica,
+    )
+
+
+def _release(read: FetchedPartition) -> int:
+    """How many bytes that were not sent after all."""
+    if not isinstance(read.records, Region):
+        return 0
+    read.records.release()
+    return read.records.length
+
+
+class ParkedFetch:
+    """Waits for enough bytes, an error, or its deadline."""
+
+    __slots__ = ("_deadline", "_fetch", "_look_due", "_moved", "_sizes", "_slot", "_wanted")
+
+    def __init__(self, fetch: Fetch, found: Found, max_wait_ms: int) -> None:
+        self._fetch = fetch
+        # Without an error each has its partition.
+        self._wanted = {partition: wanted for wanted, partition, _ in found.reads if partition is not None}
+        # Readable bytes of each partition, kept up to date by looking only at those that moved.
+        self._sizes = {
+            partition: read.records.length if isinstance(read.records, Region) else 0
+            for _, partition, read in found.reads
+            if partition is not None
+        }
+        self._moved: dict[Partition, None] = {}
+        self._look_due = False
+        self._slot = fetch.ctx.connection.park(stop_reading=True, on_lost=self._stop_waiting)
+        self._deadline = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self.answer)
+        for partition in self._wanted:
+            fetch.wait_at(partition, self)
+        fetch.ctx.broker.parked_fetches[self] = None
+
+    def may_read_more(self, partition: Partition) -> None:
+        self._moved[partition] = None
+        if not self._look_due:
+            self._look_due = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def answer(self) -> None:
+        """With whatever there is."""
+        self._answer_with(self._fetch.read())
+
+    def _look(self) -> None:
+        self._look_due = False
+        if not self._wanted or not self._may_be_enough():
+            return
+        found = self._fetch.read()
+        if self._fetch.enough(found):
+            self._answer_with(found)
+        else:
+            found.release()
+
+    def _may_be_enough(self) -> bool:
+        """Reads only the partitions that moved, where reading all would mean many."""
+        moved, self._moved = self._moved, {}
+        if len(self._wanted) == 1 or self._fetch.min_bytes <= 1:
+            return True
+        for partition in moved:
+            size = self._fetch.readable_bytes(self._wanted[partition])
+            if size is None:
+                return True
+            self._sizes[partition] = size
+        return sum(self._sizes.values()) >= self._fetch.min_bytes
+
+    def _answer_with(self, found: Found) -> None:
+        self._stop_waiting()
+        self._slot.fill(self._fetch.reply(found))
+
+    def _stop_waiting(self) -> None:
+        self._deadline.cancel()
+        for partition in self._wanted:
+            partition.readers.pop(self, None)
+            partition.tail_readers.pop(self, None)
+        self._wanted = {}
+        del self._fetch.ctx.broker.parked_fetches[self]
+
+
+def _unreadable_without_zstd(region: Region) -> ErrorCode:
+    position, end = region.position, region.position + region.length
+    while position < end:
+        try:
+            start = region.file.pread(_batch_start.size, position)
+        except OSError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if len(start) < _batch_start.size:
+            return ErrorCode.CORRUPT_MESSAGE
+        _, length, attributes = _batch_start.unpack(start)
+        if attributes & CODEC_MASK == ZSTD:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        position += _BATCH_OVERHEAD + length
+    return ErrorCode.NONE
 
 
 API = FrameApi(key=1, versions=(4, 18), advertised=(4, 18), handle=handle)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p01_fetch import FetchRequest, FetchResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.quorum_answers import fetch_answer_to_wire
-from odradek.server.quorum_wire import fetch_from_wire
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
+from odradek.server.quorum.answers import fetch_answer_to_wire
+from odradek.server.quorum.wire import fetch_from_wire
 
 
 async def handle(ctx: ControllerContext, request: FetchRequest) -> FetchResponse:

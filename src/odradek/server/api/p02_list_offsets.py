@@ -27,7 +27,7 @@ from odradek.protocol.messages.p02_list_offsets import (
 from odradek.replication.partition import Partition
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.led_partition import led_partition, local_partition
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 FIRST_VERSION_WITH = {

@@ -28,8 +28,8 @@ from odradek.protocol.messages.p03_metadata import (
 )
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType, authorized_operations
+from odradek.server.network.request import Api, RequestContext
 from odradek.server.own_topics import create_by_itself
-from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import (
     acting_controller,
     is_internal,

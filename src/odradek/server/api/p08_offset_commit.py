@@ -22,7 +22,7 @@ from odradek.protocol.messages.p08_offset_commit import (
     OffsetCommitResponseTopic,
 )
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 BY_TOPIC_ID = 10
 

@@ -27,7 +27,7 @@ from odradek.protocol.messages.p09_offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 GROUP_ERROR = 2
 SEVERAL_GROUPS = 8

@@ -18,8 +18,8 @@ from odradek.protocol.messages.p19_create_topics import CreatableTopic, Creatabl
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.broker import Broker
 from odradek.server.coordination import OFFSETS_TOPIC
+from odradek.server.network.request import Api, RequestContext
 from odradek.server.own_topics import create_by_itself
-from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import visible_brokers
 
 SEVERAL_KEYS = 4

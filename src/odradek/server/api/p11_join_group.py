@@ -16,7 +16,7 @@ from odradek.coordinator.group.joining import Joining
 from odradek.coordinator.group.shard import GroupShard
 from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 MEMBER_ID_REQUIRED = 4
 NULL_PROTOCOL = 7

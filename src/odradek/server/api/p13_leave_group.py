@@ -8,7 +8,7 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p13_leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 SEVERAL_MEMBERS = 3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 PROTOCOL_NAMED = 5
 

@@ -15,7 +15,7 @@ from odradek.protocol.messages.p15_describe_groups import (
     DescribeGroupsResponse,
 )
 from odradek.security.authorizer import Operation, ResourceType, authorized_operations
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 NOT_FOUND_IS_AN_ERROR = 6
 

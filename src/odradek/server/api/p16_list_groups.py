@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.base.errors import KafkaError
 from odradek.protocol.messages.p16_list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:

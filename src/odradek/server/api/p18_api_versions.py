@@ -23,7 +23,7 @@ from odradek.protocol.messages.p18_api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from odradek.server.request import Api, FrameApi, RequestContext
+from odradek.server.network.request import Api, FrameApi, RequestContext
 
 # Not a record of the metadata: the log itself says so, and has said nothing else since it began.
 QUORUM_FEATURES = {"kraft.version": 1}

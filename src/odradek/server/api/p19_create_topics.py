@@ -21,7 +21,7 @@ from odradek.protocol.messages.p19_create_topics import (
     CreateTopicsResponse,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 def topic_defaults(config: BrokerConfig) -> TopicDefaults:

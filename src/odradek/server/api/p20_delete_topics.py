@@ -15,7 +15,7 @@ from odradek.protocol.messages.p20_delete_topics import (
     DeleteTopicState,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

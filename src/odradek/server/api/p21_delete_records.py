@@ -23,8 +23,8 @@ from odradek.protocol.messages.p21_delete_records import (
 )
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.led_partition import led_partition
+from odradek.server.network.request import Api, RequestContext
 from odradek.server.outcome import outcome
-from odradek.server.request import Api, RequestContext
 from odradek.server.visible_cluster import is_internal
 
 if TYPE_CHECKING:

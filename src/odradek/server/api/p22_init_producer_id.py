@@ -14,7 +14,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_PRODUCER
 from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 NO_PRODUCER_EPOCH = -1
 

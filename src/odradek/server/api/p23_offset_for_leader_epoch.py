@@ -16,7 +16,7 @@ from odradek.protocol.messages.p23_offset_for_leader_epoch import (
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.led_partition import led_partition
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:

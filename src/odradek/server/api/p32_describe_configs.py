@@ -22,7 +22,7 @@ from odradek.protocol.messages.p32_describe_configs import (
 )
 from odradek.security.authorizer import Operation
 from odradek.server.config_resources import check_resource
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

@@ -11,7 +11,7 @@ from odradek.protocol.messages.p33_alter_configs import (
     AlterConfigsResponse,
 )
 from odradek.server.config_resources import alter
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:

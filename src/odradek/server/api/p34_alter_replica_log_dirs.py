@@ -18,7 +18,7 @@ from odradek.protocol.messages.p34_alter_replica_log_dirs import (
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.broker import Broker
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

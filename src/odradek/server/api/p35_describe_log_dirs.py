@@ -20,7 +20,7 @@ from odradek.protocol.messages.p35_describe_log_dirs import (
 from odradek.replication.partition import Partition
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.broker import Broker
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 UNKNOWN_LAG = -1
 

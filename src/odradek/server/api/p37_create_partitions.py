@@ -10,7 +10,7 @@ from odradek.protocol.messages.p37_create_partitions import (
     CreatePartitionsTopicResult,
 )
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p42_delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

@@ -14,7 +14,7 @@ from odradek.protocol.messages.p43_elect_leaders import (
     ReplicaElectionResult,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:

@@ -9,7 +9,7 @@ from odradek.protocol.messages.p45_alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(

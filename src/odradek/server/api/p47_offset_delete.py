@@ -13,7 +13,7 @@ from odradek.protocol.messages.p47_offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:

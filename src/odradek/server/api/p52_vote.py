@@ -6,9 +6,9 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p52_vote import VoteRequest, VoteResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.quorum_answers import vote_answer_to_wire
-from odradek.server.quorum_wire import vote_from_wire
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
+from odradek.server.quorum.answers import vote_answer_to_wire
+from odradek.server.quorum.wire import vote_from_wire
 
 
 async def handle(ctx: ControllerContext, request: VoteRequest) -> VoteResponse:

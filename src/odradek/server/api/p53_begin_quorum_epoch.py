@@ -5,9 +5,9 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p53_begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.quorum_answers import begin_answer_to_wire
-from odradek.server.quorum_wire import begin_from_wire
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
+from odradek.server.quorum.answers import begin_answer_to_wire
+from odradek.server.quorum.wire import begin_from_wire
 
 
 async def handle(ctx: ControllerContext, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:

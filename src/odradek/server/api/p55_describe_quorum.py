@@ -18,7 +18,7 @@ from odradek.protocol.messages.p55_describe_quorum import (
 )
 from odradek.quorum.progress import ReplicaProgress
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 def handle(ctx: ControllerContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:

@@ -6,7 +6,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.isr_changes import alter_partition
 from odradek.protocol.messages.p56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 async def handle(ctx: ControllerContext, request: AlterPartitionRequest) -> AlterPartitionResponse:

@@ -17,8 +17,8 @@ from odradek.protocol.headers import decode_request_header, response_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.forwarding import FORWARDABLE, not_active, says
-from odradek.server.request import Api, ReplySlot, RequestContext
+from odradek.server.controller.forwarding import FORWARDABLE, not_active, says
+from odradek.server.network.request import Api, ReplySlot, RequestContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

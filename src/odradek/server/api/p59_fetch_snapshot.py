@@ -18,7 +18,7 @@ from odradek.protocol.messages.p59_fetch_snapshot import (
 from odradek.quorum.messages import ReadSnapshot
 from odradek.quorum.voters import VoterKey
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 async def handle(ctx: ControllerContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:

@@ -18,7 +18,7 @@ from odradek.security.authorizer import (
     ResourceType,
     authorized_operations,
 )
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 from odradek.server.visible_cluster import acting_controller, visible_brokers
 
 BROKERS, CONTROLLERS = 1, 2

@@ -12,7 +12,7 @@ from odradek.protocol.messages.p60_describe_cluster import (
     DescribeClusterResponse,
 )
 from odradek.server.api.p60_describe_cluster import CONTROLLERS, operations
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 def handle(ctx: ControllerContext, request: DescribeClusterRequest) -> DescribeClusterResponse:

@@ -14,7 +14,7 @@ from odradek.protocol.messages.p61_describe_producers import (
 )
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.led_partition import local_partition
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:

@@ -9,7 +9,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.brokers import register_broker, registration_of
 from odradek.protocol.messages.p62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 async def handle(ctx: ControllerContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:

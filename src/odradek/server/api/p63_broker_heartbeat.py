@@ -9,7 +9,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import BrokerId
 from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 async def handle(ctx: ControllerContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:

@@ -7,7 +7,7 @@ from odradek.base.ids import BrokerId
 from odradek.controller.fencing import unregister_broker
 from odradek.protocol.messages.p64_unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:

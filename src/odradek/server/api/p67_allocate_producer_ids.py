@@ -7,7 +7,7 @@ from odradek.base.ids import BrokerId
 from odradek.controller.producer_ids import allocate_producer_ids
 from odradek.protocol.messages.p67_allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 async def handle(ctx: ControllerContext, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:

@@ -9,7 +9,7 @@ from odradek.protocol.messages.p70_controller_registration import (
     ControllerRegistrationResponse,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 async def handle(ctx: ControllerContext, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:

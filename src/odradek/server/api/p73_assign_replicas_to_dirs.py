@@ -9,7 +9,7 @@ from odradek.protocol.messages.p73_assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
 
 
 async def handle(ctx: ControllerContext, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:

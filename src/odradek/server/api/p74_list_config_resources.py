@@ -15,7 +15,7 @@ from odradek.protocol.messages.p74_list_config_resources import (
     ListConfigResourcesResponse,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 from odradek.server.visible_cluster import visible_brokers
 
 LOGGER_RESOURCE = 8

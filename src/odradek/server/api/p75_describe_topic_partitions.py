@@ -22,7 +22,7 @@ from odradek.protocol.messages.p75_describe_topic_partitions import (
 )
 from odradek.security.authorizer import Operation, ResourceType, authorized_operations
 from odradek.server.broker import Broker
-from odradek.server.request import Api, RequestContext
+from odradek.server.network.request import Api, RequestContext
 from odradek.server.visible_cluster import is_internal, live_broker_ids, offline_replicas
 
 

@@ -6,9 +6,9 @@ Answered when the new set of voters is committed; 1 lets the caller be content w
 from __future__ import annotations
 
 from odradek.protocol.messages.p80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-from odradek.server.quorum_wire import add_from_wire
-from odradek.server.request import Api, ControllerContext
-from odradek.server.voter_changes import change_voters
+from odradek.server.network.request import Api, ControllerContext
+from odradek.server.quorum.voter_changes import change_voters
+from odradek.server.quorum.wire import add_from_wire
 
 TIMEOUT_MS_MAX = 60_000
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from odradek.protocol.messages.p81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from odradek.server.quorum_wire import remove_from_wire
-from odradek.server.request import Api, ControllerContext
-from odradek.server.voter_changes import change_voters
+from odradek.server.network.request import Api, ControllerContext
+from odradek.server.quorum.voter_changes import change_voters
+from odradek.server.quorum.wire import remove_from_wire
 
 # The request names none.
 TIMEOUT_MS = 30_000

@@ -9,8 +9,8 @@ from odradek.protocol.messages.p82_update_raft_voter import (
     UpdateRaftVoterResponse,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.quorum_wire import update_from_wire
-from odradek.server.request import Api, ControllerContext
+from odradek.server.network.request import Api, ControllerContext
+from odradek.server.quorum.wire import update_from_wire
 
 
 async def handle(ctx: ControllerContext, request: UpdateRaftVoterRequest) -> UpdateRaftVoterResponse:

@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 
 from odradek.base.invariants import invariant
-from odradek.server.request import Api, FrameApi
+from odradek.server.network.request import Api, FrameApi
 
 
 def modules(*names: str) -> tuple[ModuleType, ...]:

@@ -31,14 +31,14 @@ from odradek.quorum.election import ElectionState, decode_election
 from odradek.quorum.timing import QuorumTiming
 from odradek.quorum.voters import Voter, VoterKey
 from odradek.security.authorizer import AllowAll
-from odradek.server.active_controller import ActiveController
 from odradek.server.api.controller_table import load_controller_apis
-from odradek.server.controller import Controller
-from odradek.server.controller_channel import ControllerChannel
-from odradek.server.metadata_quorum import MetadataQuorum
+from odradek.server.controller.active_controller import ActiveController
+from odradek.server.controller.controller import Controller
+from odradek.server.controller.controller_channel import ControllerChannel
+from odradek.server.network.request import ControllerContext
 from odradek.server.producer_ids import ProducerIds
-from odradek.server.quorum_member import Member
-from odradek.server.request import ControllerContext
+from odradek.server.quorum.member import Member
+from odradek.server.quorum.metadata_quorum import MetadataQuorum
 from support.loops import run_within_limit
 from support.seeded_rng import SeededRng
 
@@ -395,7 +395,7 @@ async def test_nobody_hears_of_a_failed_write_that_nobody_asked_for():
 
 
 def test_the_log_tells_briefly_of_what_was_decided_and_not_of_what_failed(caplog):
-    caplog.set_level("INFO", logger="odradek.server.active_controller")
+    caplog.set_level("INFO", logger="odradek.server.controller.active_controller")
     too_many = (NoOpRecord(),) * (limits.metadata_records_per_decision_max + 1)
 
     async def decide() -> None:

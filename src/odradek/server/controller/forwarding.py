@@ -24,10 +24,10 @@ from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResp
 from odradek.protocol.schema import Message, Struct
 from odradek.protocol.wire import skip_tagged
 from odradek.server.api import p55_describe_quorum, p80_add_raft_voter, p81_remove_raft_voter
-from odradek.server.controller import Controller
-from odradek.server.controller_channel import Leadership
-from odradek.server.peers import Peers, PeerUnavailable, response_class
-from odradek.server.request import Api, ControllerContext, FrameApi, Handler, RequestContext
+from odradek.server.controller.controller import Controller
+from odradek.server.controller.controller_channel import Leadership
+from odradek.server.network.peers import Peers, PeerUnavailable, response_class
+from odradek.server.network.request import Api, ControllerContext, FrameApi, Handler, RequestContext
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from odradek.metadata.configs.broker import BrokerConfig
     from odradek.metadata.image import ClusterImage
     from odradek.security.authorizer import Authorizer
-    from odradek.server.active_controller import ActiveController
-    from odradek.server.metadata_quorum import MetadataQuorum
-    from odradek.server.request import Api, Connection, FrameApi
+    from odradek.server.controller.active_controller import ActiveController
+    from odradek.server.network.request import Api, Connection, FrameApi
+    from odradek.server.quorum.metadata_quorum import MetadataQuorum
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from odradek.metadata.metadata_log import METADATA_LOG_DIRECTORY
 from odradek.quorum.effects import PersistElection
 from odradek.quorum.election import ElectionState
 from odradek.quorum.events import LogSynced
-from odradek.server.quorum_steps import QuorumSteps
+from odradek.server.quorum.steps import QuorumSteps
 from support.loops import run_within_limit as run
 from support.seeded_rng import SeededRng
 

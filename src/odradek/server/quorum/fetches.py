@@ -13,7 +13,7 @@ from odradek.base.errors import ErrorCode
 from odradek.quorum.messages import Answer, Fetch, FetchAnswer
 
 if TYPE_CHECKING:
-    from odradek.server.metadata_quorum import MetadataQuorum
+    from odradek.server.quorum.metadata_quorum import MetadataQuorum
 
 READ_BYTES_MAX = 1 << 20
 # Whoever asks for longer may be gone long before; a replica asks for half a second.

@@ -26,7 +26,7 @@ from odradek.controller.heartbeats import Heartbeats
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.image import ClusterImage
 from odradek.protocol.schema import Message
-from odradek.server.metadata_quorum import MetadataQuorum
+from odradek.server.quorum.metadata_quorum import MetadataQuorum
 
 R = TypeVar("R")
 

@@ -1,8 +1,8 @@
 """This node's part in agreeing on the metadata log: carries out what the quorum's core asks, and tells it what happens.
 
-`quorum_steps` has the order of events and effects: votes are on disk before they are answered. Only fsyncs of the log
-(`quorum_log`) and requests to peers (`quorum_peers`) run beside it and come back as events. What is committed reaches
-`feed`, on leaders, followers and observers alike.
+`steps` has the order of events and effects: votes are on disk before they are answered. Only fsyncs of the log
+(`metadata_log`) and requests to peers (`other_members`) run beside it and come back as events. What is committed
+reaches `feed`, on leaders, followers and observers alike.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from odradek.quorum.log_facts import SnapshotId
 from odradek.quorum.messages import Answer, Request
 from odradek.quorum.quorum import Quorum
 from odradek.quorum.voters import Endpoint, VoterSet
-from odradek.server.metadata_fetches import MetadataFetches
-from odradek.server.metadata_snapshots import MetadataSnapshots, NoSnapshot
-from odradek.server.peers import Peers
-from odradek.server.quorum_log import QuorumLog
-from odradek.server.quorum_member import Member
-from odradek.server.quorum_peers import QuorumPeers
-from odradek.server.quorum_steps import QuorumSteps
+from odradek.server.network.peers import Peers
+from odradek.server.quorum.fetches import MetadataFetches
+from odradek.server.quorum.member import Member
+from odradek.server.quorum.metadata_log import QuorumLog
+from odradek.server.quorum.other_members import QuorumPeers
+from odradek.server.quorum.snapshots import MetadataSnapshots, NoSnapshot
+from odradek.server.quorum.steps import QuorumSteps
 
 _log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from odradek.base import limits
 from odradek.protocol.headers import decode_request_header, response_frame
 from odradek.protocol.messages.p53_begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from odradek.server import peers as peers_module
-from odradek.server.listener import ClientListener, ConnectionLimits
-from odradek.server.peers import Peers, PeerUnavailable
+from odradek.server.network import peers as peers_module
+from odradek.server.network.listener import ClientListener, ConnectionLimits
+from odradek.server.network.peers import Peers, PeerUnavailable
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.net import NetKnobs, SimNet
 from odradek.sim.ports import SimClock

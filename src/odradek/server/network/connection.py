@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, cast
 
 from odradek.base.limits import KIB, MIB
 from odradek.base.ports import Link, Region
-from odradek.server.frames import LARGEST_POOLED, PartialFrame
-from odradek.server.request import Parts
+from odradek.server.network.frames import LARGEST_POOLED, PartialFrame
+from odradek.server.network.request import Parts
 
 if TYPE_CHECKING:
-    from odradek.server.listener import ClientListener
+    from odradek.server.network.listener import ClientListener
 
 logger = logging.getLogger(__name__)
 

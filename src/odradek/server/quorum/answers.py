@@ -1,4 +1,4 @@
-"""What members of the metadata quorum answer each other, as Kafka's messages and back. Requests: `quorum_wire`."""
+"""What members of the metadata quorum answer each other, as Kafka's messages and back. Requests: `wire`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odradek.protocol.schema import Message
 from odradek.quorum.log_facts import EpochEnd, SnapshotId
 from odradek.quorum.messages import Answer, FetchAnswer, VoteAnswer
 from odradek.quorum.voters import Endpoint
-from odradek.server.quorum_wire import TOPIC, only_partition
+from odradek.server.quorum.wire import TOPIC, only_partition
 
 UNKNOWN_HIGH_WATERMARK = Offset(-1)
 # They name no leader.

@@ -29,11 +29,11 @@ from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResp
 from odradek.protocol.messages.p80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.security.authorizer import AllowAll
 from odradek.server.api import p58_envelope
-from odradek.server.dispatch import Dispatcher
-from odradek.server.forwarding import Forwarding, with_forwarding
-from odradek.server.listener import ClientListener, ConnectionLimits
-from odradek.server.peers import Peers
-from odradek.server.request import Api
+from odradek.server.controller.forwarding import Forwarding, with_forwarding
+from odradek.server.network.dispatch import Dispatcher
+from odradek.server.network.listener import ClientListener, ConnectionLimits
+from odradek.server.network.peers import Peers
+from odradek.server.network.request import Api
 
 LONG_MS = 8_000
 HERE, THERE = 1, 2

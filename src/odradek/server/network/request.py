@@ -17,7 +17,7 @@ from odradek.security.authorizer import Operation, ResourceType
 if TYPE_CHECKING:
     from odradek.protocol.schema import Message
     from odradek.server.broker import Broker
-    from odradek.server.controller import Controller
+    from odradek.server.controller.controller import Controller
 
 
 # A reply on its way out: the whole frame, length first. Empty: this request gets no reply.

@@ -14,8 +14,8 @@ import struct
 import pytest
 
 from odradek.adapters.net import SocketLink, TcpNet
-from odradek.server.connection import ClientConnection
-from odradek.server.listener import SWEEPS_PER_IDLE_TIME, ClientListener, ConnectionLimits
+from odradek.server.network.connection import ClientConnection
+from odradek.server.network.listener import SWEEPS_PER_IDLE_TIME, ClientListener, ConnectionLimits
 
 MIB = 1024 * 1024
 

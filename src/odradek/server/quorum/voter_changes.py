@@ -15,9 +15,9 @@ from odradek.protocol.messages.p52_vote import VoteRequest
 from odradek.quorum.messages import AddVoter, RemoveVoter
 from odradek.quorum.voters import KRAFT_VERSION, Voter
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.metadata_quorum import MetadataQuorum
-from odradek.server.peers import PeerUnavailable
-from odradek.server.request import ControllerContext
+from odradek.server.network.peers import PeerUnavailable
+from odradek.server.network.request import ControllerContext
+from odradek.server.quorum.metadata_quorum import MetadataQuorum
 
 PURPOSE = "new voters"
 CALL_TIMEOUT_MS = 2_000

@@ -18,11 +18,11 @@ from odradek.base.ports import Link
 from odradek.protocol.headers import has_tagged_response_header, request_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.wire import skip_tagged
-from odradek.server.frames import PartialFrame
+from odradek.server.network.frames import PartialFrame
 
 if TYPE_CHECKING:
     from odradek.base.ports import Net
-    from odradek.server.frames import FramePool
+    from odradek.server.network.frames import FramePool
 
 _int_at = Struct(">i").unpack_from
 REPLY_BYTES_MIN = 4  # the correlation id

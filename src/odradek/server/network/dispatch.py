@@ -16,8 +16,8 @@ from odradek.protocol.headers import API_VERSIONS, RequestHeader, decode_request
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
 from odradek.server.broker import Broker
-from odradek.server.controller import Controller
-from odradek.server.request import Api, Connection, FrameApi, Parts, ReplySlot, RequestContext
+from odradek.server.controller.controller import Controller
+from odradek.server.network.request import Api, Connection, FrameApi, Parts, ReplySlot, RequestContext
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from odradek.base import limits
 from odradek.base.invariants import InvariantBroken
 from odradek.base.ports import Listener, Net
-from odradek.server.connection import ClientConnection
-from odradek.server.frames import FramePool
-from odradek.server.request import Parts
+from odradek.server.network.connection import ClientConnection
+from odradek.server.network.frames import FramePool
+from odradek.server.network.request import Parts
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from odradek.base.ids import BrokerId
 from odradek.base.ports import Clock, Net, Spawner
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
-from odradek.server.frames import FramePool
-from odradek.server.peer_connection import PeerConnection, PeerUnavailable, Question
+from odradek.server.network.frames import FramePool
+from odradek.server.network.peer_connection import PeerConnection, PeerUnavailable, Question
 
 __all__ = ["Endpoint", "PeerUnavailable", "Peers"]
 

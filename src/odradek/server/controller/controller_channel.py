@@ -13,8 +13,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.base.invariants import InvariantBroken, invariant
 from odradek.protocol.schema import Message
-from odradek.server.peers import Peers, PeerUnavailable
-from odradek.server.request import Api, FrameApi, ReplySlot, RequestContext
+from odradek.server.network.peers import Peers, PeerUnavailable
+from odradek.server.network.request import Api, FrameApi, ReplySlot, RequestContext
 
 PURPOSE = "controller"
 R = TypeVar("R", bound=Message)

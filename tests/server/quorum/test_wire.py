@@ -11,8 +11,7 @@ from odradek.protocol.messages.p82_update_raft_voter import CurrentLeader, Updat
 from odradek.quorum.log_facts import EpochEnd, SnapshotId
 from odradek.quorum.messages import Answer, BeginEpoch, EndEpoch, Fetch, FetchAnswer, UpdateVoter, Vote, VoteAnswer
 from odradek.quorum.voters import Endpoint, Voter, VoterKey
-from odradek.server import quorum_answers as answers
-from odradek.server import quorum_wire as wire
+from odradek.server.quorum import answers, wire
 
 ANN = VoterKey(BrokerId(1), DirectoryId(b"a" * 16))
 BEN = VoterKey(BrokerId(2), DirectoryId(b"b" * 16))

@@ -25,10 +25,10 @@ from odradek.protocol.messages import p59_fetch_snapshot as wire
 from odradek.quorum.effects import FetchSnapshot
 from odradek.quorum.log_facts import SnapshotId
 from odradek.quorum.voters import VoterKey
-from odradek.server.peers import PeerUnavailable
+from odradek.server.network.peers import PeerUnavailable
 
 if TYPE_CHECKING:
-    from odradek.server.metadata_quorum import MetadataQuorum
+    from odradek.server.quorum.metadata_quorum import MetadataQuorum
 
 _log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from odradek.quorum.effects import Send
 from odradek.quorum.events import Answered, RequestFailed
 from odradek.quorum.messages import AddVoter, Fetch, FetchAnswer, RemoveVoter, Request, UpdateVoter
 from odradek.quorum.voters import Endpoint, VoterSet
-from odradek.server.peers import Peers, PeerUnavailable
-from odradek.server.quorum_answers import answer_from_wire, endpoints_from_wire
-from odradek.server.quorum_member import Member
-from odradek.server.quorum_wire import request_to_wire
+from odradek.server.network.peers import Peers, PeerUnavailable
+from odradek.server.quorum.answers import answer_from_wire, endpoints_from_wire
+from odradek.server.quorum.member import Member
+from odradek.server.quorum.wire import request_to_wire
 
 _log = logging.getLogger(__name__)
 

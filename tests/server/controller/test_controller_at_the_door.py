@@ -18,11 +18,12 @@ from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatReques
 from odradek.quorum.messages import Answer, Fetch, FetchAnswer
 from odradek.quorum.voters import VoterKey
 from odradek.security.authorizer import AllowAll
-from odradek.server import metadata_fetches, quorum_wire
 from odradek.server.api import p53_begin_quorum_epoch, p62_broker_registration, p63_broker_heartbeat
-from odradek.server.controller import Controller
-from odradek.server.controller_channel import ControllerChannel
-from odradek.server.request import Api, ControllerContext
+from odradek.server.controller.controller import Controller
+from odradek.server.controller.controller_channel import ControllerChannel
+from odradek.server.network.request import Api, ControllerContext
+from odradek.server.quorum import fetches as metadata_fetches
+from odradek.server.quorum import wire
 from support.loops import WITHIN_S
 
 NOBODY = VoterKey(BrokerId(9), b"x" * 16)
@@ -101,8 +102,8 @@ def stranger():
 
 def begin(answer: Answer) -> list[tuple]:
     quorum = Quorum(answer)
-    request = quorum_wire.request_to_wire(
-        quorum_wire.BeginEpoch(leader_id=BrokerId(7), leader_epoch=LeaderEpoch(3), voter=NOBODY, cluster_id="c"), 0, ()
+    request = wire.request_to_wire(
+        wire.BeginEpoch(leader_id=BrokerId(7), leader_epoch=LeaderEpoch(3), voter=NOBODY, cluster_id="c"), 0, ()
     )
     request.leader_endpoints = [LeaderEndpoint(name="CONTROLLER", host="evil", port=number) for number in range(1, 50)]
     peer = SimpleNamespace(client_host="", principal="User:ANONYMOUS")

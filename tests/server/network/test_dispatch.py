@@ -15,7 +15,7 @@ from odradek.protocol.messages.p01_fetch import FetchResponse
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.server.api.table import load_apis
-from odradek.server.request import Api
+from odradek.server.network.request import Api
 from support.data_broker import APIS, DataBroker, batch
 
 

@@ -1,0 +1,1 @@
+"""The active controller, and how a request reaches it from any broker."""
