@@ -292,6 +292,52 @@ def test_an_address_that_is_none_is_refused(command: list[str], bootstrap: str) 
     assert "such as 127.0.0.1:9092" in told.output
 
 
+@pytest.mark.parametrize("command", [["topic", "ls"], ["streams", "status"]])
+@pytest.mark.parametrize("protocol", ["SSL", "sasl_plaintext", "SASL_SSL"])
+def test_a_protocol_that_commands_do_not_speak_is_named(command: list[str], protocol: str) -> None:
+    told = CliRunner().invoke(main, [*command, "-b", f"{protocol}://127.0.0.1:1"], terminal_width=200)
+    assert told.exit_code == 2
+    assert f"{protocol.upper()} is not supported: the command line speaks only PLAINTEXT so far" in told.output
+
+
+def test_the_protocol_that_commands_speak_may_be_named_in_any_case(odradek: Embedded) -> None:
+    told = CliRunner().invoke(main, ["cluster", "info", "-b", f"plaintext://{odradek.bootstrap_servers}"])
+    assert told.exit_code == 0, told.output
+
+
+@pytest.mark.parametrize(
+    ("command", "variable"),
+    [
+        (["topic", "ls"], "KAFKA_BOOTSTRAP_SERVERS"),
+        (["topic", "ls"], "ODRADEK_BOOTSTRAP_SERVERS"),
+        (["doctor"], "KAFKA_BOOTSTRAP_SERVERS"),
+        (["streams", "status"], "ODRADEK_BOOTSTRAP_SERVERS"),
+        (["streams", "status"], "ODRADEK_STREAMS_BOOTSTRAP"),
+    ],
+)
+def test_a_variable_that_is_not_read_is_refused_with_the_one_that_is(command: list[str], variable: str) -> None:
+    """By commands that only read: where the check is missing, they reach whatever broker listens on port 9092."""
+    told = CliRunner().invoke(main, command, env={"ODRADEK_BOOTSTRAP": None, variable: "kafka.example:9092"})
+    assert told.exit_code == 2
+    assert f"{variable} is set, but odradek does not read it: " in told.stderr
+    assert "set ODRADEK_BOOTSTRAP, or use -b HOST:PORT" in told.stderr
+
+
+def test_a_variable_that_is_not_read_does_no_harm_where_the_cluster_is_named(odradek: Embedded) -> None:
+    other = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    ours = other | {"ODRADEK_BOOTSTRAP": odradek.bootstrap_servers}
+    by_option = CliRunner().invoke(main, ["topic", "ls", "-b", odradek.bootstrap_servers], env=other)
+    by_variable = CliRunner().invoke(main, ["topic", "ls"], env=ours)
+    assert (by_option.exit_code, by_variable.exit_code) == (0, 0), by_option.output + by_variable.output
+
+
+def test_kafkas_variable_is_left_to_applications(tmp_path: Path) -> None:
+    """Their code may read it."""
+    place = ["--state-dir", str(tmp_path)]
+    told = CliRunner().invoke(main, ["streams", "status", *place], env={"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
+    assert told.exit_code == 0, told.output
+
+
 def test_empty_parts_of_addresses_are_passed_over(odradek: Embedded) -> None:
     told = CliRunner().invoke(main, ["cluster", "info", "-b", f",{odradek.bootstrap_servers}, "])
     assert told.exit_code == 0, told.output

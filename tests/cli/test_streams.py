@@ -31,6 +31,12 @@ positions.group_by("driver").agg(top=F.max("speed")).materialize("top")
 """
 
 
+@pytest.fixture(autouse=True)
+def no_default_cluster(monkeypatch):
+    """An application names its cluster, and the variable would come before it."""
+    monkeypatch.delenv("ODRADEK_BOOTSTRAP", raising=False)
+
+
 @pytest.fixture
 def app_file(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))

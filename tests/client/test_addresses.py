@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.addresses import BadAddress, parse_addresses
+from odradek.client.addresses import BadAddress, parse_addresses, protocols
 
 
 @pytest.mark.parametrize(
@@ -17,11 +17,18 @@ from odradek.client.addresses import BadAddress, parse_addresses
         ("[::1]", "[::1]:9092"),
         ("::1", "[::1]:9092"),
         ("PLAINTEXT://one:1", "one:1"),
+        ("plaintext://one:1", "one:1"),
+        ("SSL://one:1,Sasl_Ssl://[::1]", "one:1,[::1]:9092"),
         (" one , two:2 ,, ", "one:9092,two:2"),
     ],
 )
 def test_a_host_without_a_port_is_at_kafkas(text: str, read: str) -> None:
     assert ",".join(map(str, parse_addresses(text))) == read
+
+
+def test_the_protocols_that_addresses_name() -> None:
+    assert protocols("one:1") == set()
+    assert protocols("plaintext://one:1, SSL://two:2,Sasl_ssl://three") == {"PLAINTEXT", "SSL", "SASL_SSL"}
 
 
 @pytest.mark.parametrize(
@@ -36,6 +43,7 @@ def test_a_host_without_a_port_is_at_kafkas(text: str, read: str) -> None:
         (":9092", "':9092' is not HOST:PORT, such as 127.0.0.1:9092"),
         ("[::1", "'[::1' is not HOST:PORT, such as 127.0.0.1:9092"),
         ("one two:1", "'one two:1' is not HOST:PORT, such as 127.0.0.1:9092"),
+        ("PLAINTEXT://SSL://one:1", "'PLAINTEXT://SSL://one:1' is not HOST:PORT, such as 127.0.0.1:9092"),
         ("http://one:1", "'http://one:1' is not HOST:PORT, such as 127.0.0.1:9092"),
         ("one:1,two:x", "'two:x': a port is a number from 1 to 65535, such as 127.0.0.1:9092"),
     ],

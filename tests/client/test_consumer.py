@@ -26,6 +26,7 @@ from odradek.client import (
     UnknownTopic,
     json_of,
 )
+from odradek.client.bad_records import OnBad
 
 
 @dataclass
@@ -220,6 +221,133 @@ def test_bad_records_become_dead_letters(bootstrap: str, half_broken: str) -> No
     assert asyncio.run(main()) == ([1, 2], 3)
     with Consumer(dead_letters, bootstrap=bootstrap, stop_at_end=True) as consumer:
         assert sorted(record.value for record in consumer) == [b"?", b"[", b"{"]
+
+
+def committed_in_first_partition(bootstrap: str, topic: str) -> int | None:
+    """By the group that is called as the topic."""
+    return Admin(bootstrap).committed(topic).get((topic, 0))
+
+
+@pytest.fixture
+def broken(bootstrap: str, topic: str) -> str:
+    """In partition 0: a record that is no order, and an order."""
+    with Producer(bootstrap) as producer:
+        for value in ("{", '{"id": 2}'):
+            producer.send(topic, value, partition=0).result(10)
+    return topic
+
+
+def test_a_record_is_given_to_on_bad_again_when_the_function_failed(bootstrap: str, broken: str) -> None:
+    attempts: list[int] = []
+
+    def fail_once(bad: BadRecord) -> None:
+        attempts.append(bad.offset)
+        if len(attempts) == 1:
+            raise ZeroDivisionError
+
+    options = {"bootstrap": bootstrap, "group": broken, "value": Order, "stop_at_end": True}
+    with Consumer(broken, on_bad=fail_once, **options) as consumer:
+        with pytest.raises(ZeroDivisionError):
+            consumer.poll(20)
+        assert (consumer.skipped, consumer.position()[broken, 0]) == (0, 0)
+        assert consumer.poll(20).value.id == 2
+        assert (attempts, consumer.skipped) == ([0, 0], 1)
+    assert committed_in_first_partition(bootstrap, broken) == 2
+
+
+@pytest.mark.parametrize("commits_by_hand", [False, True])
+def test_a_record_whose_on_bad_failed_is_not_committed(bootstrap: str, broken: str, commits_by_hand: bool) -> None:
+    def refuse(_: BadRecord) -> None:
+        raise ZeroDivisionError
+
+    with Consumer(broken, bootstrap=bootstrap, group=broken, value=Order, on_bad=refuse) as consumer:
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                consumer.poll(20)
+        if commits_by_hand:
+            consumer.commit()
+    assert committed_in_first_partition(bootstrap, broken) in (None, 0)
+
+
+def test_a_seek_goes_before_a_record_that_would_come_again(bootstrap: str, broken: str) -> None:
+    def refuse(_: BadRecord) -> None:
+        raise ZeroDivisionError
+
+    with Consumer(broken, bootstrap=bootstrap, value=Order, stop_at_end=True, on_bad=refuse) as consumer:
+        with pytest.raises(ZeroDivisionError):
+            consumer.poll(20)
+        consumer.seek(broken, 0, 1)
+        assert [record.offset for record in consumer] == [1]
+
+
+class Later:
+    async def __call__(self, _: BadRecord) -> None: ...
+
+    async def with_reason(self, _: BadRecord, why: str) -> None: ...
+
+
+@pytest.mark.parametrize("on_bad", [lambda bad: Later().with_reason(bad, "?"), Later()], ids=["lambda", "object"])
+def test_a_coroutine_that_nobody_awaits_is_refused(bootstrap: str, broken: str, on_bad: OnBad) -> None:
+    with Consumer(broken, bootstrap=bootstrap, group=broken, value=Order, on_bad=on_bad) as consumer:
+        with pytest.raises(TypeError, match="on_bad returned a coroutine: use AsyncConsumer, or a plain function"):
+            consumer.poll(20)
+        assert consumer.skipped == 0
+    gc.collect()
+    assert committed_in_first_partition(bootstrap, broken) in (None, 0)
+
+
+def test_async_a_record_is_given_to_on_bad_again_when_the_poll_was_cancelled(bootstrap: str, broken: str) -> None:
+    async def story() -> None:
+        begun, attempts = asyncio.Event(), []
+
+        async def stuck_once(bad: BadRecord) -> None:
+            attempts.append(bad.offset)
+            begun.set()
+            if len(attempts) == 1:
+                await asyncio.Event().wait()
+
+        options = {"bootstrap": bootstrap, "group": broken, "value": Order, "stop_at_end": True}
+        async with AsyncConsumer(broken, on_bad=stuck_once, **options) as consumer:
+            cancelled = asyncio.create_task(consumer.poll())
+            await begun.wait()
+            cancelled.cancel()
+            with suppress(asyncio.CancelledError):
+                await cancelled
+            assert consumer.skipped == 0
+            assert (await consumer.poll(20)).value.id == 2
+            assert (attempts, consumer.skipped) == ([0, 0], 1)
+
+    asyncio.run(story())
+    assert committed_in_first_partition(bootstrap, broken) == 2
+
+
+def test_async_a_record_whose_on_bad_failed_is_not_committed(bootstrap: str, broken: str) -> None:
+    async def refuse(_: BadRecord) -> None:
+        raise ZeroDivisionError
+
+    async def story() -> None:
+        options = {"bootstrap": bootstrap, "group": broken, "value": Order}
+        async with AsyncConsumer(broken, on_bad=refuse, **options) as consumer:
+            for _ in range(2):
+                with pytest.raises(ZeroDivisionError):
+                    await consumer.poll(20)
+
+    asyncio.run(story())
+    assert committed_in_first_partition(bootstrap, broken) in (None, 0)
+
+
+def test_async_a_timeout_ends_among_bad_records(bootstrap: str, half_broken: str) -> None:
+    async def story() -> None:
+        bad: list[BadRecord] = []
+        async with AsyncConsumer(half_broken, bootstrap=bootstrap, value=Order, on_bad=bad.append) as consumer:
+            ids: list[int] = []
+            while ids != [1, 2]:
+                met = len(bad)
+                record = await consumer.poll(0)
+                ids += [] if record is None else [record.value.id]
+                assert len(bad) <= met + 1, "the time was over after the first of them"
+
+    asyncio.run(story())
 
 
 def test_on_bad_is_checked_before_anything_is_read() -> None:

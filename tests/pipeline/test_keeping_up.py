@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from odradek.pipeline.keeping_up import MicroBatch, Pace, micro_batch
 
 PROGRESS = {
@@ -40,6 +42,22 @@ def test_a_micro_batch_from_what_spark_says():
     batch = micro_batch(PROGRESS)
     assert (batch.number, batch.took_s, batch.planning_s, batch.execution_s, batch.rows) == (7, 1.0, 0.2, 0.7, 100)
     assert batch.left == 10
+
+
+def left(end: str | None, latest: str | None) -> int:
+    return micro_batch({**PROGRESS, "sources": [{"endOffset": end, "latestOffset": latest}]}).left
+
+
+def test_marks_beside_the_offsets_are_passed_over():
+    latest = '{"t":{"0":900000}}'
+    assert left('{"@clock":1700000000000,"t":{"0":5}}', latest) == 899_995
+    assert left('{"@cut":1700000000000,"t":{"0":5}}', latest) == 899_995
+    assert left('{"@others":{"u":{"0":7}},"t":{"0":5}}', '{"@others":{"u":{"0":9}},"t":{"0":6}}') == 1
+
+
+@pytest.mark.parametrize("foreign", [None, "", "3", "[]", '{"logOffset":3}', '{"shards":{"a":"b"}}', "no JSON"])
+def test_offsets_of_other_sources_say_nothing(foreign):
+    assert left(foreign, foreign) == 0
 
 
 def test_steady_micro_batches_are_fine():

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from odradek.client.admin import Admin
 from odradek.spark import task_producer
 from odradek.spark.sink_options import sink_options
-from odradek.spark.task_producer import DeliveryFailed, Record, TaskProducer
+from odradek.spark.task_producer import DeliveryFailed, Failures, Record, TaskProducer
 from odradek.testing import Embedded
 from support.broker_process import BrokerProcess, free_port
 
@@ -137,6 +137,30 @@ def test_a_full_queue_ends_when_what_is_in_it_times_out() -> None:
     )
     with pytest.raises(DeliveryFailed, match="10 records were not delivered"):
         deliver(nobody, [("t", b"v")] * 20)
+
+
+class FullAtFirst:
+    """A producer whose queue is full once, and that refuses the record afterwards."""
+
+    def __init__(self, code: int) -> None:
+        self._answers = [BufferError(), KafkaException(KafkaError(code))]
+
+    def produce(self, *_: object) -> None:
+        raise self._answers.pop(0)
+
+    def poll(self, _: float) -> int:
+        return 0
+
+    def purge(self) -> None: ...
+
+
+def test_a_record_that_is_refused_after_the_queue_was_full_is_told_with_topic_and_advice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full = FullAtFirst(KafkaError.MSG_SIZE_TOO_LARGE)
+    monkeypatch.setattr(task_producer, "_producer", lambda _: (full, Failures()))
+    with pytest.raises(DeliveryFailed, match=r"to topic 't': .*MSG_SIZE_TOO_LARGE.*kafka\.max\.request\.size"):
+        deliver({}, [("t", b"v")])
 
 
 def test_tasks_of_a_process_share_a_producer_until_one_fails(broker: Embedded, topic: str) -> None:

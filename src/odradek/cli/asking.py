@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from odradek.base.errors import ErrorCode
-from odradek.cli.remote import CONNECT_TIMEOUT_S, PATIENCE_S, REQUEST_TIMEOUT_S, TIMED_OUT, fail, fail_unreachable
+from odradek.cli.remote import PATIENCE_S, REQUEST_TIMEOUT_S, TIMED_OUT, fail, fail_unreachable
 from odradek.client.addresses import Address, parse_addresses
+from odradek.client.knocking import CONNECT_TIMEOUT_S, refusal
 from odradek.protocol.headers import has_tagged_response_header, request_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.schema import Message
@@ -78,11 +79,7 @@ def answer(
 
 
 def is_reachable(host: str, port: int, within_s: float = 1.0) -> bool:
-    try:
-        socket.create_connection((host, port), within_s).close()
-    except OSError:
-        return False
-    return True
+    return refusal(Address(host, port), within_s) is None
 
 
 def unreachable(addresses: Mapping[int, tuple[str, int]]) -> list[int]:

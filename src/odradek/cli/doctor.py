@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import shutil
-import socket
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from importlib import metadata
@@ -18,8 +17,9 @@ from odradek.cli import quorum
 from odradek.cli.asking import NoAnswer
 from odradek.cli.health import of_quorum
 from odradek.cli.output import output_option, print_rows
-from odradek.cli.remote import CONNECT_TIMEOUT_S, FAILED, REQUEST_TIMEOUT_S, bootstrap_option, silent_logger
+from odradek.cli.remote import FAILED, REQUEST_TIMEOUT_S, bootstrap_option, silent_logger
 from odradek.client.addresses import Address, parse_addresses
+from odradek.client.knocking import refusal
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import BrokerMetadata, PartitionMetadata
@@ -104,7 +104,7 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
     from confluent_kafka.admin import AdminClient
 
     named = parse_addresses(bootstrap)
-    unreachable = [(address, why) for address in named if (why := _refusal(address))]
+    unreachable = [(address, why) for address in named if (why := refusal(address))]
     for address, why in unreachable:
         yield Finding(
             "bootstrap",
@@ -127,7 +127,7 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
     sizes = f"{_counted(len(told.brokers), 'broker')}, {_counted(topics, 'topic')}"
     yield Finding("cluster", "ok", f"{told.cluster_id}: {sizes}")
     yield from _majority(bootstrap)
-    away = {broker.id: why for broker in told.brokers.values() if (why := _refusal(Address(broker.host, broker.port)))}
+    away = {broker.id: why for broker in told.brokers.values() if (why := refusal(Address(broker.host, broker.port)))}
     yield from _advertised(told.brokers, away)
     yield _copies([partition for topic in told.topics.values() for partition in topic.partitions.values()], away)
 
@@ -189,12 +189,3 @@ def _copies(partitions: Sequence[PartitionMetadata], away: Container[int]) -> Fi
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _refusal(address: Address) -> str | None:
-    """Why nobody can be reached there."""
-    try:
-        socket.create_connection(address, CONNECT_TIMEOUT_S).close()
-    except OSError as refused:
-        return refused.strerror or str(refused)
-    return None

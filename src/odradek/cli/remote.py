@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import socket
+import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 BOOTSTRAP_VARIABLE = "ODRADEK_BOOTSTRAP"
+# Variables that look as if they named the cluster.
+ODRADEK_VARIABLES = ("ODRADEK_BOOTSTRAP_SERVERS", "ODRADEK_STREAMS_BOOTSTRAP")
+KAFKA_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 FAILED, NOT_FOUND, TIMED_OUT = 1, 3, 4
 REQUEST_TIMEOUT_S = 15.0
-CONNECT_TIMEOUT_S = 3.0
 # Who has waited so long wants to know why.
 PATIENCE_S = 3.0
 
@@ -29,14 +32,28 @@ NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPI
 TIMEOUT_CODES = {"_TIMED_OUT", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
 
 
-def addresses(_ctx: click.Context, _param: click.Parameter, said: str | None) -> str | None:
+def addresses(ctx: click.Context, param: click.Parameter, said: str | None) -> str | None:
     """`host` is `host:9092`: librdkafka and the requests of our own get the same."""
-    from odradek.client.addresses import BadAddress, parse_addresses
+    from odradek.client.addresses import BadAddress, parse_addresses, protocols
 
+    if ctx.get_parameter_source(param.name or "") is ParameterSource.DEFAULT:
+        # Without a default the application names its cluster, and may read Kafka's variable itself.
+        _refuse_other_variables(ODRADEK_VARIABLES if said is None else (*ODRADEK_VARIABLES, KAFKA_VARIABLE))
+    if others := sorted(protocols(said or "") - {"PLAINTEXT"}):
+        raise click.BadParameter(f"{others[0]} is not supported: the command line speaks only PLAINTEXT so far")
     try:
         return said and ",".join(map(str, parse_addresses(said)))
     except BadAddress as wrong:
         raise click.BadParameter(str(wrong)) from None
+
+
+def _refuse_other_variables(names: Iterable[str]) -> None:
+    """Whoever set one of them means that cluster, and not the default: `topic delete` must not go to another one."""
+    for name in names:
+        if os.environ.get(name):
+            raise click.UsageError(
+                f"{name} is set, but odradek does not read it: set {BOOTSTRAP_VARIABLE}, or use -b HOST:PORT"
+            )
 
 
 def bootstrap_option(command: F) -> F:
@@ -121,20 +138,14 @@ def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
 def require_somebody_there(bootstrap: str) -> None:
     """librdkafka would try again until its time-out; a person wants to know at once."""
     from odradek.client.addresses import BadAddress, parse_addresses
+    from odradek.client.knocking import refusals
 
     try:
-        named = parse_addresses(bootstrap)
+        refused = refusals(parse_addresses(bootstrap))
     except BadAddress as wrong:
         fail(str(wrong))
-    refusals = []
-    for address in named:
-        try:
-            socket.create_connection(address, CONNECT_TIMEOUT_S).close()
-        except OSError as refused:
-            refusals.append(str(refused))
-        else:
-            return
-    fail_unreachable(bootstrap, refusals[0])
+    if refused:
+        fail_unreachable(bootstrap, next(iter(refused.values())))
 
 
 def fail_unreachable(bootstrap: str, why: str) -> NoReturn:

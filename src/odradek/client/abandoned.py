@@ -36,14 +36,26 @@ def when_abandoned(client: object, bootstrap: str, end: Callable[[], None]) -> U
 
 
 def end_all(bootstrap: str) -> None:
-    """Ends what is still open to a cluster that will not come back, as the broker of a test, with the same warning."""
+    """Ends what is still open to a cluster that will not come back, as the broker of a test, with the same warning.
+
+    Every client is ended; then an ExceptionGroup has the errors of those that could not be.
+    """
     with _lock:
         left = [abandoned for unclosed in _open.pop(bootstrap, []) if (abandoned := unclosed.detach())]
     ours = [(kind, end) for _, _, (kind, end, pid), _ in left if pid == os.getpid()]
+    errors = []
     for _, end in ours:
-        end()
-    for kind, _ in ours:
-        warnings.warn(_SENTENCE.format(kind), ResourceWarning, stacklevel=2)
+        try:
+            end()
+        except Exception as error:  # noqa: BLE001, raised below
+            errors.append(error)
+    try:
+        for kind, _ in ours:
+            warnings.warn(_SENTENCE.format(kind), ResourceWarning, stacklevel=2)
+    finally:  # a warning may be an error
+        if errors:
+            clients = "1 client" if len(errors) == 1 else f"{len(errors)} clients"
+            raise ExceptionGroup(f"{clients} of {bootstrap} could not be ended", errors)
 
 
 def _end(kind: str, end: Callable[[], None], pid: int) -> None:

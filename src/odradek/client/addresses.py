@@ -1,6 +1,7 @@
 """Addresses of brokers as people write them: `host`, `host:9092`, `[::1]:9092`, several with commas between them.
 
-As librdkafka and its tools read them: a host without a port means port 9092, empty parts are passed over.
+As librdkafka and its tools read them: a host without a port means port 9092, empty parts are passed over, and a
+protocol may stand before a host in any case, as in `ssl://host:9093`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 DEFAULT_PORT = 9092
 _PORT_MAX = 65535
-_PLAINTEXT = "PLAINTEXT://"
+_PROTOCOL = re.compile(r"\b(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://", re.IGNORECASE)
 _BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?")
 
 
@@ -33,8 +34,14 @@ def parse_addresses(text: str) -> list[Address]:
     return found
 
 
+def protocols(text: str) -> set[str]:
+    """Those that the addresses name, of PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL."""
+    return {name.upper() for name in _PROTOCOL.findall(text)}
+
+
 def _parsed(text: str) -> Address:
-    rest = text.removeprefix(_PLAINTEXT)
+    named = _PROTOCOL.match(text)
+    rest = text[named.end() :] if named else text
     if "/" in rest:
         raise BadAddress(f"{text!r} is not HOST:PORT, such as 127.0.0.1:{DEFAULT_PORT}")
     if bracketed := _BRACKETED.fullmatch(rest):

@@ -11,15 +11,11 @@ member meanwhile are dropped.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
-
-from confluent_kafka import Message
 
 from odradek.client.abandoned import Unclosed, when_abandoned
 from odradek.client.bad_records import BadRecords, OnBad
@@ -37,26 +33,15 @@ RECORDS_AT_ONCE = 500
 ASKED_AGAIN_AFTER_S = 10.0
 
 
-class _BufferedReading(Reading[K, V]):
-    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401, as Reading's
-        self.messages: deque[Message] = deque()
-        super().__init__(*args, **options)
-
-    def forget(self, gone: set[tuple[str, int]]) -> None:
-        super().forget(gone)
-        kept = [message for message in self.messages if (message.topic(), message.partition()) not in gone]
-        self.messages = deque(kept)
-
-
 class _Desk(Generic[K, V]):
     """The thread, and what it reads once that is opened. Nothing here keeps the consumer alive."""
 
-    def __init__(self, open_reading: Callable[[], _BufferedReading[K, V]]) -> None:
+    def __init__(self, open_reading: Callable[[], Reading[K, V]]) -> None:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-consumer")
-        self.reading: _BufferedReading[K, V] | None = None
+        self.reading: Reading[K, V] | None = None
         self._open_reading = open_reading
 
-    def opened(self) -> _BufferedReading[K, V]:
+    def opened(self) -> Reading[K, V]:
         """In the thread: also when whoever waited for it is cancelled, what was opened is kept."""
         if self.reading is None:
             self.reading = self._open_reading()
@@ -85,7 +70,7 @@ class AsyncConsumer(Generic[K, V]):
         self._bad_records = BadRecords(on_bad, may_await=True)
         require_topics(topics)  # before anybody waits
         self._desk: _Desk[K, V] = _Desk(
-            lambda: _BufferedReading(
+            lambda: Reading(
                 topics,
                 bootstrap,
                 group=group,
@@ -101,7 +86,7 @@ class AsyncConsumer(Generic[K, V]):
         self._asked_at = 0.0
         self._unclosed: Unclosed | None = None
 
-    async def _open(self) -> _BufferedReading[K, V]:
+    async def _open(self) -> Reading[K, V]:
         if self._unclosed is None:
             self._unclosed = when_abandoned(self, self._bootstrap, self._desk.abandon)
         return await self._aside(self._desk.opened) if self._desk.reading is None else self._desk.reading
@@ -118,20 +103,20 @@ class AsyncConsumer(Generic[K, V]):
                 await self._ask(reading, ends_at)
             if reading.messages and (record := await self._taken(reading)) is not None:
                 return record
-            if not reading.messages and ends_at is not None and time.monotonic() >= ends_at:
+            if ends_at is not None and time.monotonic() >= ends_at:
                 return None
 
-    async def _taken(self, reading: _BufferedReading[K, V]) -> Record[K, V] | None:
+    async def _taken(self, reading: Reading[K, V]) -> Record[K, V] | None:
         try:
             return reading.taken(reading.messages.popleft())
         except BadRecord as bad:
-            outcome = self._bad_records.meet(bad)
-        if inspect.isawaitable(outcome):
-            await outcome
-        reading.done_with_last()
+            if self._bad_records.are_raised:
+                raise
+            with reading.finishing_last():
+                await self._bad_records.meet_async(bad)
         return None
 
-    async def _ask(self, reading: _BufferedReading[K, V], ends_at: float | None) -> None:
+    async def _ask(self, reading: Reading[K, V], ends_at: float | None) -> None:
         patience = 0.0 if reading.messages else POLL_S
         if ends_at is not None:
             patience = max(min(patience, ends_at - time.monotonic()), 0)
@@ -139,7 +124,7 @@ class AsyncConsumer(Generic[K, V]):
         self._asked_at = time.monotonic()
 
     @staticmethod
-    def _fetch(reading: _BufferedReading[K, V], patience: float) -> None:
+    def _fetch(reading: Reading[K, V], patience: float) -> None:
         """In the thread: whoever waits for it may be cancelled, and what came is kept for the next."""
         first = reading.client.poll(patience)
         if first is None:

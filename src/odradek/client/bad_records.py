@@ -21,17 +21,26 @@ class BadRecords:
         if inspect.iscoroutinefunction(on_bad) and not may_await:
             raise ValueError("on_bad is an async function: use AsyncConsumer, or a plain function")
         self._on_bad = on_bad
+        self.are_raised = on_bad == "fail"
         # Records that were passed over, by `skip` or by the function.
         self.skipped = 0
 
-    def meet(self, bad: BadRecord) -> object:
-        """What the function returned: of an async one, what is to be awaited."""
-        if callable(self._on_bad):
-            outcome = self._on_bad(bad)
-            self.skipped += 1
-            return outcome
-        if self._on_bad == "fail":
-            raise bad
+    def meet(self, bad: BadRecord) -> None:
+        outcome = self._told(bad)
+        if inspect.isawaitable(outcome):
+            if inspect.iscoroutine(outcome):
+                outcome.close()  # else Python warns that nobody awaited it
+            raise TypeError("on_bad returned a coroutine: use AsyncConsumer, or a plain function")
         self.skipped += 1
-        client_logger().warning("skipped %s (%d skipped by this consumer)", bad, self.skipped)
+
+    async def meet_async(self, bad: BadRecord) -> None:
+        outcome = self._told(bad)
+        if inspect.isawaitable(outcome):
+            await outcome
+        self.skipped += 1
+
+    def _told(self, bad: BadRecord) -> object:
+        if callable(self._on_bad):
+            return self._on_bad(bad)
+        client_logger().warning("skipped %s (%d skipped by this consumer)", bad, self.skipped + 1)
         return None

@@ -67,9 +67,9 @@ class Consumer(Generic[K, V]):
         reading = self._reading
         reading.done_with_last()
         ends_at = None if timeout is None else time.monotonic() + timeout
-        while not reading.is_at_end:
+        while reading.messages or not reading.is_at_end:
             left = POLL_S if ends_at is None else max(min(POLL_S, ends_at - time.monotonic()), 0)
-            record = self._taken(reading.client.poll(left))
+            record = self._taken(reading.messages.popleft() if reading.messages else reading.client.poll(left))
             if record is not None:
                 return record
             if ends_at is not None and time.monotonic() >= ends_at:
@@ -80,8 +80,10 @@ class Consumer(Generic[K, V]):
         try:
             return self._reading.taken(message)
         except BadRecord as bad:
-            self._bad_records.meet(bad)
-        self._reading.done_with_last()
+            if self._bad_records.are_raised:
+                raise
+            with self._reading.finishing_last():
+                self._bad_records.meet(bad)
         return None
 
     # No generator: that one would be over after its first exception, and the records after it lost to the loop.

@@ -7,7 +7,9 @@ committed: a group that fails in the middle of a record gets that record again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic
 
@@ -68,6 +70,8 @@ class Reading(Generic[K, V]):
         self._in_group = group is not None
         self._auto_commit = auto_commit and self._in_group
         self._ended: set[tuple[str, int]] = set()
+        # Fetched and not taken: what an AsyncConsumer has read ahead, and what is to be taken again.
+        self.messages: deque[Message] = deque()
         self._last: Message | None = None
         ours: dict[str, Setting] = {
             "group.id": group or NOBODYS_GROUP,
@@ -142,6 +146,9 @@ class Reading(Generic[K, V]):
         """Partitions that another member has now, or that are read from elsewhere."""
         if self._last is not None and (self._last.topic(), self._last.partition()) in gone:
             self._last = None
+        self.messages = deque(
+            message for message in self.messages if (message.topic(), message.partition()) not in gone
+        )
 
     # One message after the other
 
@@ -178,6 +185,18 @@ class Reading(Generic[K, V]):
                 if refused.args[0].code() != KafkaError._STATE:  # noqa: SLF001
                     raise
 
+    @contextmanager
+    def finishing_last(self) -> Iterator[None]:
+        """The last record is done when the block ends. Where it raises, or is cancelled, the record is taken again."""
+        try:
+            yield
+        except BaseException:
+            last, self._last = self._last, None
+            if last is not None:  # the partition is still ours, and no seek has left the record
+                self.messages.appendleft(last)
+            raise
+        self.done_with_last()
+
     # For whoever moves about
 
     def commit(self, records: Iterable[Record[Any, Any]]) -> None:
@@ -193,7 +212,12 @@ class Reading(Generic[K, V]):
             self._answered("committing", lambda: self.client.commit(offsets=offsets, asynchronous=False))
 
     def _positions(self) -> list[TopicPartition]:
-        return [place for place in self.client.position(self.client.assignment()) if place.offset >= 0]
+        """Those of librdkafka, which does not know what is to be taken again."""
+        again = {(message.topic(), message.partition()): message.offset() for message in reversed(self.messages)}
+        places = [place for place in self.client.position(self.client.assignment()) if place.offset >= 0]
+        for place in places:
+            place.offset = again.get((place.topic, place.partition), place.offset)
+        return places
 
     def position(self) -> dict[tuple[str, int], int]:
         return {(place.topic, place.partition): place.offset for place in self._positions()}

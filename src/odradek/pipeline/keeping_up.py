@@ -14,6 +14,8 @@ from datetime import datetime
 from statistics import fmean, median
 from typing import Any
 
+from odradek.spark.offsets import Offsets, from_json
+
 WINDOW_S = 60.0
 BATCHES_MIN = 9
 BATCHES_KEPT = 120
@@ -56,12 +58,13 @@ def _left(source: Mapping[str, Any]) -> int:
     return sum(max(0, offset - end[place]) for place, offset in latest.items() if place in end)
 
 
-def _offsets(told: str | None) -> dict[tuple[str, str], int]:
-    """Those of our source; another one's say nothing here."""
+def _offsets(told: str | None) -> Offsets:
+    """Those of our source, without its marks; another one's say nothing here."""
     try:
-        topics = json.loads(told) if told else {}
-        return {(topic, index): int(offset) for topic, at in topics.items() for index, offset in at.items()}
-    except (AttributeError, TypeError, ValueError):
+        given = json.loads(told or "{}")
+        partitions = given.items() if isinstance(given, dict) else ()
+        return from_json({topic: at for topic, at in partitions if isinstance(at, dict)})
+    except ValueError:
         return {}
 
 

@@ -9,6 +9,6 @@ stream_offset                what a checkpoint keeps of a micro-batch: offsets, 
 positions                    the column `position`, the order of all records of an application
 range_reading                a task's side: the fast way (raw_fetching; raw_batches on raw_segments, raw_headers) as far
                              as it goes, librdkafka (consumers, arrow_batches) for all the rest
-writer, delivery             the way out
+writer, task_producer        the way out
 session, java, daemon        a Spark session that is right on one machine
 """

@@ -1,7 +1,8 @@
 """The column `position`: where a record stands among all records of an application, as bytes that compare.
 
-The order is that of (newest timestamp so far in the partition, rank of the topic, partition, offset). The first of them
-never goes back within a partition, so the order keeps the order of every partition.
+The order is that of (newest timestamp so far in the range, rank of the topic, partition, offset). A range is what a
+task reads of a partition. The first field never goes back within it, so its records keep the order of their offsets. It
+begins anew with every range: no two tasks of a micro-batch may share a partition, see `options._check_together`.
 """
 
 from __future__ import annotations

@@ -99,9 +99,10 @@ class TaskProducer:
         produce = self._producer.produce
         for record in records:
             try:
-                produce(*record)
-            except BufferError:
-                self._send_when_there_is_room(record)
+                try:
+                    produce(*record)
+                except BufferError:
+                    self._send_when_there_is_room(record)
             except KafkaException as refused:
                 raise DeliveryFailed(record[0], refused.args[0]) from None
         self._producer.poll(0)

@@ -1,0 +1,42 @@
+"""Whether a broker accepts connections. librdkafka retries until its time-out; a person wants to know at once."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from queue import SimpleQueue
+from threading import Thread
+
+from odradek.client.addresses import Address
+
+CONNECT_TIMEOUT_S = 3.0
+
+
+def refusal(address: Address, within_s: float = CONNECT_TIMEOUT_S) -> str | None:
+    """Why the address accepts no connection; None when it does."""
+    try:
+        socket.create_connection(address, within_s).close()
+    except OSError as refused:
+        return refused.strerror or str(refused)
+    return None
+
+
+def refusals(addresses: Sequence[Address]) -> dict[Address, str]:
+    """Why no address accepts a connection; empty as soon as one of them does.
+
+    All are tried at once: an address that does not answer takes until the time-out, and must not delay another one.
+    """
+    answers: SimpleQueue[tuple[Address, str | None]] = SimpleQueue()
+
+    def knock(address: Address) -> None:
+        answers.put((address, refusal(address)))
+
+    for address in addresses:
+        Thread(target=knock, args=(address,), daemon=True).start()
+    found = {}
+    for _ in addresses:
+        address, why = answers.get()
+        if why is None:
+            return {}
+        found[address] = why
+    return {address: found[address] for address in addresses}

@@ -1,0 +1,54 @@
+"""Whether somebody accepts connections at an address."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from odradek.client import knocking
+from odradek.client.addresses import Address
+from odradek.client.knocking import refusal, refusals
+
+LIVE, SILENT, OTHER = Address("live", 1), Address("silent", 1), Address("other", 1)
+
+
+def test_a_refusal_says_why_and_no_refusal_is_none() -> None:
+    assert refusal(Address("127.0.0.1", 1)) == "Connection refused"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert refusal(Address(*server.getsockname())) is None
+
+
+def test_all_refusals_are_told_in_the_order_of_the_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = threading.Event()
+
+    def refused(address: Address) -> str:
+        """Of the first address last."""
+        if address == LIVE:
+            assert later.wait(10)
+        else:
+            later.set()
+        return f"not {address.host}"
+
+    monkeypatch.setattr(knocking, "refusal", refused)
+    assert list(refusals([LIVE, OTHER]).items()) == [(LIVE, "not live"), (OTHER, "not other")]
+
+
+@pytest.mark.parametrize("addresses", [[LIVE, SILENT, OTHER], [SILENT, OTHER, LIVE]], ids=["first", "last"])
+def test_nobody_waits_for_silent_addresses_when_one_accepts(
+    addresses: list[Address], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+
+    def silent(address: Address) -> str | None:
+        if address == LIVE:
+            return None
+        over.wait()
+        return "timed out"
+
+    monkeypatch.setattr(knocking, "refusal", silent)
+    try:
+        assert refusals(addresses) == {}
+    finally:
+        over.set()
