@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from odradek.adapters.memory_disk import MemoryDisk
+from odradek.base.errors import KafkaError
 from odradek.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, TopicPartition
 from odradek.base.ports import Volume
 from odradek.controller.brokers import Registration, register_broker
@@ -29,7 +30,7 @@ from odradek.security.authorizer import AllowAll
 from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.broker import Broker
 from odradek.server.controller.controller_channel import ControllerChannel
-from odradek.server.network.request import ControllerContext, RequestContext
+from odradek.server.network.request import BrokerContext, ControllerContext
 from odradek.server.producer_ids import ProducerIds
 from support.seeded_rng import SeededRng
 
@@ -140,6 +141,7 @@ class NoGroups:
 class OneConnection:
     client_host = "127.0.0.1"
     principal = "User:ANONYMOUS"
+    is_observed = False
 
 
 class Leading:
@@ -250,11 +252,14 @@ class AdminBroker:
     def ask(self, key: int, request: Any, version: int) -> Any:
         api = APIS[key]
         decoded = api.request.decode(request.encode(version), version)
-        ctx = RequestContext(self.broker, OneConnection(), version, 7, "test")
+        ctx = BrokerContext(self.broker, OneConnection(), version, 7, "test")
 
         async def answer():
-            response = api.handle(ctx, decoded)
-            return await response if inspect.isawaitable(response) else response
+            try:
+                response = api.handle(ctx, decoded)
+                return await response if inspect.isawaitable(response) else response
+            except KafkaError as refused:
+                return api.refuse(ctx, decoded, refused)
 
         response = asyncio.run(answer())
         return type(response).decode(response.encode(version), version)

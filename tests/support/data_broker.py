@@ -44,6 +44,7 @@ from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
 from odradek.server.network.dispatch import Dispatcher
 from odradek.server.network.listener import ClientListener, ConnectionLimits
+from odradek.server.network.request import BrokerContext
 from support.admin_broker import CLUSTER_ID, SeededRng
 
 DATA_APIS = ("p00_produce", "p01_fetch", "p02_list_offsets", "p03_metadata", "p18_api_versions")
@@ -103,7 +104,7 @@ class DataBroker:
         self.register(BROKER_ID)
         self.listener = ClientListener(TcpNet(), self.limits)
         await self.listener.bind("127.0.0.1", 0)
-        self.listener.serve(Dispatcher(self.broker).handle)
+        self.listener.serve(Dispatcher(self.broker, BrokerContext).handle)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -16,7 +16,7 @@ from odradek.metadata.image import ClusterImage
 from odradek.replication.partition_table import PartitionTable
 from odradek.server.api.table import load_apis
 from odradek.server.coordination import GroupCoordination
-from odradek.server.network.request import RequestContext
+from odradek.server.network.request import BrokerContext
 from odradek.sim.loop import SimLoop
 from support.admin_broker import AdminBroker, OneConnection, SeededRng
 
@@ -92,7 +92,7 @@ class GroupBroker(AdminBroker):
     async def send(self, key: int, request: Any, version: int, *, client_id: str | None = "test") -> Any:
         api = self.apis[key]
         decoded = api.request.decode(request.encode(version), version)
-        ctx = RequestContext(self.broker, OneConnection(), version, 7, client_id)
+        ctx = BrokerContext(self.broker, OneConnection(), version, 7, client_id)
         response = api.handle(ctx, decoded)
         if inspect.isawaitable(response):
             response = await response

@@ -41,6 +41,7 @@ from odradek.server.group_commit import GroupCommit
 from odradek.server.network.dispatch import Dispatcher
 from odradek.server.network.listener import ClientListener, ConnectionLimits
 from odradek.server.network.peers import Peers
+from odradek.server.network.request import BrokerContext
 from support.admin_broker import CLUSTER_ID, SeededRng
 from support.data_broker import Client
 
@@ -125,7 +126,7 @@ class ReplicaBroker:
         self.listener = ClientListener(TcpNet(), ConnectionLimits())
         await self.listener.bind("127.0.0.1", 0)
         self.port = self.listener.port
-        self.listener.serve(Dispatcher(self.broker).handle)
+        self.listener.serve(Dispatcher(self.broker, BrokerContext).handle)
 
     def _failed(self, name: str, problem: BaseException) -> None:
         problem.add_note(name)

@@ -171,5 +171,9 @@ class KafkaError(Exception):
         return self.args[1] or self.code.name
 
 
+class NotController(KafkaError):
+    """This node does not lead the metadata log, or leads it no more: another one can answer."""
+
+
 class UnusableDirectory(Exception):
     """Why the node does not start on this data directory. What it says is as it was."""

@@ -22,6 +22,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """For timeouts and intervals; never goes back."""
 
+    def monotonic_ns(self) -> int:
+        """The same clock, for measuring."""
+
     def wall_ms(self) -> int:
         """For record timestamps and retention; may jump."""
 

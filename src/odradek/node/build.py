@@ -43,7 +43,7 @@ from odradek.server.lifecycle import BrokerLifecycle, register_controller
 from odradek.server.network.dispatch import Dispatcher
 from odradek.server.network.listener import ClientListener, ConnectionLimits, FrameSink
 from odradek.server.network.peers import Peers
-from odradek.server.network.request import Api, ControllerContext, FrameApi
+from odradek.server.network.request import Api, BrokerContext, ControllerContext, FrameApi
 from odradek.server.producer_ids import ProducerIds
 from odradek.server.quorum.member import Member
 from odradek.server.quorum.metadata_quorum import MetadataQuorum
@@ -129,7 +129,7 @@ class Node:
             quorum=self._quorum,
             peers=self._peers,
             apis=apart.apis,
-            context=lambda connection, version: ControllerContext.of(apart, connection, version),
+            context=lambda connection, version: ControllerContext(apart, connection, version),
         )
         if self._config.controller_listener is not None:
             await self._start_controller(self._config.controller_listener, apart, channel)
@@ -199,7 +199,7 @@ class Node:
         self._housekeeping.start(self._broker.partitions, [("failed logs", LOOK_EVERY_MS, failed.look)])
         await self._lifecycle.serve()
         # Not before: a client that is told of no broker at all may not ask again for minutes.
-        self._clients.serve(Dispatcher(self._broker).handle)
+        self._clients.serve(Dispatcher(self._broker, BrokerContext).handle)
 
     def _controller_lost(self, node_id: BrokerId) -> None:
         self._quorum.others.lost(node_id)

@@ -27,9 +27,9 @@ def check_resource(ctx: RequestContext, operation: Operation, resource_type: int
     elif resource_type == BROKER_RESOURCE:
         if not ctx.authorize(operation, ResourceType.CLUSTER, CLUSTER_NAME):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        if not isinstance(ctx, ControllerContext) and name not in ("", str(ctx.broker.node_id)):
+        if not isinstance(ctx, ControllerContext) and name not in ("", str(ctx.host.node_id)):
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {ctx.broker.node_id}, but received {name}"
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {ctx.host.node_id}, but received {name}"
             )
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource_type}")
@@ -39,6 +39,16 @@ async def alter(
     ctx: RequestContext, wanted: Sequence[R], decide: Callable[[ClusterImage, Sequence[R]], Decision[list[Outcome]]]
 ) -> list[Outcome]:
     """The resources that may be changed are decided about together; what is refused before comes first."""
+    allowed, outcomes = _sorted(ctx, wanted)
+    return outcomes + await ctx.host.controller.submit(lambda image: decide(image, allowed))
+
+
+def refuse_alter(ctx: RequestContext, wanted: Sequence[R], refused: KafkaError) -> list[Outcome]:
+    allowed, outcomes = _sorted(ctx, wanted)
+    return outcomes + [_refused(resource, refused) for resource in allowed]
+
+
+def _sorted(ctx: RequestContext, wanted: Sequence[R]) -> tuple[list[R], list[Outcome]]:
     allowed: list[R] = []
     outcomes: list[Outcome] = []
     for resource in wanted:
@@ -47,12 +57,7 @@ async def alter(
             allowed.append(resource)
         except KafkaError as refused:
             outcomes.append(_refused(resource, refused))
-    try:
-        decided = await ctx.broker.controller.submit(lambda image: decide(image, allowed))
-        outcomes += decided
-    except KafkaError as refused:
-        outcomes += [_refused(resource, refused) for resource in allowed]
-    return outcomes
+    return allowed, outcomes
 
 
 def _refused(

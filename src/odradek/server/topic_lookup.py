@@ -5,12 +5,12 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.replication.partition_table import HostedTopic
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.network.request import RequestContext
+from odradek.server.network.request import BrokerContext
 
 TOPIC = ResourceType.TOPIC
 
 
-def find_topic(ctx: RequestContext, topic: str | bytes, operation: Operation) -> HostedTopic | KafkaError:
+def find_topic(ctx: BrokerContext, topic: str | bytes, operation: Operation) -> HostedTopic | KafkaError:
     """The topic with whatever partitions of it are here, if the client may do `operation` on it."""
     table = ctx.broker.partitions
     hosted = table.topics.get(topic) if isinstance(topic, str) else table.topics_by_id.get(topic)
@@ -21,7 +21,7 @@ def find_topic(ctx: RequestContext, topic: str | bytes, operation: Operation) ->
     return hosted
 
 
-def find_topic_for_replica(ctx: RequestContext, topic: str | bytes) -> HostedTopic | KafkaError:
+def find_topic_for_replica(ctx: BrokerContext, topic: str | bytes) -> HostedTopic | KafkaError:
     """For a broker, which needs CLUSTER_ACTION alone."""
     if not ctx.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -36,7 +36,7 @@ def find_topic_for_replica(ctx: RequestContext, topic: str | bytes) -> HostedTop
     return HostedTopic(known.name, known.topic_id)
 
 
-def missing_partition(ctx: RequestContext, hosted: HostedTopic, index: int) -> ErrorCode:
+def missing_partition(ctx: BrokerContext, hosted: HostedTopic, index: int) -> ErrorCode:
     """Why this broker has no such partition: its log could not be created, another has it, or nobody."""
     image = ctx.broker.image.topics_by_id.get(hosted.topic_id)
     if image is not None and 0 <= index < len(image.partitions):
@@ -45,7 +45,7 @@ def missing_partition(ctx: RequestContext, hosted: HostedTopic, index: int) -> E
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _not_here(ctx: RequestContext, topic: str | bytes, operation: Operation) -> HostedTopic | KafkaError:
+def _not_here(ctx: BrokerContext, topic: str | bytes, operation: Operation) -> HostedTopic | KafkaError:
     image = ctx.broker.image
     known = image.topics.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
     if known is None:

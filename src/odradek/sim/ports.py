@@ -27,6 +27,9 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return self._loop.now_ns * self.tempo_ppm // PPM // MILLISECOND_NS
 
+    def monotonic_ns(self) -> int:
+        return self._loop.now_ns * self.tempo_ppm // PPM
+
     def wall_ms(self) -> int:
         return WALL_START_MS + self.wall_offset_ms + self.monotonic_ms()
 

@@ -157,6 +157,9 @@ class MovableClock:
     def monotonic_ms(self) -> int:
         return self._clock.monotonic_ms()
 
+    def monotonic_ns(self) -> int:
+        return self._clock.monotonic_ns()
+
     def wall_ms(self) -> int:
         return self._clock.wall_ms() + self.moved_ms
 

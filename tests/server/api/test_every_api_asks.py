@@ -45,7 +45,7 @@ from odradek.protocol.messages import (
 )
 from odradek.protocol.schema import Struct
 from odradek.server.api.table import load_apis
-from odradek.server.network.request import FrameApi, RequestContext
+from odradek.server.network.request import BrokerContext, FrameApi
 from support.admin_broker import AdminBroker, Denying, OneConnection
 
 # A client must learn what it may speak before it can say who it is.
@@ -214,7 +214,7 @@ TABLE = load_apis()
 
 
 def answer(broker, api, request, version):
-    ctx = RequestContext(broker, OneConnection(), version, 7, "test")
+    ctx = BrokerContext(broker, OneConnection(), version, 7, "test")
     body = request.encode(version)
     if isinstance(api, FrameApi):
         reply = b"".join(bytes(part) for part in api.handle(ctx, memoryview(bytearray(body)), 0, len(body)))

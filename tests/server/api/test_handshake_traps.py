@@ -7,12 +7,14 @@ import pytest
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.server.api.table import load_apis
 from odradek.server.network.dispatch import Dispatcher
+from odradek.server.network.request import BrokerContext
 from support.admin_broker import AdminBroker
 
 
 class RecordingConnection:
     client_host = "127.0.0.1"
     principal = "User:ANONYMOUS"
+    is_observed = False
 
     def __init__(self):
         self.ended = None
@@ -28,7 +30,7 @@ def header(key, version, *, client_id=b"test", tags=b""):
 
 def send(frame):
     connection = RecordingConnection()
-    parts = Dispatcher(AdminBroker().broker).handle(connection, memoryview(frame), 0, len(frame))
+    parts = Dispatcher(AdminBroker().broker, BrokerContext).handle(connection, memoryview(frame), 0, len(frame))
     return connection, b"".join(bytes(part) for part in parts or [])
 
 

@@ -5,7 +5,7 @@ from odradek.protocol.messages.p75_describe_topic_partitions import (
     TopicRequest,
 )
 from odradek.server.api.p75_describe_topic_partitions import API
-from odradek.server.network.request import RequestContext
+from odradek.server.network.request import BrokerContext
 from support.admin_broker import AdminBroker, Denying, OneConnection
 
 
@@ -100,6 +100,6 @@ class Name(str):
 
 def test_many_names_are_not_compared_each_with_each():
     request = asking(*(Name(number) for number in range(1000)))
-    ctx = RequestContext(AdminBroker().broker, OneConnection(), 0, 7, "test")
+    ctx = BrokerContext(AdminBroker().broker, OneConnection(), 0, 7, "test")
     assert len(API.handle(ctx, request).topics) == 1000
     assert Name.compared < 20_000

@@ -144,7 +144,7 @@ class Node:
             quorum=self.quorum,
             peers=None,
             apis=apis,
-            context=lambda connection, version: ControllerContext.of(apart, connection, version),
+            context=lambda connection, version: ControllerContext(apart, connection, version),
         )
         return ProducerIds(channel, BrokerId(1), self.broker_epoch)
 

@@ -107,7 +107,7 @@ def begin(answer: Answer) -> list[tuple]:
     )
     request.leader_endpoints = [LeaderEndpoint(name="CONTROLLER", host="evil", port=number) for number in range(1, 50)]
     peer = SimpleNamespace(client_host="", principal="User:ANONYMOUS")
-    asyncio.run(p53_begin_quorum_epoch.handle(ControllerContext.of(controller(quorum), peer, 1), request))
+    asyncio.run(p53_begin_quorum_epoch.handle(ControllerContext(controller(quorum), peer, 1), request))
     return quorum.told
 
 
@@ -140,7 +140,7 @@ def test_a_connection_that_breaks_leaves_nothing_and_makes_its_broker_suspect():
     apart = controller()
     peer = stranger()
     beat = BrokerHeartbeatRequest(broker_id=5)
-    asyncio.run(p63_broker_heartbeat.handle(ControllerContext.of(apart, peer, 0), beat))
+    asyncio.run(p63_broker_heartbeat.handle(ControllerContext(apart, peer, 0), beat))
     apart.lost(peer)
     assert apart.controller.suspected == [5]
     assert not apart._heard_over
@@ -150,7 +150,7 @@ def enter(apart: Controller, incarnation: bytes) -> ErrorCode:
     request = BrokerRegistrationRequest(
         broker_id=5, cluster_id="c", incarnation_id=incarnation * 16, log_dirs=[b"d" * 16], rack=None
     )
-    answer = asyncio.run(p62_broker_registration.handle(ControllerContext.of(apart, stranger(), 4), request))
+    answer = asyncio.run(p62_broker_registration.handle(ControllerContext(apart, stranger(), 4), request))
     return ErrorCode(answer.error_code)
 
 
@@ -159,7 +159,7 @@ def test_a_broker_is_followed_at_once_when_its_connection_broke_and_not_while_it
     apart, peer = controller(decides=Deciding()), stranger()
     assert enter(apart, b"1") is ErrorCode.NONE
     beat = BrokerHeartbeatRequest(broker_id=5, broker_epoch=apart.controller.image.brokers[5].broker_epoch)
-    asyncio.run(p63_broker_heartbeat.handle(ControllerContext.of(apart, peer, 0), beat))
+    asyncio.run(p63_broker_heartbeat.handle(ControllerContext(apart, peer, 0), beat))
     assert enter(apart, b"0") is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert enter(apart, b"1") is ErrorCode.NONE
     apart.lost(peer)
@@ -174,7 +174,7 @@ def test_a_node_that_hears_itself_is_remembered_once():
         quorum=Quorum(Answer(leader_epoch=LeaderEpoch(1))),
         peers=None,
         apis={63: api},
-        context=lambda connection, version: ControllerContext.of(apart, connection, version),
+        context=lambda connection, version: ControllerContext(apart, connection, version),
     )
 
     async def beat() -> None:
@@ -199,7 +199,7 @@ def test_a_node_does_not_wait_for_its_own_controller_for_ever():
         quorum=Quorum(Answer(leader_epoch=LeaderEpoch(1))),
         peers=None,
         apis={63: api},
-        context=lambda connection, version: ControllerContext.of(controller(), connection, version),
+        context=lambda connection, version: ControllerContext(controller(), connection, version),
     )
     with pytest.raises(KafkaError) as late:
         asyncio.run(channel.ask(BrokerHeartbeatRequest(broker_id=1), BrokerHeartbeatResponse, timeout_ms=1))

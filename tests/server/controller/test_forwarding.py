@@ -11,7 +11,7 @@ import pytest
 from odradek.adapters.clock import SystemClock
 from odradek.adapters.net import TcpNet
 from odradek.adapters.spawner import AsyncioSpawner
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError, NotController
 from odradek.base.ids import NO_BROKER
 from odradek.protocol.envelope import decode_address, decode_principal, encode_address, encode_principal
 from odradek.protocol.headers import request_frame
@@ -33,7 +33,7 @@ from odradek.server.controller.forwarding import Forwarding, with_forwarding
 from odradek.server.network.dispatch import Dispatcher
 from odradek.server.network.listener import ClientListener, ConnectionLimits
 from odradek.server.network.peers import Peers
-from odradek.server.network.request import Api
+from odradek.server.network.request import Api, BrokerContext, ControllerContext
 
 LONG_MS = 8_000
 HERE, THERE = 1, 2
@@ -47,10 +47,13 @@ class Place:
 class Side:
     """A listener with two APIs of which the test is the handler."""
 
-    def __init__(self, spawner, authorizer=None) -> None:
+    def __init__(self, spawner, context, authorizer=None) -> None:
+        self._context = context
         self.seen = []
         self.answers = []
-        self.topics = Api(key=19, versions=(2, 7), request=CreateTopicsRequest, handle=self._create)
+        self.topics = Api(
+            key=19, versions=(2, 7), request=CreateTopicsRequest, handle=self._create, refuse=self._refuse_to_create
+        )
         self.quorum = Api(key=55, versions=(0, 1), request=DescribeQuorumRequest, handle=self._describe)
         self.broker = SimpleNamespace(
             apis={
@@ -67,7 +70,7 @@ class Side:
 
     async def start(self) -> None:
         await self.listener.bind("127.0.0.1", 0)
-        self.listener.serve(Dispatcher(self.broker).handle)
+        self.listener.serve(Dispatcher(self.broker, self._context).handle)
 
     async def _create(self, ctx, request: CreateTopicsRequest) -> CreateTopicsResponse:
         self.seen.append((ctx, request))
@@ -75,16 +78,28 @@ class Side:
         if isinstance(code, asyncio.Event):
             await code.wait()
             code = ErrorCode.NONE
+        if code is ErrorCode.NOT_CONTROLLER:
+            raise NotController(code)
         return CreateTopicsResponse(topics=[Result(name=topic.name, error_code=code) for topic in request.topics])
+
+    def _refuse_to_create(self, _ctx, request: CreateTopicsRequest, refused: KafkaError) -> CreateTopicsResponse:
+        return CreateTopicsResponse(
+            topics=[Result(name=topic.name, error_code=refused.code) for topic in request.topics]
+        )
 
     def _describe(self, ctx, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
         self.seen.append((ctx, request))
-        row = DescribeQuorumResponsePartitionData(error_code=self.answers.pop(0) if self.answers else 0, leader_id=5)
+        if self.answers:
+            raise NotController(self.answers.pop(0))
+        row = DescribeQuorumResponsePartitionData(error_code=0, leader_id=5)
         return DescribeQuorumResponse(topics=[DescribeQuorumResponseTopicData(partitions=[row])])
 
     def _add_voter(self, ctx, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
         self.seen.append((ctx, request))
-        return AddRaftVoterResponse(error_code=self.answers.pop(0), error_message="")
+        code = self.answers.pop(0)
+        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise NotController(code)
+        return AddRaftVoterResponse(error_code=code, error_message="")
 
 
 class Scene:
@@ -119,7 +134,7 @@ def endpoint(side: Side) -> Place:
 async def scene(*, timeout_ms: int = LONG_MS, authorizer=None):
     failures: list[object] = []
     spawner = AsyncioSpawner(lambda name, broken: failures.append((name, broken)))
-    controller, broker = Side(spawner, authorizer), Side(spawner)
+    controller, broker = Side(spawner, ControllerContext, authorizer), Side(spawner, BrokerContext)
     await controller.start()
     clock = SystemClock()
     sides = {HERE: broker, THERE: controller}
@@ -167,8 +182,6 @@ def test_a_controller_in_this_process_is_called(run):
             held.leader_id = HERE
             assert codes(await held.create("a")) == [("a", 0)]
             assert (len(held.broker.seen), held.controller.seen) == (1, [])
-            at_once = held.broker.broker.apis[55].handle(None, DescribeQuorumRequest())
-            assert isinstance(at_once, DescribeQuorumResponse)
 
     run(scenario())
 

@@ -32,7 +32,7 @@ from odradek.replication.partition import ACKS_ALL, Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.replication.waiting import Callback
 from odradek.security.authorizer import Operation
-from odradek.server.network.request import FrameApi, Parts, ReplySlot, RequestContext
+from odradek.server.network.request import BrokerContext, FrameApi, Parts, ReplySlot
 from odradek.server.topic_lookup import find_topic, missing_partition
 from odradek.server.unappended import Arrival, TooMuchQueued
 from odradek.server.visible_cluster import is_internal
@@ -66,7 +66,7 @@ class Unread(NamedTuple):
     outcome: ProduceOutcome
 
 
-def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> Parts | None:
+def handle(ctx: BrokerContext, frame: memoryview, position: int, end: int) -> Parts | None:
     request = decode_produce_request(frame, ctx.version, position, end)
     acks = request.acks
     refusal = _refusal(request) if request.transactional_id is not None or acks not in ACKS else None
@@ -83,6 +83,12 @@ def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> P
     if waits:
         ParkedProduce(ctx, request, answers, waits)
         return None
+    return _reply(ctx, acks, answers)
+
+
+def _reply(ctx: BrokerContext, acks: int, answers: Answers) -> Parts:
+    if ctx.connection.is_observed:
+        ctx.errors = [one.error_code for _, outcomes in answers for one in outcomes if one.error_code]
     if acks == ACKS_NONE:
         return _unanswered(ctx, answers)
     return [encode_produce_response(ctx.version, ctx.correlation_id, answers)]
@@ -94,7 +100,7 @@ def _refusal(request: ProduceRequest) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, not -1, 0 or 1")
 
 
-def _writable_topic(ctx: RequestContext, topic: str | bytes) -> HostedTopic | KafkaError:
+def _writable_topic(ctx: BrokerContext, topic: str | bytes) -> HostedTopic | KafkaError:
     hosted = find_topic(ctx, topic, WRITE)
     if isinstance(hosted, HostedTopic) and is_internal(hosted.name):
         return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{hosted.name} is written by the broker alone")
@@ -107,7 +113,7 @@ def _failed(index: int, refusal: KafkaError) -> ProduceOutcome:
 
 
 def _append(
-    ctx: RequestContext,
+    ctx: BrokerContext,
     hosted: HostedTopic,
     index: int,
     batch: memoryview | None,
@@ -167,13 +173,13 @@ def _refuse_zstd(batch: memoryview) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {FIRST_WITH_ZSTD}")
 
 
-def _unanswered(ctx: RequestContext, answers: Answers) -> Parts | None:
+def _unanswered(ctx: BrokerContext, answers: Answers) -> Parts:
     for topic, outcomes in answers:
         for outcome in outcomes:
             if outcome.error_code:
                 code = ErrorCode(outcome.error_code)
                 ctx.connection.end(f"a batch without acks for {topic!r}-{outcome.partition} failed with {code.name}")
-                return None
+                return []
     return []
 
 
@@ -186,7 +192,7 @@ class ParkedProduce:
     __slots__ = ("_acks", "_answers", "_ctx", "_slot", "_timeout_s", "_timer", "_unread", "_waits")
 
     def __init__(
-        self, ctx: RequestContext, request: ProduceRequest, answers: Answers, waits: list[Wait | Unread]
+        self, ctx: BrokerContext, request: ProduceRequest, answers: Answers, waits: list[Wait | Unread]
     ) -> None:
         self._ctx = ctx
         self._acks = request.acks
@@ -265,11 +271,7 @@ class ParkedProduce:
         self._waits.clear()
 
     def _answer(self) -> None:
-        if self._acks == ACKS_NONE:
-            self._slot.fill(_unanswered(self._ctx, self._answers) or [])
-        else:
-            version, correlation_id = self._ctx.version, self._ctx.correlation_id
-            self._slot.fill([encode_produce_response(version, correlation_id, self._answers)])
+        self._slot.fill(_reply(self._ctx, self._acks, self._answers))
 
 
 API = FrameApi(key=0, versions=(3, 13), advertised=(0, 13), handle=handle)

@@ -35,7 +35,7 @@ from odradek.replication.serving import Replica, read_for_follower, tell_high_wa
 from odradek.replication.waiting import Reader
 from odradek.security.authorizer import Operation
 from odradek.server.fetch_sessions import FetchPlan, Wanted
-from odradek.server.network.request import FrameApi, Parts, RequestContext
+from odradek.server.network.request import BrokerContext, FrameApi, Parts
 from odradek.server.topic_lookup import find_topic, find_topic_for_replica, missing_partition
 from odradek.server.visible_cluster import visible_brokers
 
@@ -50,11 +50,12 @@ _batch_start = Struct(">qi9xh")  # base offset, length, (leader epoch, magic, ch
 _BATCH_OVERHEAD = 12
 
 
-def handle(ctx: RequestContext, frame: memoryview, position: int, end: int) -> Parts | None:
+def handle(ctx: BrokerContext, frame: memoryview, position: int, end: int) -> Parts | None:
     request = decode_fetch_request(frame, ctx.version, position, end)
     try:
         plan = ctx.broker.fetch_sessions.plan(request, by_topic_id=ctx.version >= FIRST_WITH_TOPIC_IDS)
     except KafkaError as refusal:
+        ctx.errors = (refusal.code,)
         return encode_fetch_response(ctx.version, ctx.correlation_id, (), error_code=refusal.code)
     fetch = Fetch(ctx, request, plan)
     found = fetch.read(arrived_ms=ctx.broker.clock.monotonic_ms() if fetch.replica is not None else None)
@@ -94,7 +95,7 @@ class Fetch:
         "replica",
     )
 
-    def __init__(self, ctx: RequestContext, request: FetchRequest, plan: FetchPlan) -> None:
+    def __init__(self, ctx: BrokerContext, request: FetchRequest, plan: FetchPlan) -> None:
         self.ctx = ctx
         self._plan = plan
         self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
@@ -180,8 +181,10 @@ class Fetch:
                 topics.append((wanted.topic, []))
             topics[-1][1].append(read)
         endpoints: list[NodeEndpoint] = []
-        if found.urgent and self.ctx.version >= FIRST_WITH_LEADERS:
-            endpoints = self._name_leaders(found)
+        if found.urgent:
+            self.ctx.errors = [read.error_code for _, _, read in found.reads if read.error_code]
+            if self.ctx.version >= FIRST_WITH_LEADERS:
+                endpoints = self._name_leaders(found)
         return encode_fetch_response(
             self.ctx.version,
             self.ctx.correlation_id,

@@ -27,7 +27,7 @@ from odradek.protocol.messages.p02_list_offsets import (
 from odradek.replication.partition import Partition
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.led_partition import led_partition, local_partition
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 FIRST_VERSION_WITH = {
@@ -54,7 +54,7 @@ NOTHING = Found()
 Searched = Mapping[TopicPartition, Found | KafkaError]
 
 
-async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def handle(ctx: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """The answer is made after the searches, so that it tells of the leader as it is then."""
     times = Counter(TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions)
     searched: dict[TopicPartition, Found | KafkaError] = {}
@@ -71,7 +71,7 @@ def _needs_search(partition: ListOffsetsPartition) -> bool:
 
 
 async def _search(
-    ctx: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
+    ctx: BrokerContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
 ) -> Found | KafkaError:
     """Reads the disk and may decompress a batch."""
     blocking = ctx.broker.spawner.blocking
@@ -92,7 +92,7 @@ async def _search(
 
 
 def _response(
-    ctx: RequestContext, request: ListOffsetsRequest, times: Mapping[TopicPartition, int], searched: Searched
+    ctx: BrokerContext, request: ListOffsetsRequest, times: Mapping[TopicPartition, int], searched: Searched
 ) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
@@ -113,7 +113,7 @@ def _distinct(partitions: list[ListOffsetsPartition]) -> Iterator[ListOffsetsPar
 
 
 def _answer(
-    ctx: RequestContext,
+    ctx: BrokerContext,
     request: ListOffsetsRequest,
     topic: str,
     asked: ListOffsetsPartition,
@@ -138,7 +138,7 @@ def _answer(
     )
 
 
-def _partition(ctx: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition) -> Partition:
+def _partition(ctx: BrokerContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition) -> Partition:
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if asked.timestamp < 0 and ctx.version < FIRST_VERSION_WITH.get(asked.timestamp, ctx.version + 1):

@@ -28,7 +28,7 @@ from odradek.protocol.messages.p03_metadata import (
 )
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType, authorized_operations
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 from odradek.server.own_topics import create_by_itself
 from odradek.server.visible_cluster import (
     acting_controller,
@@ -41,7 +41,7 @@ from odradek.server.visible_cluster import (
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 
 
-async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+async def handle(ctx: BrokerContext, request: MetadataRequest) -> MetadataResponse:
     asked = request.topics
     if asked is None or (ctx.version == 0 and not asked):
         return _response(ctx, request, _all_topics(ctx))
@@ -71,7 +71,7 @@ def _refused(asked: Sequence[MetadataRequestTopic]) -> MetadataResponse:
     )
 
 
-def _all_topics(ctx: RequestContext) -> list[MetadataResponseTopic]:
+def _all_topics(ctx: BrokerContext) -> list[MetadataResponseTopic]:
     live = live_broker_ids(ctx.broker.image, ctx.broker.listener_name)
     return [
         _topic(ctx, topic, live)
@@ -80,7 +80,7 @@ def _all_topics(ctx: RequestContext) -> list[MetadataResponseTopic]:
     ]
 
 
-def _by_id(ctx: RequestContext, asked: Sequence[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
+def _by_id(ctx: BrokerContext, asked: Sequence[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
     """Once one id is given, names in the same request are ignored, as Kafka does."""
     found: list[MetadataResponseTopic] = []
     for topic_id in dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
@@ -96,7 +96,7 @@ def _by_id(ctx: RequestContext, asked: Sequence[MetadataRequestTopic]) -> list[M
     return found
 
 
-def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
+def _by_name(ctx: BrokerContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
     # Whether a topic exists is told only to those who may describe it.
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
@@ -110,17 +110,17 @@ def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> Metada
     return MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
 
 
-def _creation_allowed(ctx: RequestContext, request: MetadataRequest) -> bool:
+def _creation_allowed(ctx: BrokerContext, request: MetadataRequest) -> bool:
     return request.allow_auto_topic_creation and ctx.broker.config.auto_create_topics_enable
 
 
-def _may_create(ctx: RequestContext, name: str) -> bool:
+def _may_create(ctx: BrokerContext, name: str) -> bool:
     return ctx.authorize(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or ctx.authorize(
         Operation.CREATE, ResourceType.TOPIC, name
     )
 
 
-def _to_create(ctx: RequestContext, request: MetadataRequest, names: Sequence[str]) -> list[str]:
+def _to_create(ctx: BrokerContext, request: MetadataRequest, names: Sequence[str]) -> list[str]:
     if not _creation_allowed(ctx, request):
         return []
     return [
@@ -134,7 +134,7 @@ def _to_create(ctx: RequestContext, request: MetadataRequest, names: Sequence[st
     ]
 
 
-async def _create(ctx: RequestContext, names: Sequence[str]) -> dict[str, int]:
+async def _create(ctx: BrokerContext, names: Sequence[str]) -> dict[str, int]:
     """Returns when they exist, or why they do not."""
     config = ctx.broker.config
     wanted = [
@@ -150,7 +150,7 @@ async def _create(ctx: RequestContext, names: Sequence[str]) -> dict[str, int]:
     return {result.name: result.error_code for result in results if result.error_code}
 
 
-def _response(ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def _response(ctx: BrokerContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
     broker = ctx.broker
     response = MetadataResponse(
         brokers=[
@@ -173,7 +173,7 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
     return response
 
 
-def _topic(ctx: RequestContext, topic: TopicImage, live: Mapping[int, None] | None = None) -> MetadataResponseTopic:
+def _topic(ctx: BrokerContext, topic: TopicImage, live: Mapping[int, None] | None = None) -> MetadataResponseTopic:
     image = ctx.broker.image
     live = live_broker_ids(image, ctx.broker.listener_name) if live is None else live
     partition_of = _oldest_partition if ctx.version == 0 else _partition

@@ -22,12 +22,12 @@ from odradek.protocol.messages.p08_offset_commit import (
     OffsetCommitResponseTopic,
 )
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 BY_TOPIC_ID = 10
 
 
-def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+def handle(ctx: BrokerContext, request: OffsetCommitRequest) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     if not ctx.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         return refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     unknown: list[OffsetCommitResponseTopic] = []
@@ -55,7 +55,7 @@ async def _committed_later(
 
 
 def _known(
-    ctx: RequestContext, topic: OffsetCommitRequestTopic, unknown: list[OffsetCommitResponseTopic]
+    ctx: BrokerContext, topic: OffsetCommitRequestTopic, unknown: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitRequestTopic | None:
     """The topic with name and id and those of its partitions that exist; the rest goes to `unknown`."""
     image, error = _find(ctx, topic)
@@ -71,7 +71,7 @@ def _known(
     return topic if topic.partitions else None
 
 
-def _find(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> tuple[TopicImage | None, ErrorCode]:
+def _find(ctx: BrokerContext, topic: OffsetCommitRequestTopic) -> tuple[TopicImage | None, ErrorCode]:
     image = ctx.broker.image
     by_id = ctx.version >= BY_TOPIC_ID
     found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)

@@ -27,7 +27,7 @@ from odradek.protocol.messages.p09_offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 GROUP_ERROR = 2
 SEVERAL_GROUPS = 8
@@ -35,14 +35,14 @@ BY_TOPIC_ID = 10
 NO_OFFSET = -1
 
 
-async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def handle(ctx: BrokerContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     groups = [await _group(ctx, asked, request.require_stable) for asked in _asked(ctx, request)]
     if ctx.version >= SEVERAL_GROUPS:
         return OffsetFetchResponse(groups=groups)
     return _single(groups[0])
 
 
-def _asked(ctx: RequestContext, request: OffsetFetchRequest) -> list[OffsetFetchRequestGroup]:
+def _asked(ctx: BrokerContext, request: OffsetFetchRequest) -> list[OffsetFetchRequestGroup]:
     if ctx.version >= SEVERAL_GROUPS:
         return request.groups
     topics = None
@@ -54,7 +54,7 @@ def _asked(ctx: RequestContext, request: OffsetFetchRequest) -> list[OffsetFetch
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
 
 
-async def _group(ctx: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+async def _group(ctx: BrokerContext, asked: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.GROUP, asked.group_id):
         return _refused(ctx, asked, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     try:
@@ -65,7 +65,7 @@ async def _group(ctx: RequestContext, asked: OffsetFetchRequestGroup, require_st
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
-async def _shard(ctx: RequestContext, group_id: str, require_stable: bool) -> GroupShard:
+async def _shard(ctx: BrokerContext, group_id: str, require_stable: bool) -> GroupShard:
     if not require_stable:
         return ctx.broker.groups.shard(group_id)
     return await ctx.broker.groups.stable_shard(group_id)
@@ -78,7 +78,7 @@ class _Topic:
     error: ErrorCode
 
 
-def _find(ctx: RequestContext, topic: OffsetFetchRequestTopics) -> _Topic:
+def _find(ctx: BrokerContext, topic: OffsetFetchRequestTopics) -> _Topic:
     name = topic.name
     if ctx.version >= BY_TOPIC_ID:
         found = ctx.broker.image.topics_by_id.get(topic.topic_id)
@@ -89,7 +89,7 @@ def _find(ctx: RequestContext, topic: OffsetFetchRequestTopics) -> _Topic:
     return _Topic(name, topic.topic_id, ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _topics(ctx: RequestContext, shard: GroupShard, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+def _topics(ctx: BrokerContext, shard: GroupShard, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
     committed = shard.committed_offsets(asked.group_id)
     answers = []
     for wanted in asked.topics or ():
@@ -109,7 +109,7 @@ def _topics(ctx: RequestContext, shard: GroupShard, asked: OffsetFetchRequestGro
     return answers
 
 
-def _all_topics(ctx: RequestContext, shard: GroupShard, group_id: str) -> list[OffsetFetchResponseTopics]:
+def _all_topics(ctx: BrokerContext, shard: GroupShard, group_id: str) -> list[OffsetFetchResponseTopics]:
     by_topic: dict[str, OffsetFetchResponseTopics] = {}
     image = ctx.broker.image
     for key, committed in shard.committed_offsets(group_id).items():
@@ -143,7 +143,7 @@ def _missing(index: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, error_code=error)
 
 
-def _refused(ctx: RequestContext, asked: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+def _refused(ctx: BrokerContext, asked: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
     if ctx.version >= GROUP_ERROR:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
     topics = [

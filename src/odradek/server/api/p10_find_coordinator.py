@@ -18,7 +18,7 @@ from odradek.protocol.messages.p19_create_topics import CreatableTopic, Creatabl
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.broker import Broker
 from odradek.server.coordination import OFFSETS_TOPIC
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 from odradek.server.own_topics import create_by_itself
 from odradek.server.visible_cluster import visible_brokers
 
@@ -27,21 +27,21 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 def handle(
-    ctx: RequestContext, request: FindCoordinatorRequest
+    ctx: BrokerContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     if request.key_type == GROUP_KEY and OFFSETS_TOPIC not in ctx.broker.image.topics:
         return _create_topic_and_answer(ctx, request)
     return _answer(ctx, request)
 
 
-async def _create_topic_and_answer(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+async def _create_topic_and_answer(ctx: BrokerContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if ctx.version >= SEVERAL_KEYS else [request.key]
     if any(ctx.authorize(Operation.DESCRIBE, ResourceType.GROUP, key) for key in keys):
         await _create_offsets_topic(ctx.broker)
     return _answer(ctx, request)
 
 
-def _answer(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def _answer(ctx: BrokerContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if ctx.version >= SEVERAL_KEYS:
         return FindCoordinatorResponse(
             coordinators=[_find(ctx, request.key_type, key) for key in request.coordinator_keys]
@@ -56,7 +56,7 @@ def _answer(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordin
     )
 
 
-def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(ctx: BrokerContext, key_type: int, key: str) -> Coordinator:
     if key_type == TRANSACTION_KEY:
         ctx.authorize(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key)
         return _refused(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This broker has no transactions yet.")

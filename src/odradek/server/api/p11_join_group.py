@@ -16,14 +16,14 @@ from odradek.coordinator.group.joining import Joining
 from odradek.coordinator.group.shard import GroupShard
 from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 MEMBER_ID_REQUIRED = 4
 NULL_PROTOCOL = 7
 SKIP_ASSIGNMENT = 9
 
 
-async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+async def handle(ctx: BrokerContext, request: JoinGroupRequest) -> JoinGroupResponse:
     try:
         _check(ctx, request)
         response: JoinGroupResponse = await ctx.broker.groups.answered(
@@ -38,7 +38,7 @@ async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupRes
     return response
 
 
-def _check(ctx: RequestContext, request: JoinGroupRequest) -> None:
+def _check(ctx: BrokerContext, request: JoinGroupRequest) -> None:
     config = ctx.broker.config
     if not ctx.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -51,7 +51,7 @@ def _check(ctx: RequestContext, request: JoinGroupRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
-def _turn(ctx: RequestContext, request: JoinGroupRequest, shard: GroupShard, to: object, now: Now) -> Effects:
+def _turn(ctx: BrokerContext, request: JoinGroupRequest, shard: GroupShard, to: object, now: Now) -> Effects:
     client_id = ctx.client_id or ""
     joining = Joining(
         request=request,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 
-def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+def handle(ctx: BrokerContext, request: HeartbeatRequest) -> HeartbeatResponse:
     if not ctx.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p13_leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 SEVERAL_MEMBERS = 3
 
 
-def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def handle(ctx: BrokerContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     if not ctx.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 PROTOCOL_NAMED = 5
 
 
-async def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+async def handle(ctx: BrokerContext, request: SyncGroupRequest) -> SyncGroupResponse:
     try:
         _check(ctx, request)
         response: SyncGroupResponse = await ctx.broker.groups.answered(
@@ -24,7 +24,7 @@ async def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupRes
     return response
 
 
-def _check(ctx: RequestContext, request: SyncGroupRequest) -> None:
+def _check(ctx: BrokerContext, request: SyncGroupRequest) -> None:
     if not ctx.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:

@@ -15,12 +15,12 @@ from odradek.protocol.messages.p15_describe_groups import (
     DescribeGroupsResponse,
 )
 from odradek.security.authorizer import Operation, ResourceType, authorized_operations
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 NOT_FOUND_IS_AN_ERROR = 6
 
 
-def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(ctx: BrokerContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     described = [_describe(ctx, group_id) for group_id in request.groups]
     if request.include_authorized_operations:
         for group in described:
@@ -29,7 +29,7 @@ def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroup
     return DescribeGroupsResponse(groups=described)
 
 
-def _describe(ctx: RequestContext, group_id: str) -> DescribedGroup:
+def _describe(ctx: BrokerContext, group_id: str) -> DescribedGroup:
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from odradek.base.errors import KafkaError
 from odradek.protocol.messages.p16_list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 
-def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(ctx: BrokerContext, request: ListGroupsRequest) -> ListGroupsResponse:
     states = frozenset(state.strip().lower() for state in request.states_filter)
     types = frozenset(group_type.strip().lower() for group_type in request.types_filter)
     sees_all = ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -34,9 +34,9 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
     refusal = _refusal(ctx, request)
     if refusal:
         return ApiVersionsResponse(error_code=refusal)
-    image = ctx.broker.image
+    image = ctx.host.image
     return ApiVersionsResponse(
-        api_keys=advertised(ctx.broker.apis),
+        api_keys=advertised(ctx.host.apis),
         supported_features=_supported_features(from_level_0=ctx.version >= 4),
         finalized_features_epoch=image.offset,
         finalized_features=[
@@ -67,8 +67,8 @@ def _refusal(ctx: RequestContext, request: ApiVersionsRequest) -> ErrorCode:
     ):
         return ErrorCode.INVALID_REQUEST
     if request.cluster_id is not None and (request.cluster_id, request.node_id) != (
-        ctx.broker.cluster_id,
-        ctx.broker.node_id,
+        ctx.host.cluster_id,
+        ctx.host.node_id,
     ):
         return ErrorCode.REBOOTSTRAP_REQUIRED
     return ErrorCode.NONE

@@ -29,32 +29,34 @@ def topic_defaults(config: BrokerConfig) -> TopicDefaults:
 
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    broker = ctx.broker
+    host = ctx.host
     allowed = _allowed(ctx, request.topics)
-    try:
-        results = await broker.controller.submit(
-            lambda image: create_topics(
-                image,
-                allowed,
-                defaults=topic_defaults(broker.config),
-                rng=broker.rng,
-                validate_only=request.validate_only,
-            )
+    results = await host.controller.submit(
+        lambda image: create_topics(
+            image,
+            allowed,
+            defaults=topic_defaults(host.config),
+            rng=host.rng,
+            validate_only=request.validate_only,
         )
-    except KafkaError as refused:
-        results = [_refused(topic.name, refused.code, refused.message) for topic in allowed]
+    )
     wanted = {topic.name: topic for topic in allowed}
     for result in results:
         if ctx.version >= 5 and result.error_code == ErrorCode.NONE:
             _describe(ctx, wanted[result.name], result)
-    denied = [topic.name for topic in request.topics if topic.name not in wanted]
-    return CreateTopicsResponse(
-        topics=results
-        + [
-            _refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-            for name in dict.fromkeys(denied)
-        ]
-    )
+    return CreateTopicsResponse(topics=results + _denied(request.topics, allowed))
+
+
+def refuse(ctx: RequestContext, request: CreateTopicsRequest, refused: KafkaError) -> CreateTopicsResponse:
+    allowed = _allowed(ctx, request.topics)
+    results = [_refused(topic.name, refused.code, refused.message) for topic in allowed]
+    return CreateTopicsResponse(topics=results + _denied(request.topics, allowed))
+
+
+def _denied(topics: Sequence[CreatableTopic], allowed: Sequence[CreatableTopic]) -> list[CreatableTopicResult]:
+    names = {topic.name for topic in allowed}
+    denied = dict.fromkeys(topic.name for topic in topics if topic.name not in names)
+    return [_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.") for name in denied]
 
 
 def _allowed(ctx: RequestContext, topics: Sequence[CreatableTopic]) -> list[CreatableTopic]:
@@ -83,8 +85,8 @@ def _describe(ctx: RequestContext, topic: CreatableTopic, result: CreatableTopic
         CreatableTopicConfigs(
             name=row.definition.name, value=row.written, read_only=row.read_only, config_source=row.source
         )
-        for row in describe_new_topic(ctx.broker.image, overrides, ctx.broker.config)
+        for row in describe_new_topic(ctx.host.image, overrides, ctx.host.config)
     ]
 
 
-API = Api(key=19, versions=(2, 7), request=CreateTopicsRequest, handle=handle)
+API = Api(key=19, versions=(2, 7), request=CreateTopicsRequest, handle=handle, refuse=refuse)

@@ -19,43 +19,51 @@ from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    broker = ctx.broker
-    asked = [DeleteTopicState(name=name) for name in request.topic_names] + request.topics
+    allowed, denied = _sorted(ctx, request)
+    enabled = ctx.host.config.delete_topic_enable
+    decided = await ctx.host.controller.submit(lambda image: delete_topics(image, allowed, enabled=enabled))
+    return DeleteTopicsResponse(responses=denied + decided)
+
+
+def refuse(ctx: RequestContext, request: DeleteTopicsRequest, refused: KafkaError) -> DeleteTopicsResponse:
+    allowed, denied = _sorted(ctx, request)
+    code, message = refused.code, refused.message or None
+    if code is ErrorCode.TOPIC_DELETION_DISABLED and ctx.version < 3:
+        code = ErrorCode.INVALID_REQUEST
+    return DeleteTopicsResponse(
+        responses=denied
+        + [
+            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message)
+            for topic in allowed
+        ]
+    )
+
+
+def _sorted(
+    ctx: RequestContext, request: DeleteTopicsRequest
+) -> tuple[list[DeleteTopicState], list[DeletableTopicResult]]:
+    """What may be deleted, and the answers for the rest."""
     everything = ctx.authorize(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
     allowed: list[DeleteTopicState] = []
-    results: list[DeletableTopicResult] = []
-    for topic in asked:
+    denied: list[DeletableTopicResult] = []
+    for topic in [DeleteTopicState(name=name) for name in request.topic_names] + request.topics:
         refusal = None if everything else _refusal(ctx, topic)
         if refusal is None:
             allowed.append(topic)
         else:
-            results.append(refusal)
-    try:
-        enabled = broker.config.delete_topic_enable
-        decided = await broker.controller.submit(lambda image: delete_topics(image, allowed, enabled=enabled))
-        results += decided
-    except KafkaError as refused:
-        code = refused.code
-        if code is ErrorCode.TOPIC_DELETION_DISABLED and ctx.version < 3:
-            code = ErrorCode.INVALID_REQUEST
-        results += [
-            DeletableTopicResult(
-                name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=refused.message or None
-            )
-            for topic in allowed
-        ]
-    return DeleteTopicsResponse(responses=results)
+            denied.append(refusal)
+    return allowed, denied
 
 
 def _refusal(ctx: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult | None:
-    topic = ctx.broker.image.topics_by_id.get(asked.topic_id) if asked.name is None else None
+    topic = ctx.host.image.topics_by_id.get(asked.topic_id) if asked.name is None else None
     name = asked.name if topic is None else topic.name
     if name is None:
         return None  # An id that nobody knows, or nothing at all: the controller says which.
     if ctx.authorize(Operation.DELETE, ResourceType.TOPIC, name):
         return None
     describable = ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)
-    if describable and topic is None and name not in ctx.broker.image.topics:
+    if describable and topic is None and name not in ctx.host.image.topics:
         return None
     return DeletableTopicResult(
         name=name if describable or topic is None else None,
@@ -64,4 +72,4 @@ def _refusal(ctx: RequestContext, asked: DeleteTopicState) -> DeletableTopicResu
     )
 
 
-API = Api(key=20, versions=(1, 6), request=DeleteTopicsRequest, handle=handle)
+API = Api(key=20, versions=(1, 6), request=DeleteTopicsRequest, handle=handle, refuse=refuse)

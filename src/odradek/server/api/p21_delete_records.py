@@ -23,7 +23,7 @@ from odradek.protocol.messages.p21_delete_records import (
 )
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.led_partition import led_partition
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 from odradek.server.outcome import outcome
 from odradek.server.visible_cluster import is_internal
 
@@ -34,7 +34,7 @@ HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(ctx: BrokerContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
     waiting: list[tuple[int, DeleteRecordsPartitionResult, asyncio.Future[ErrorCode]]] = []
     for topic in request.topics:
@@ -62,7 +62,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
     return response
 
 
-def _delete(ctx: RequestContext, topic: str, asked: DeleteRecordsPartition) -> tuple[Partition, int]:
+def _delete(ctx: BrokerContext, topic: str, asked: DeleteRecordsPartition) -> tuple[Partition, int]:
     """Here; the followers hear of it with their next fetch."""
     if not ctx.authorize(Operation.DELETE, ResourceType.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -14,12 +14,12 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_PRODUCER
 from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 NO_PRODUCER_EPOCH = -1
 
 
-async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+async def handle(ctx: BrokerContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     refusal = _refusal(ctx, request)
     if refusal:
         return _refused(refusal)
@@ -31,7 +31,7 @@ async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitPro
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-def _refusal(ctx: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
+def _refusal(ctx: BrokerContext, request: InitProducerIdRequest) -> ErrorCode:
     if request.transactional_id is not None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not ctx.authorize(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):

@@ -16,10 +16,10 @@ from odradek.protocol.messages.p23_offset_for_leader_epoch import (
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.led_partition import led_partition
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 
-def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(ctx: BrokerContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     is_broker = ctx.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     results: list[OffsetForLeaderTopicResult] = []
     for topic in request.topics:
@@ -38,7 +38,7 @@ def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetF
     return OffsetForLeaderEpochResponse(topics=results)
 
 
-def _end_offset(ctx: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end_offset(ctx: BrokerContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = led_partition(ctx.broker, topic, asked.partition, asked.current_leader_epoch)
     except KafkaError as refused:

@@ -22,15 +22,15 @@ from odradek.protocol.messages.p32_describe_configs import (
 )
 from odradek.security.authorizer import Operation
 from odradek.server.config_resources import check_resource
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 
-def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(ctx: BrokerContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=[_result(ctx, request, resource) for resource in request.resources])
 
 
 def _result(
-    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    ctx: BrokerContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -45,7 +45,7 @@ def _result(
     return result
 
 
-def _rows(ctx: RequestContext, resource: DescribeConfigsResource) -> list[Described]:
+def _rows(ctx: BrokerContext, resource: DescribeConfigsResource) -> list[Described]:
     name, image = resource.resource_name, ctx.broker.image
     check_resource(ctx, Operation.DESCRIBE_CONFIGS, resource.resource_type, name)
     if resource.resource_type == TOPIC_RESOURCE:

@@ -18,10 +18,10 @@ from odradek.protocol.messages.p34_alter_replica_log_dirs import (
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.broker import Broker
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 
-async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+async def handle(ctx: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     may_alter = ctx.authorize(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
     here = (await ctx.broker.spawner.blocking(ctx.broker.partitions.volume)).path if may_alter else ""
     results: dict[str, AlterReplicaLogDirTopicResult] = {}

@@ -20,12 +20,12 @@ from odradek.protocol.messages.p35_describe_log_dirs import (
 from odradek.replication.partition import Partition
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.broker import Broker
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 UNKNOWN_LAG = -1
 
 
-async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+async def handle(ctx: BrokerContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     volume = await ctx.broker.spawner.blocking(ctx.broker.partitions.volume)

@@ -14,24 +14,31 @@ from odradek.server.network.request import Api, RequestContext
 
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    broker = ctx.broker
-    names = list(dict.fromkeys(topic.name for topic in request.topics))
-    denied = dict.fromkeys(name for name in names if not ctx.authorize(Operation.ALTER, ResourceType.TOPIC, name))
+    host = ctx.host
+    denied = _denied(ctx, request)
     allowed = [topic for topic in request.topics if topic.name not in denied]
-    try:
-        results = await broker.controller.submit(
-            lambda image: create_partitions(image, allowed, rng=broker.rng, validate_only=request.validate_only)
-        )
-    except KafkaError as refused:
-        results = [
-            CreatePartitionsTopicResult(name=name, error_code=refused.code, error_message=refused.message or None)
-            for name in names
-            if name not in denied
-        ]
-    return CreatePartitionsResponse(
-        results=results
-        + [CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in denied]
+    results = await host.controller.submit(
+        lambda image: create_partitions(image, allowed, rng=host.rng, validate_only=request.validate_only)
     )
+    return CreatePartitionsResponse(results=results + list(denied.values()))
 
 
-API = Api(key=37, versions=(0, 3), request=CreatePartitionsRequest, handle=handle)
+def refuse(ctx: RequestContext, request: CreatePartitionsRequest, refused: KafkaError) -> CreatePartitionsResponse:
+    denied = _denied(ctx, request)
+    names = dict.fromkeys(topic.name for topic in request.topics if topic.name not in denied)
+    results = [
+        CreatePartitionsTopicResult(name=name, error_code=refused.code, error_message=refused.message or None)
+        for name in names
+    ]
+    return CreatePartitionsResponse(results=results + list(denied.values()))
+
+
+def _denied(ctx: RequestContext, request: CreatePartitionsRequest) -> dict[str, CreatePartitionsTopicResult]:
+    return {
+        name: CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for name in dict.fromkeys(topic.name for topic in request.topics)
+        if not ctx.authorize(Operation.ALTER, ResourceType.TOPIC, name)
+    }
+
+
+API = Api(key=37, versions=(0, 3), request=CreatePartitionsRequest, handle=handle, refuse=refuse)

@@ -23,13 +23,14 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
         return _refused(request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     election = ElectionType(request.election_type)
-    try:
-        results = await ctx.broker.controller.submit(
-            lambda image: elect_leaders(image, election, request.topic_partitions, ctx.broker.config)
-        )
-    except KafkaError as refused:
-        return _refused(request, refused.code, refused.message)
+    results = await ctx.host.controller.submit(
+        lambda image: elect_leaders(image, election, request.topic_partitions, ctx.host.config)
+    )
     return ElectLeadersResponse(replica_election_results=results)
+
+
+def refuse(_ctx: RequestContext, request: ElectLeadersRequest, refused: KafkaError) -> ElectLeadersResponse:
+    return _refused(request, refused.code, refused.message)
 
 
 def _refused(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
@@ -48,4 +49,4 @@ def _refused(request: ElectLeadersRequest, code: ErrorCode, message: str) -> Ele
     )
 
 
-API = Api(key=43, versions=(0, 2), request=ElectLeadersRequest, handle=handle)
+API = Api(key=43, versions=(0, 2), request=ElectLeadersRequest, handle=handle, refuse=refuse)

@@ -19,12 +19,15 @@ async def handle(
         return AlterPartitionReassignmentsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
         )
-    try:
-        return await ctx.broker.controller.submit(
-            lambda image: alter_partition_reassignments(image, request, ctx.broker.config)
-        )
-    except KafkaError as refused:
-        return AlterPartitionReassignmentsResponse(error_code=refused.code, error_message=refused.message or None)
+    return await ctx.host.controller.submit(
+        lambda image: alter_partition_reassignments(image, request, ctx.host.config)
+    )
 
 
-API = Api(key=45, versions=(0, 1), request=AlterPartitionReassignmentsRequest, handle=handle)
+def refuse(
+    _ctx: RequestContext, _request: AlterPartitionReassignmentsRequest, refused: KafkaError
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(error_code=refused.code, error_message=refused.message or None)
+
+
+API = Api(key=45, versions=(0, 1), request=AlterPartitionReassignmentsRequest, handle=handle, refuse=refuse)

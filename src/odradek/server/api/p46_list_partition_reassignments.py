@@ -15,7 +15,7 @@ from odradek.server.network.request import Api, RequestContext
 def handle(ctx: RequestContext, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
-    return list_partition_reassignments(ctx.broker.image, request.topics)
+    return list_partition_reassignments(ctx.host.image, request.topics)
 
 
 API = Api(key=46, versions=(0, 0), request=ListPartitionReassignmentsRequest, handle=handle)

@@ -13,10 +13,10 @@ from odradek.protocol.messages.p47_offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 
-async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+async def handle(ctx: BrokerContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     if not ctx.authorize(Operation.DELETE, ResourceType.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
@@ -54,7 +54,7 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDel
     )
 
 
-def _refusal(ctx: RequestContext, name: str, index: int) -> ErrorCode:
+def _refusal(ctx: BrokerContext, name: str, index: int) -> ErrorCode:
     if not ctx.authorize(Operation.READ, ResourceType.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = ctx.broker.image.topics.get(name)

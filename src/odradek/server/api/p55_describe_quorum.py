@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError, NotController
 from odradek.metadata.metadata_log import METADATA_PARTITION
 from odradek.protocol.messages.p55_describe_quorum import (
     DescribeQuorumRequest,
@@ -24,6 +24,17 @@ from odradek.server.network.request import Api, ControllerContext
 def handle(ctx: ControllerContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
+    if not ctx.controller.quorum.is_leading:
+        raise NotController(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return _described(ctx, request)
+
+
+def refuse(ctx: ControllerContext, request: DescribeQuorumRequest, _refused: KafkaError) -> DescribeQuorumResponse:
+    """With the error in the partition, and who votes."""
+    return _described(ctx, request)
+
+
+def _described(ctx: ControllerContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     quorum = ctx.controller.quorum
     return DescribeQuorumResponse(
         error_message=None,
@@ -73,4 +84,4 @@ def _state(replica: ReplicaProgress, ahead_ms: int) -> ReplicaState:
     )
 
 
-API = Api(key=55, versions=(0, 2), request=DescribeQuorumRequest, handle=handle)
+API = Api(key=55, versions=(0, 2), request=DescribeQuorumRequest, handle=handle, refuse=refuse)

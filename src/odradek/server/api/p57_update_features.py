@@ -22,15 +22,16 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     if not ctx.authorize(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
     updates = [_update(ctx.version, wanted) for wanted in request.feature_updates]
-    try:
-        await ctx.broker.controller.submit(
-            lambda image: update_features(image, updates, ctx.broker.config, validate_only=request.validate_only)
-        )
-    except KafkaError as refused:
-        why = f"The update failed for all features since the following feature had an error: {refused.message}"
-        return UpdateFeaturesResponse(error_code=refused.code, error_message=why)
+    await ctx.host.controller.submit(
+        lambda image: update_features(image, updates, ctx.host.config, validate_only=request.validate_only)
+    )
     results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in updates]
     return UpdateFeaturesResponse(error_message=None, results=results)
+
+
+def refuse(_ctx: RequestContext, _request: UpdateFeaturesRequest, refused: KafkaError) -> UpdateFeaturesResponse:
+    why = f"The update failed for all features since the following feature had an error: {refused.message}"
+    return UpdateFeaturesResponse(error_code=refused.code, error_message=why)
 
 
 def _update(version: int, wanted: FeatureUpdateKey) -> FeatureUpdate:
@@ -40,4 +41,4 @@ def _update(version: int, wanted: FeatureUpdateKey) -> FeatureUpdate:
     return FeatureUpdate(wanted.feature, wanted.max_version_level, upgrade_type)
 
 
-API = Api(key=57, versions=(0, 2), request=UpdateFeaturesRequest, handle=handle)
+API = Api(key=57, versions=(0, 2), request=UpdateFeaturesRequest, handle=handle, refuse=refuse)

@@ -6,27 +6,29 @@ it to whoever leads now; UNSUPPORTED_VERSION means that the request inside canno
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, NotController
 from odradek.base.invariants import InvariantBroken
 from odradek.protocol.envelope import decode_address, decode_principal
 from odradek.protocol.headers import decode_request_header, response_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.controller.forwarding import FORWARDABLE, not_active, says
-from odradek.server.network.request import Api, ReplySlot, RequestContext
+from odradek.server.controller.forwarding import FORWARDABLE, answered
+from odradek.server.network.request import Api, ControllerContext, ReplySlot, RequestContext
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ForwardedClient:
     """The connection as the request inside sees it: the client's, which is somewhere else."""
 
     principal: str
     client_host: str
+    request: RequestContext | None = None
+    is_observed: ClassVar[bool] = False
 
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:  # noqa: ARG002
         raise InvariantBroken("a forwarded request has no place in a reply order")
@@ -35,7 +37,7 @@ class ForwardedClient:
         raise InvariantBroken(f"the connection of a forwarded request is not ours to end: {why}")
 
 
-async def handle(ctx: RequestContext, envelope: EnvelopeRequest) -> EnvelopeResponse:
+async def handle(ctx: ControllerContext, envelope: EnvelopeRequest) -> EnvelopeResponse:
     if not ctx.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
@@ -49,12 +51,12 @@ async def handle(ctx: RequestContext, envelope: EnvelopeRequest) -> EnvelopeResp
     return await _answer(ctx, envelope.request_data, ForwardedClient(principal=principal, client_host=client_host))
 
 
-async def _answer(ctx: RequestContext, data: bytes, client: ForwardedClient) -> EnvelopeResponse:
+async def _answer(ctx: ControllerContext, data: bytes, client: ForwardedClient) -> EnvelopeResponse:
     try:
         header = decode_request_header(data, 0, len(data))
     except MalformedMessage:
         return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    api = ctx.broker.apis.get(header.api_key)
+    api = ctx.controller.apis.get(header.api_key)
     if header.api_key not in FORWARDABLE or not isinstance(api, Api):
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     version = header.api_version
@@ -64,10 +66,10 @@ async def _answer(ctx: RequestContext, data: bytes, client: ForwardedClient) -> 
         request = api.request.decode(data, version, header.body_position)
     except MalformedMessage:
         return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    inner = type(ctx)(ctx.broker, client, version, header.correlation_id, header.client_id)
-    answer = api.handle(inner, request)
-    response = await answer if isinstance(answer, Awaitable) else answer
-    if says(response, not_active(api.key)):
+    inner = ControllerContext(ctx.controller, client, version, header.correlation_id, header.client_id)
+    try:
+        response = await answered(api, inner, request)
+    except NotController:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     frame = response_frame(api.key, version, header.correlation_id, response.encode(version))
     return EnvelopeResponse(response_data=frame[4:])

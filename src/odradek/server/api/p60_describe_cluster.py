@@ -18,13 +18,13 @@ from odradek.security.authorizer import (
     ResourceType,
     authorized_operations,
 )
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext, RequestContext
 from odradek.server.visible_cluster import acting_controller, visible_brokers
 
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(ctx: BrokerContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS
         return DescribeClusterResponse(

@@ -14,10 +14,10 @@ from odradek.protocol.messages.p61_describe_producers import (
 )
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.led_partition import local_partition
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 
 
-def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(ctx: BrokerContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
@@ -28,7 +28,7 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribePr
     )
 
 
-def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse:
+def _partition(ctx: BrokerContext, topic: str, index: int) -> PartitionResponse:
     try:
         producers = _producers(ctx, topic, index)
     except KafkaError as refused:
@@ -36,7 +36,7 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
     return PartitionResponse(partition_index=index, active_producers=producers)
 
 
-def _producers(ctx: RequestContext, topic: str, index: int) -> list[ProducerState]:
+def _producers(ctx: BrokerContext, topic: str, index: int) -> list[ProducerState]:
     if not ctx.authorize(Operation.READ, ResourceType.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     check_topic_name(topic)

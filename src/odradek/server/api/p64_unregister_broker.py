@@ -14,11 +14,12 @@ async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> Unreg
     if not ctx.authorize(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return UnregisterBrokerResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
     broker_id = BrokerId(request.broker_id)
-    try:
-        await ctx.broker.controller.submit(lambda image: unregister_broker(image, broker_id, ctx.broker.config))
-    except KafkaError as refused:
-        return UnregisterBrokerResponse(error_code=refused.code, error_message=refused.message or None)
+    await ctx.host.controller.submit(lambda image: unregister_broker(image, broker_id, ctx.host.config))
     return UnregisterBrokerResponse(error_message=None)
 
 
-API = Api(key=64, versions=(0, 0), request=UnregisterBrokerRequest, handle=handle)
+def refuse(_ctx: RequestContext, _request: UnregisterBrokerRequest, refused: KafkaError) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=refused.code, error_message=refused.message or None)
+
+
+API = Api(key=64, versions=(0, 0), request=UnregisterBrokerRequest, handle=handle, refuse=refuse)

@@ -15,7 +15,7 @@ from odradek.protocol.messages.p74_list_config_resources import (
     ListConfigResourcesResponse,
 )
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 from odradek.server.visible_cluster import visible_brokers
 
 LOGGER_RESOURCE = 8
@@ -24,7 +24,7 @@ GROUP_RESOURCE = 32
 KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
 
 
-def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(ctx: BrokerContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     if not ctx.authorize(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     kinds: Sequence[int] = (CLIENT_METRICS_RESOURCE,) if ctx.version == 0 else request.resource_types or KINDS

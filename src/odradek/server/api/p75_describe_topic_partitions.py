@@ -22,11 +22,11 @@ from odradek.protocol.messages.p75_describe_topic_partitions import (
 )
 from odradek.security.authorizer import Operation, ResourceType, authorized_operations
 from odradek.server.broker import Broker
-from odradek.server.network.request import Api, RequestContext
+from odradek.server.network.request import Api, BrokerContext
 from odradek.server.visible_cluster import is_internal, live_broker_ids, offline_replicas
 
 
-def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def handle(ctx: BrokerContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     asked = list(dict.fromkeys(topic.name for topic in request.topics))
     cursor = request.cursor
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):

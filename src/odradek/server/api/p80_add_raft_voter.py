@@ -5,6 +5,7 @@ Answered when the new set of voters is committed; 1 lets the caller be content w
 
 from __future__ import annotations
 
+from odradek.base.errors import KafkaError
 from odradek.protocol.messages.p80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.server.network.request import Api, ControllerContext
 from odradek.server.quorum.voter_changes import change_voters
@@ -19,4 +20,8 @@ async def handle(ctx: ControllerContext, request: AddRaftVoterRequest) -> AddRaf
     return AddRaftVoterResponse(error_code=error, error_message=words)
 
 
-API = Api(key=80, versions=(0, 1), request=AddRaftVoterRequest, handle=handle)
+def refuse(_ctx: ControllerContext, _request: AddRaftVoterRequest, refused: KafkaError) -> AddRaftVoterResponse:
+    return AddRaftVoterResponse(error_code=refused.code, error_message=refused.message or None)
+
+
+API = Api(key=80, versions=(0, 1), request=AddRaftVoterRequest, handle=handle, refuse=refuse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.base.errors import KafkaError
 from odradek.protocol.messages.p81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from odradek.server.network.request import Api, ControllerContext
 from odradek.server.quorum.voter_changes import change_voters
@@ -16,4 +17,8 @@ async def handle(ctx: ControllerContext, request: RemoveRaftVoterRequest) -> Rem
     return RemoveRaftVoterResponse(error_code=error, error_message=words)
 
 
-API = Api(key=81, versions=(0, 0), request=RemoveRaftVoterRequest, handle=handle)
+def refuse(_ctx: ControllerContext, _request: RemoveRaftVoterRequest, refused: KafkaError) -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(error_code=refused.code, error_message=refused.message or None)
+
+
+API = Api(key=81, versions=(0, 0), request=RemoveRaftVoterRequest, handle=handle, refuse=refuse)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, NotController
 from odradek.base.ids import BrokerId, Offset
 from odradek.base.limits import (
     decision_sentence_chars_max,
@@ -57,7 +57,7 @@ class ActiveController:
     def submit(self, decide: Callable[[ClusterImage], Decision[R]]) -> Awaitable[R]:
         """Decides now, answers once committed. What `decide` raises is raised here: nothing was written then."""
         if not self._active:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This controller is not active.")
+            raise NotController(ErrorCode.NOT_CONTROLLER, "This controller is not active.")
         return self._propose(decide(self._quorum.feed.ahead))
 
     def stop_deciding(self) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NoReturn, Protocol, TypeVar, cast
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, NotController
 from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.base.invariants import InvariantBroken, invariant
 from odradek.protocol.schema import Message
@@ -32,6 +32,8 @@ class OwnNode:
 
     client_host = "this node"
     principal = "User:ANONYMOUS"
+    request: RequestContext | None = None
+    is_observed = False
 
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:  # noqa: ARG002
         raise InvariantBroken("a request of a node to its own controller has no reply order")
@@ -78,7 +80,7 @@ class ControllerChannel:
             except TimeoutError as late:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"This controller needs over {timeout_ms} ms.") from late
         if leader == NO_BROKER:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment.")
+            raise NotController(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment.")
         try:
             told = await self._peers.ask(leader, request, version, timeout_ms=timeout_ms, purpose=PURPOSE)
         except PeerUnavailable as lost:

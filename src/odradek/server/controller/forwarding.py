@@ -3,7 +3,7 @@
 A broker sends such a request on in an Envelope that says whose it is, and hands back what the controller answers.
 While nobody leads, or whoever did is gone or no longer leads, it tries again until the time is up, as Kafka does: a
 request whose answer was lost may be done twice. An API wrapped by `forwarded` is what it was while the controller is in
-this process, and also when nobody could be reached: its own handler then says that this controller is not active.
+this process, and also when no controller was reached in time: its own handler then raises NotController.
 """
 
 from __future__ import annotations
@@ -12,30 +12,28 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any
+from dataclasses import replace
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError, NotController
 from odradek.base.ids import NO_BROKER, BrokerId
+from odradek.base.invariants import InvariantBroken
 from odradek.base.ports import Clock
 from odradek.protocol.envelope import encode_address, encode_principal
 from odradek.protocol.headers import has_tagged_response_header, request_frame
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
-from odradek.protocol.schema import Message, Struct
+from odradek.protocol.schema import Message
 from odradek.protocol.wire import skip_tagged
 from odradek.server.api import p55_describe_quorum, p80_add_raft_voter, p81_remove_raft_voter
 from odradek.server.controller.controller import Controller
 from odradek.server.controller.controller_channel import Leadership
 from odradek.server.network.peers import Peers, PeerUnavailable, response_class
-from odradek.server.network.request import Api, ControllerContext, FrameApi, Handler, RequestContext
+from odradek.server.network.request import Api, ControllerContext, FrameApi, RequestContext
 
 logger = logging.getLogger(__name__)
 
 # What clients may ask of the controller through a broker.
 FORWARDABLE = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81)
-
-# Of the leader of the metadata log, who says of itself that it is none.
-OF_THE_QUORUM = (55, 80, 81)
 
 # Not the one of heartbeats: a decision that waits for its commit must not hold them up.
 PURPOSE = "forwarding"
@@ -122,39 +120,43 @@ class Forwarding:
         return answer.response_data
 
 
-def forwarded(api: Api, forwarding: Forwarding, here: Handler | None = None) -> Api:
-    """The API as a broker serves it. `here` handles it while the controller is in this process."""
-    handle_here = here or api.handle
+async def answered(api: Api, ctx: RequestContext, request: Message) -> Message:
+    """What this node answers. Raises NotController: it was not active, or deposed before the decision was committed."""
+    try:
+        answer = api.handle(ctx, request)
+        return await answer if isinstance(answer, Awaitable) else answer
+    except NotController:
+        raise
+    except KafkaError as refused:
+        if api.refuse is None:
+            raise
+        return api.refuse(ctx, request, refused)
 
-    async def wherever(
-        ctx: RequestContext, request: Message, answer: Message | Awaitable[Message] | None = None
-    ) -> Message:
-        deadline_ms = forwarding.deadline_ms()
-        while True:
-            if answer is not None:
-                response = await answer if isinstance(answer, Awaitable) else answer
-                # Elected and not active yet, or deposed before the decision was committed.
-                if not says(response, not_active(api.key)) or forwarding.is_over(deadline_ms):
-                    return response
-                await asyncio.sleep(PAUSE_MS_MIN / 1000)
-            frame = request_frame(api.key, ctx.version, ctx.correlation_id, ctx.client_id, request.encode(ctx.version))
-            reply = await forwarding.forward(
-                frame[4:], deadline_ms, principal=ctx.principal, client_host=ctx.client_host
-            )
-            if reply is not None:
-                return read_reply(type(request), ctx.version, reply)
-            answer = handle_here(ctx, request)
+
+def forwarded(api: Api, forwarding: Forwarding) -> Api:
+    """The API as a broker serves it."""
 
     @functools.wraps(api.handle)
-    def handle(ctx: RequestContext, request: Any) -> Message | Awaitable[Message]:  # noqa: ANN401 - as `Handler`
-        if not forwarding.is_here:
-            return wherever(ctx, request)
-        answer = handle_here(ctx, request)
-        if isinstance(answer, Awaitable) or says(answer, not_active(api.key)):
-            return wherever(ctx, request, answer)
-        return answer
+    async def handle(ctx: RequestContext, request: Message) -> Message:
+        deadline_ms = forwarding.deadline_ms()
+        while True:
+            if not forwarding.is_here:
+                frame = request_frame(
+                    api.key, ctx.version, ctx.correlation_id, ctx.client_id, request.encode(ctx.version)
+                )
+                reply = await forwarding.forward(
+                    frame[4:], deadline_ms, principal=ctx.principal, client_host=ctx.client_host
+                )
+                if reply is not None:
+                    return read_reply(type(request), ctx.version, reply)
+            try:
+                return await answered(api, ctx, request)
+            except NotController:
+                if forwarding.is_over(deadline_ms):
+                    raise
+            await asyncio.sleep(PAUSE_MS_MIN / 1000)
 
-    return Api(key=api.key, versions=api.versions, request=api.request, handle=handle)
+    return replace(api, handle=handle)
 
 
 def with_forwarding(apis: Mapping[int, Api | FrameApi], forwarding: Forwarding) -> dict[int, Api | FrameApi]:
@@ -171,35 +173,25 @@ def quorum_apis(controller: Controller, forwarding: Forwarding, soon: Forwarding
     Whoever asks how the quorum is wants to hear `soon` that nobody leads, and who votes.
     """
 
-    def served(api: Api, by: Forwarding) -> Api:
-        def here(ctx: RequestContext, request: Message) -> Message | Awaitable[Message]:
-            return api.handle(ControllerContext.of(controller, ctx.connection, ctx.version), request)
+    def context(ctx: RequestContext) -> ControllerContext:
+        return ControllerContext(controller, ctx.connection, ctx.version)
 
-        return forwarded(api, by, here)
+    def here(api: Api) -> Api:
+        refuse = api.refuse
+        if refuse is None:
+            raise InvariantBroken(f"API {api.key} cannot answer that no controller leads")
+        return replace(
+            api,
+            handle=lambda ctx, request: api.handle(context(ctx), request),
+            refuse=lambda ctx, request, refused: refuse(context(ctx), request, refused),
+        )
 
     changes = (p80_add_raft_voter.API, p81_remove_raft_voter.API)
     described = p55_describe_quorum.API
-    return {described.key: served(described, soon), **{api.key: served(api, forwarding) for api in changes}}
-
-
-def not_active(api_key: int) -> ErrorCode:
-    """What a controller answers that does not lead, or leads no more."""
-    return ErrorCode.NOT_LEADER_OR_FOLLOWER if api_key in OF_THE_QUORUM else ErrorCode.NOT_CONTROLLER
-
-
-def says(message: Message | Struct, code: ErrorCode) -> bool:
-    """Whether the message has this error anywhere."""
-    for row in message.FIELDS:
-        value = getattr(message, row.name)
-        if row.name == "error_code":
-            if value == code:
-                return True
-        elif isinstance(value, Struct):
-            if says(value, code):
-                return True
-        elif isinstance(value, list) and any(says(each, code) for each in value if isinstance(each, Struct)):
-            return True
-    return False
+    return {
+        described.key: forwarded(here(described), soon),
+        **{api.key: forwarded(here(api), forwarding) for api in changes},
+    }
 
 
 def read_reply(request: type[Message], version: int, reply: bytes) -> Message:

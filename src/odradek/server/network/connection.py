@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, cast
 from odradek.base.limits import KIB, MIB
 from odradek.base.ports import Link, Region
 from odradek.server.network.frames import LARGEST_POOLED, PartialFrame
-from odradek.server.network.request import Parts
+from odradek.server.network.request import Parts, RequestContext, bytes_of
 
 if TYPE_CHECKING:
+    from odradek.server.network.life_cycle import Observer
     from odradek.server.network.listener import ClientListener
 
 logger = logging.getLogger(__name__)
@@ -35,10 +36,11 @@ PARKED, UNSENT, ENDING, EARLY = 1, 2, 4, 8
 class Slot:
     """The place of one parked request in its connection's reply order."""
 
-    __slots__ = ("_connection", "on_lost", "parts")
+    __slots__ = ("_connection", "on_lost", "parts", "request")
 
     def __init__(self, connection: ClientConnection, on_lost: Callable[[], None] | None) -> None:
         self._connection = connection
+        self.request = connection.request
         self.on_lost = on_lost
         self.parts: Parts | None = None
 
@@ -58,25 +60,36 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_flush_due",
         "_frame",
         "_in_turn",
+        "_leaving",
         "_link",
         "_listener",
         "_lost",
+        "_observer",
         "_out",
         "_out_bytes",
         "_prefix",
         "_reading",
+        "_received_ns",
         "_replies",
         "_stopped",
         "_transport",
         "client_host",
+        "is_observed",
         "last_turn",
         "principal",
+        "request",
     )
 
     def __init__(self, listener: ClientListener) -> None:
         self._listener = listener
         self.client_host = ""
         self.principal = "User:ANONYMOUS"
+        self.request: RequestContext | None = None
+        self._observer: Observer | None = listener.observer
+        self.is_observed = listener.observer is not None
+        self._received_ns = 0
+        # Of an observed connection: requests whose replies are in `_out`.
+        self._leaving: list[RequestContext] = []
         # When something last arrived, in turns of the listener's idle sweep.
         self.last_turn = listener.idle_turn
         # The first bytes of a length that a read cut in two.
@@ -121,6 +134,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 _release(slot.parts)
             elif slot.on_lost is not None:
                 slot.on_lost()
+            if self._observer is not None and slot.request is not None:
+                self._observer.lost(slot.request, slot.parts)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         if self._frame is not None:
@@ -135,6 +150,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.last_turn = self._listener.idle_turn
         self._in_turn = True
+        if self._observer is not None:
+            self._received_ns = self._observer.now_ns()
         frame = self._frame
         if frame is None:
             end = len(self._prefix) + nbytes
@@ -149,7 +166,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             elif not frame.has_room():
                 self._end_for_others()
         self._in_turn = False
-        if self._out:
+        if self._out or self._leaving:
             self._flush()
         if self._stopped or not self._reading:
             self._settle()
@@ -188,16 +205,20 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._lost:
             _release(slot.parts or [])
             return
+        if self._observer is not None and slot.request is not None:
+            self._observer.answered(slot.request, slot.parts or [])
         ready = 0
         for reply in self._replies:
             if reply.parts is None:
                 break
             self._out += reply.parts
+            if self._observer is not None and reply.request is not None:
+                self._leaving.append(reply.request)
             ready += 1
         del self._replies[:ready]
         if slot is self._blocker:
             self._blocker = None
-        if not self._in_turn and self._out:
+        if not self._in_turn and (self._out or self._leaving):
             if self._replies:
                 self._flush_soon()
             else:
@@ -249,17 +270,30 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.end(f"requests that are not whole yet take {held} MiB already: send smaller ones, or fewer at once")
 
     def _handle(self, frame: memoryview, position: int, end: int) -> None:
-        parts = self._listener.handle(self, frame, position, end)
+        if self._observer is None:
+            parts = self._listener.handle(self, frame, position, end)
+        else:
+            parts = self._handle_observed(self._observer, frame, position, end)
         if not parts:
             return
         if self._replies:
             self.park(stop_reading=False).parts = parts
             return
         self._out += parts
-        self._out_bytes += _bytes(parts[0]) if len(parts) == 1 else sum(map(_bytes, parts))
+        self._out_bytes += bytes_of(parts)
+        if self._observer is not None and self.request is not None:
+            self._leaving.append(self.request)
         if self._out_bytes >= FLUSH_BYTES:
             # Let the limit on unsent bytes see it before the next request is handled.
             self._flush()
+
+    def _handle_observed(self, observer: Observer, frame: memoryview, position: int, end: int) -> Parts | None:
+        self.request = cast("RequestContext | None", None)  # the handler sets it, unless it cannot read the header
+        handled_ns = observer.now_ns()
+        parts = self._listener.handle(self, frame, position, end)
+        if self.request is not None:
+            observer.returned(self.request, end - position, self._received_ns, handled_ns, parts)
+        return parts
 
     # Replies
 
@@ -271,7 +305,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _flush_now(self) -> None:
         self._flush_due = False
-        if self._out:
+        if self._out or self._leaving:
             self._flush()
 
     def _flush(self) -> None:
@@ -279,10 +313,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._out_bytes = 0
         if self._lost:
             _release(out)
+            self._end_leaving()
             return
-        self._link.send(out)
+        if out:
+            self._link.send(out)
+        if self._leaving:
+            self._end_leaving()
         if self._choked and self._link.unsent_bytes() > self._listener.unsent_bytes_max:
             self._stop(UNSENT)
+
+    def _end_leaving(self) -> None:
+        ended, self._leaving = self._leaving, []
+        for request in ended:
+            cast("Observer", self._observer).ended(request)
 
     # Reading or not
 
@@ -309,7 +352,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._in_turn = True
             self._take(backlog, 0, len(backlog), shared=False)
             self._in_turn = False
-            if self._out:
+            if self._out or self._leaving:
                 self._flush()
         if self._stopped & ENDING and not self._replies and not self._link.unsent_bytes():
             self._transport.close()
@@ -319,10 +362,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         elif not self._reading and not self._stopped:
             self._reading = True
             self._transport.resume_reading()
-
-
-def _bytes(part: bytes | bytearray | Region) -> int:
-    return part.length if isinstance(part, Region) else len(part)
 
 
 def _release(parts: Parts) -> None:

@@ -12,6 +12,7 @@ from odradek.base.invariants import InvariantBroken
 from odradek.base.ports import Listener, Net
 from odradek.server.network.connection import ClientConnection
 from odradek.server.network.frames import FramePool
+from odradek.server.network.life_cycle import Observer
 from odradek.server.network.request import Parts
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ class ClientListener:
         self._sweep: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event = asyncio.Event()
         self.on_lost: Callable[[ClientConnection], None] = lambda _: None
+        # Set before the first connection.
+        self.observer: Observer | None = None
 
     @property
     def port(self) -> int:

@@ -1,27 +1,43 @@
-"""What a handler is given, and how an API says what it serves.
+"""One request from its header to its end, what a handler is given of it, and how an API says what it serves.
 
-A handler answers client mistakes with error codes; an exception that escapes it is a bug and costs the connection.
-A message is sent at once. An awaitable (every coroutine function returns one) runs as a task and its connection reads
-nothing more until it has answered, as Kafka mutes a channel: what a client pipelines behind it sees its effect.
+A handler answers client mistakes with error codes; an exception that escapes it is a bug and costs the connection. The
+exception is KafkaError, where the API has `refuse`. A message is sent at once. An awaitable (every coroutine function
+returns one) runs as a task and its connection reads nothing more until it has answered, as Kafka mutes a channel: what
+a client pipelines behind it sees its effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.base.ports import Region
-from odradek.security.authorizer import Operation, ResourceType
+from odradek.base.errors import KafkaError
+from odradek.base.ids import BrokerId
+from odradek.base.ports import Clock, Region, Rng, Spawner
+from odradek.security.authorizer import Authorizer, Operation, ResourceType
 
 if TYPE_CHECKING:
+    from odradek.metadata.configs.broker import BrokerConfig
+    from odradek.metadata.image import ClusterImage
     from odradek.protocol.schema import Message
     from odradek.server.broker import Broker
+    from odradek.server.controller.active_controller import ActiveController
     from odradek.server.controller.controller import Controller
 
 
 # A reply on its way out: the whole frame, length first. Empty: this request gets no reply.
 Parts = list[bytes | bytearray | Region]
+
+
+def bytes_of(parts: Parts) -> int:
+    if len(parts) == 1:
+        return _bytes(parts[0])
+    return sum(map(_bytes, parts))
+
+
+def _bytes(part: bytes | bytearray | Region) -> int:
+    return part.length if isinstance(part, Region) else len(part)
 
 
 class ReplySlot(Protocol):
@@ -40,6 +56,13 @@ class Connection(Protocol):
     @property
     def principal(self) -> str: ...
 
+    # The request whose handler is being called.
+    request: RequestContext | None
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether anything reads the error codes of its requests."""
+
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:
         """Take this request's place in the reply order, to be filled later. `on_lost`: nobody waits for it any more."""
 
@@ -47,17 +70,71 @@ class Connection(Protocol):
         """Read nothing more, and close once the requests before this one are answered. `why` is logged."""
 
 
+class Host(Protocol):
+    """What serves requests: a broker, or the controller of a node. Handlers of administrative requests run on both."""
+
+    @property
+    def node_id(self) -> BrokerId: ...
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def rng(self) -> Rng: ...
+    @property
+    def spawner(self) -> Spawner: ...
+    @property
+    def authorizer(self) -> Authorizer: ...
+    @property
+    def apis(self) -> Mapping[int, Api | FrameApi]: ...
+    @property
+    def controller(self) -> ActiveController: ...
+    @property
+    def image(self) -> ClusterImage: ...
+
+
 class RequestContext:
-    __slots__ = ("broker", "client_id", "connection", "correlation_id", "version")
+    """A request. Where a listener is observed, it is handed over once when it has ended: answered, without a reply, or
+    its connection lost. Only then it has sizes and times, the latter in nanoseconds of the monotonic clock."""
+
+    __slots__ = (
+        "answered_ns",
+        "api",
+        "bytes_in",
+        "bytes_out",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "ended_ns",
+        "errors",
+        "handled_ns",
+        "host",
+        "received_ns",
+        "returned_ns",
+        "version",
+    )
+
+    api: Api | FrameApi
+    bytes_in: int
+    bytes_out: int
+    received_ns: int  # its last byte came
+    handled_ns: int  # its handler was called
+    returned_ns: int  # its handler returned, perhaps to answer later
+    answered_ns: int  # its reply was made; when it has none, as `returned_ns`
+    ended_ns: int  # its reply was handed to the socket, or there will be none
 
     def __init__(
-        self, broker: Broker, connection: Connection, version: int, correlation_id: int, client_id: str | None
+        self, host: Host, connection: Connection, version: int, correlation_id: int, client_id: str | None
     ) -> None:
-        self.broker = broker
+        self.host = host
         self.connection = connection
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        # Error codes of its reply, each as often as it is there.
+        self.errors: Sequence[int] = ()
 
     @property
     def principal(self) -> str:
@@ -67,30 +144,68 @@ class RequestContext:
     def client_host(self) -> str:
         return self.connection.client_host
 
+    @property
+    def queue_ns(self) -> int:
+        """Kafka's RequestQueueTime: behind other requests of its connection."""
+        return self.handled_ns - self.received_ns
+
+    @property
+    def local_ns(self) -> int:
+        return min(self.returned_ns, self.answered_ns) - self.handled_ns
+
+    @property
+    def remote_ns(self) -> int:
+        """It waited for other nodes, a disk, or more records."""
+        return max(0, self.answered_ns - self.returned_ns)
+
+    @property
+    def send_ns(self) -> int:
+        """Its reply waited for those of earlier requests, and was written."""
+        return self.ended_ns - self.answered_ns
+
     def authorize(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        return self.broker.authorizer.authorize(self.connection.principal, operation, resource_type, name)
+        return self.host.authorizer.authorize(self.connection.principal, operation, resource_type, name)
+
+
+class BrokerContext(RequestContext):
+    """Of a request that came to the listener of clients and brokers."""
+
+    __slots__ = ("broker",)
+
+    def __init__(
+        self, host: Broker, connection: Connection, version: int, correlation_id: int, client_id: str | None
+    ) -> None:
+        self.host = self.broker = host
+        self.connection = connection
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.errors = ()
 
 
 class ControllerContext(RequestContext):
     """Of a request that came to the controller listener."""
 
-    __slots__ = ()
+    __slots__ = ("controller",)
 
-    @classmethod
-    def of(cls, controller: Controller, connection: Connection, version: int) -> ControllerContext:
-        """Of a request that a node makes to itself."""
-        return cls(cast("Broker", controller), connection, version, 0, None)
+    def __init__(
+        self,
+        host: Controller,
+        connection: Connection,
+        version: int,
+        correlation_id: int = 0,
+        client_id: str | None = None,
+    ) -> None:
+        super().__init__(host, connection, version, correlation_id, client_id)
+        self.controller = host
 
-    @property
-    def controller(self) -> Controller:
-        return cast("Controller", self.broker)
 
-
-# A RequestContext or a ControllerContext, and the decoded request.
+# The context of a request, and the decoded request.
 Handler = Callable[[Any, Any], "Message | Awaitable[Message]"]
+Refuse = Callable[[Any, Any, KafkaError], "Message"]
 # Gets the frame's body without a copy and must keep no view of it. Returns the reply's parts (none: no reply),
 # or None after it has taken a slot with `connection.park`.
-FrameHandler = Callable[[RequestContext, memoryview, int, int], Parts | None]
+FrameHandler = Callable[[Any, memoryview, int, int], Parts | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +216,8 @@ class Api:
     versions: tuple[int, int]
     request: type[Message]
     handle: Handler
+    # The reply when the handler raises KafkaError. None: it raises none.
+    refuse: Refuse | None = None
 
     @property
     def advertised(self) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, NotController
 from odradek.base.ids import LeaderEpoch, Offset
 from odradek.base.invariants import invariant
 from odradek.base.ports import Ports
@@ -34,7 +34,7 @@ class QuorumLog:
             appended = self.log.append_trusted(batch, leader_epoch, self._ports.clock.wall_ms())
         except (OSError, KafkaError) as failed:
             self.fail(failed)
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata log failed.") from failed
+            raise NotController(ErrorCode.NOT_CONTROLLER, "The metadata log failed.") from failed
         invariant(appended.last_offset == last_offset, "the metadata log and the image count differently")
         self.sync_soon()
 

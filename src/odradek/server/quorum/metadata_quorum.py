@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from odradek.base.errors import ErrorCode, KafkaError, UnusableDirectory
+from odradek.base.errors import ErrorCode, KafkaError, NotController, UnusableDirectory
 from odradek.base.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset
 from odradek.base.invariants import InvariantBroken
 from odradek.base.limits import metadata_batch_bytes_max
@@ -273,7 +273,7 @@ class MetadataQuorum:
         own = self._member.voter.key.voter_id
         if self._leading and effect.leader_id != own:
             self._leading = False
-            self.feed.give_up(KafkaError(ErrorCode.NOT_CONTROLLER, "This controller leads no more."))
+            self.feed.give_up(NotController(ErrorCode.NOT_CONTROLLER, "This controller leads no more."))
             self.on_deposed()
         self.fetches.answer_all()
         if effect.leader_id not in (NO_BROKER, self._last_leader):
@@ -362,7 +362,7 @@ class MetadataQuorum:
         _log.critical("the metadata log failed, the node stops: %s", failed)
         self._steps.end()
         self._leading = False
-        self.feed.give_up(KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata log failed."))
+        self.feed.give_up(NotController(ErrorCode.NOT_CONTROLLER, "The metadata log failed."))
         self.on_deposed()
         self._ports.spawner.spawn("metadata log", _stop_node(failed))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from odradek.base.errors import ErrorCode, KafkaError, error_code
+from odradek.base.errors import ErrorCode, KafkaError, NotController, error_code
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.p52_vote import VoteRequest
 from odradek.quorum.messages import AddVoter, RemoveVoter
@@ -29,7 +29,7 @@ KRAFT_FEATURE = "kraft.version"
 async def change_voters(
     ctx: ControllerContext, change: AddVoter | RemoveVoter, timeout_ms: int
 ) -> tuple[ErrorCode, str | None]:
-    """The error and words for people."""
+    """The error and words for people. Raises NotController where this node does not lead."""
     if not ctx.authorize(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
     quorum = ctx.controller.quorum
@@ -42,6 +42,8 @@ async def change_voters(
         return ErrorCode.REQUEST_TIMED_OUT, "The voters are not changed yet; they may be later."
     except KafkaError as refused:
         return refused.code, refused.message
+    if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        raise NotController(answer.error, answer.reason)
     return answer.error, answer.reason or None
 
 

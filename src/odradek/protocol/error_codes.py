@@ -1,0 +1,43 @@
+"""The error codes of a reply: those of the whole, of its topics, partitions, groups."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.protocol.schema import Message, Struct
+
+
+class _Places(NamedTuple):
+    """Fields of a struct in which errors are."""
+
+    codes: tuple[str, ...]
+    inside: tuple[str, ...]  # structs, or lists of them
+
+
+def error_codes(reply: Message) -> list[int]:
+    """All but NONE, each as often as it is there."""
+    return [code for code in _codes(reply) if code]
+
+
+def _codes(part: Struct) -> Iterator[int]:
+    codes, inside = _places(type(part))
+    for name in codes:
+        yield getattr(part, name)
+    for name in inside:
+        value = getattr(part, name)
+        for each in value if isinstance(value, list) else (value,):
+            if each is not None:
+                yield from _codes(each)
+
+
+@functools.cache
+def _places(cls: type[Struct]) -> _Places:
+    codes = tuple(row.name for row in cls.FIELDS if row.name == "error_code")
+    inside = tuple(
+        row.name
+        for row in cls.FIELDS
+        if isinstance(row.element, type) and issubclass(row.element, Struct) and any(_places(row.element))
+    )
+    return _Places(codes, inside)

@@ -1,0 +1,168 @@
+"""Every request of an observed listener ends once, with what is known of it; one that is not observed costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.messages.p00_produce import ProduceResponse
+from odradek.protocol.messages.p01_fetch import FetchResponse
+from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest
+from odradek.server.api.table import load_apis
+from odradek.server.network.life_cycle import Observer
+from odradek.server.network.request import Api
+from support.data_broker import DataBroker, batch
+
+
+class Ended(list):
+    """Requests in the order of their ends, and a clock that moves by one at each look."""
+
+    now = 0
+
+    def now_ns(self) -> int:
+        self.now += 1
+        return self.now
+
+    async def count(self, count: int) -> None:
+        while len(self) < count:  # noqa: ASYNC110 (the hook has no event)
+            await asyncio.sleep(0)
+        assert len(self) == count
+
+    def keys(self) -> list[int]:
+        return [request.api.key for request in self]
+
+
+@contextlib.asynccontextmanager
+async def observed(**options):
+    async with DataBroker(**options) as broker:
+        ended = Ended()
+        broker.listener.observer = Observer(ended.append, ended.now_ns)
+        broker.create_topic("t", 2)
+        yield broker, ended, await broker.connect()
+    times = [(one.received_ns, one.handled_ns, min(one.returned_ns, one.answered_ns), one.ended_ns) for one in ended]
+    assert all(list(each) == sorted(each) for each in times)
+    assert len(set(map(id, ended))) == len(ended), "each ends once"
+
+
+def test_what_is_known_of_a_request_at_its_end(run):
+    async def scenario():
+        async with observed() as (_, ended, client):
+            sent = client.produce_request("t", batch("x"))
+            client.send(sent, 9)
+            frame = await client.reader.readexactly(4)
+            size = int.from_bytes(frame, "big")
+            await client.reader.readexactly(size)
+            await ended.count(1)
+            (request,) = ended
+            assert (request.api.key, request.version, request.client_id) == (0, 9, "test")
+            assert (request.principal, request.client_host) == ("User:ANONYMOUS", "127.0.0.1")
+            assert request.bytes_out == size + 4
+            assert request.bytes_in > len(sent.encode(9))
+            assert (list(request.errors), request.remote_ns) == ([], 0)
+            assert request.queue_ns > 0 < request.local_ns
+            assert request.send_ns > 0
+
+    run(scenario())
+
+
+def test_errors_are_counted_for_each_partition(run):
+    async def scenario():
+        async with observed() as (_, ended, client):
+            wrong = batch("x")
+            wrong[-1] ^= 1
+            await client.produce("t", wrong, batch("y"), (7, batch("z")))
+            assert list(ended[0].errors) == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+            await client.fetch("t", {0: 99, 1: 0})
+            assert list(ended[1].errors) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+    run(scenario())
+
+
+def test_a_produce_without_acks_ends_without_a_reply(run):
+    async def scenario():
+        async with observed() as (_, ended, client):
+            client.send(client.produce_request("t", batch("x"), acks=0), 9)
+            await ended.count(1)
+            assert ended[0].bytes_out == 0
+
+    run(scenario())
+
+
+def test_a_parked_fetch_waits_remotely(run):
+    async def scenario():
+        async with observed() as (broker, ended, client):
+            client.send(client.fetch_request("t", {0: 0}, max_wait_ms=60_000, min_bytes=1), 12)
+            while not broker.broker.parked_fetches:  # noqa: ASYNC110 (a parked fetch has no event)
+                await asyncio.sleep(0)
+            other = await broker.connect()
+            await other.produce("t", batch("x"))
+            await client.receive(FetchResponse, 12)
+            await ended.count(2)
+            assert ended.keys() == [0, 1]
+            assert ended[1].remote_ns > 0
+            assert ended[1].bytes_out > len(batch("x"))
+
+    run(scenario())
+
+
+def test_a_request_whose_connection_is_lost_ends_too(run):
+    async def scenario():
+        async with observed() as (broker, ended, client):
+            client.send(client.fetch_request("t", {0: 0}, max_wait_ms=60_000, min_bytes=1), 12)
+            while not broker.broker.parked_fetches:  # noqa: ASYNC110 (a parked fetch has no event)
+                await asyncio.sleep(0)
+            for connection in list(broker.listener._connections):
+                connection.abort()
+            await ended.count(1)
+            assert (ended[0].api.key, ended[0].bytes_out) == (1, 0)
+
+    run(scenario())
+
+
+def test_pipelined_requests_end_in_the_order_of_their_replies(run):
+    async def scenario():
+        async with observed() as (broker, ended, client):
+            broker.configure_topic("t", "flush.messages", "1")
+            client.send(client.produce_request("t", batch("x"), acks=-1), 9)
+            client.send(ApiVersionsRequest(client_software_name="a", client_software_version="b"), 3)
+            await client.receive(ProduceResponse, 9)
+            await client.receive(ApiVersionsResponse, 3)
+            await ended.count(2)
+            assert ended.keys() == [0, 18]
+            assert ended[1].send_ns > 0, "it waited for the reply of the first"
+
+    run(scenario())
+
+
+def test_requests_that_are_refused_or_fail_end_once(run):
+    async def broken(*_):
+        raise ZeroDivisionError
+
+    async def scenario():
+        failing = Api(key=60, versions=(0, 2), request=DescribeClusterRequest, handle=broken)
+        async with observed(apis={**load_apis(), 60: failing}) as (broker, ended, client):
+            client.send(DescribeClusterRequest(), 1)
+            assert await client.closed()
+            await ended.count(1)
+            other = await broker.connect()
+            other.writer.write(bytes([0, 0, 0, 12, 0, 3, 0, 9, 0, 0, 0, 1, 255, 255, 0, 99]))  # Metadata, cut off
+            assert await other.closed()
+            await ended.count(2)
+            assert ended.keys() == [60, 3]
+            assert [one.bytes_out for one in ended] == [0, 0]
+
+    run(scenario())
+
+
+def test_a_listener_that_is_not_observed_reads_no_clock(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            broker.create_topic("t")
+            client = await broker.connect()
+            await client.produce("t", batch("x"))
+            (connection,) = broker.listener._connections
+            assert not hasattr(connection.request, "received_ns")
+
+    run(scenario())
