@@ -275,9 +275,10 @@ def test_columns_are_the_same_however_they_are_declared():
 
 
 def test_where_the_engine_keeps_the_state_of_a_step_counts():
-    """It finds state by the step's name and level, and its timers by how late rows may be."""
+    """It finds state by the step's name and the steps with state above it, its timers by how late rows may be."""
     assert lines(processed()) != lines(processed(name="sprees"))
-    assert lines(windowed()) != lines(windowed(before=lambda rows: rows.map(lambda row: row, "user string, a int")))
+    assert lines(windowed()) == lines(windowed(before=lambda rows: rows.map(lambda row: row, "user string, a int")))
+    assert lines(windowed()) != lines(windowed(before=lambda rows: rows.deduplicate("a", within="1 hour")))
 
     def beside(grace):
         def build(app: App) -> None:

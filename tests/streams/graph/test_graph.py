@@ -8,6 +8,7 @@ import pytest
 
 from odradek.streams import App, F, PipelineError, hopping, session, sliding, tumbling
 from odradek.streams.api.rows import node_of
+from odradek.streams.graph.micro_batches import why_foreign
 from odradek.streams.graph.sinks import TopicSink
 
 
@@ -265,3 +266,42 @@ def test_a_query_is_named_after_the_stream_that_was_written_first():
     [query] = app.queries()
     assert query.name == "views"
     assert [sink.name for sink in query.sinks] == ["to-1", "to-2", "to-3"]
+
+
+def test_a_query_is_named_after_the_stream_that_is_declared_first_whatever_the_order_of_sinks():
+    def name(*, copied: bool) -> str:
+        app = App("t")
+        users = app.table("users", key="id", schema="id int")
+        a, b = (app.stream(topic, schema="id int") for topic in ("a", "b"))
+        if copied:
+            b.to("copy")
+            users.materialize("users")
+        a.join(b, on="id", within="1 minute").join(users, on="id").to("j")
+        (query,) = app.queries()
+        return query.name
+
+    assert name(copied=False) == name(copied=True) == "a"
+
+
+@pytest.mark.parametrize("column", [F.explode("tags"), "explode_outer(tags) as tag", "posexplode(tags) as (n, tag)"])
+def test_a_function_that_makes_several_rows_of_one_is_sparks(column):
+    app = App("t")
+    app.stream("posts", schema="id int, tags array<string>").select("id", column).to("tags")
+    (query,) = app.queries()
+    assert query.foreign.name == "select-1"
+    assert why_foreign(query.foreign).startswith("only Spark makes several rows of one")
+
+
+def test_columns_that_are_added_may_be_several_rows_of_one():
+    app = App("t")
+    app.stream("posts", schema="id int, tags array<string>").with_columns(tag=F.explode("tags")).to("tags")
+    (query,) = app.queries()
+    assert not query.by_engine
+
+
+@pytest.mark.parametrize("value", [F.first("x", ignorenulls=True), F.sum_distinct("x"), F.expr("sum(distinct x)")])
+def test_aggregates_of_distinct_values_and_without_nulls_are_the_engines(value):
+    app = App("t")
+    app.stream("rows", schema="id int, x int").group_by("id").agg(n=value).to("out")
+    (query,) = app.queries()
+    assert query.by_engine

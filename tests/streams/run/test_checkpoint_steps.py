@@ -146,3 +146,40 @@ def test_the_application_is_refused_before_spark_or_a_broker_is_asked(layout):
 
 def test_what_came_and_what_went_has_nothing_on_the_other_side():
     assert list(changes(["a", "b", "c"], ["a", "c", "d"])) == ["b → nothing", "nothing → d"]
+
+
+def two_streams(*declared: str, join: bool = True) -> App:
+    app = App("shop")
+    streams = {topic: app.stream(topic, schema="user string, at timestamp", time="at") for topic in declared}
+    if join:
+        streams["clicks"].join(streams["orders"], on="user", within="1 minute").to("both")
+    else:
+        streams["orders"].to("copies")
+    return app
+
+
+def test_a_query_that_would_leave_its_checkpoint_behind_under_another_name_is_refused(layout):
+    started(layout, two_streams("clicks", "orders"))
+    begin(layout)
+    told = refused(layout, two_streams("orders", "clicks"))
+    assert told.splitlines()[0] == "the checkpoint of clicks would be left behind"
+    assert "the query orders also reads topic clicks and topic orders, and begins anew" in told
+    assert "test_checkpoint_steps.py:" in told
+    assert f"odradek streams reset shop --state-dir {layout.state_dir}" in told
+    assert not layout.steps("orders").exists()
+    started(layout, two_streams("clicks", "orders"))
+
+
+def test_a_query_that_takes_over_a_topic_of_one_that_is_gone_is_refused(layout):
+    started(layout, two_streams("clicks", "orders"))
+    begin(layout)
+    assert "the checkpoint of clicks would be left behind" in refused(layout, two_streams("orders", join=False))
+
+
+def test_a_checkpoint_may_be_left_behind_by_another_name_and_by_a_query_of_other_topics(layout):
+    started(layout, shop())
+    begin(layout)
+    started(layout, shop(name="clicks-2", window="3 minutes"))
+    other = App("shop")
+    other.stream("visits", schema="user string").to("copies")
+    started(layout, other)

@@ -19,7 +19,7 @@ class Place:
     """A topic among those of its query."""
 
     rank: int  # in the canonical order
-    topics: tuple[str, ...]  # all of them: a backlog is read up to the same time in each; none: all at once
+    topics: tuple[str, ...]  # all that are known by name: a backlog is read up to the same time in each
     records: int  # of all of them, in a micro-batch
     tick: timedelta | None = None  # how often a micro-batch starts although no record has come
 

@@ -1,6 +1,7 @@
 """What the state of a query means, as lines of text: equal lines, and a new version of the code may go on with it.
 
-Lines follow the rows, from the sources down to the trunk; each stands for itself, so that two fingerprints can be laid
+Lines follow the rows, from the sources down to the trunk; of a query of the engine they are in the order of the names
+of steps, so that a sink that is added moves none. Each stands for itself, so that two fingerprints can be laid
 side by side. Steps without state leave no line, with one exception: where state keeps whole rows (joins, sliding
 windows) it keeps them by position, so there the names of columns count, though not how they are computed. Lines of code
 do not count, nor does the code of Python functions. Names of steps count where the engine runs them: it finds the state
@@ -57,9 +58,9 @@ class Line:
 
 def fingerprint(query: Query) -> tuple[Line, ...]:
     trunk = query.trunk
-    nodes = list(query.steps)
+    nodes = _in_order_of_names(query) if query.by_engine else list(query.steps)
     if not any(node.stateful for node in nodes):  # what it has read is all that it remembers
-        return tuple(Line(_source(node), node.origin) for node in nodes if isinstance(node, Topic | Frame))
+        return tuple(Line(source_text(node), node.origin) for node in nodes if isinstance(node, Topic | Frame))
     kept = {node for whole in _kept_whole(nodes) for node in _shaping(whole)}
     used = {word for node in nodes if node.stateful for text in _meaning(node) for word in re.findall(r"\w+", text)}
     lines = [Line(text, node.origin) for node in nodes for text in _lines(node, used, whole=node in kept)]
@@ -70,12 +71,23 @@ def fingerprint(query: Query) -> tuple[Line, ...]:
     return (*lines, Line(f"results: {query.emit}", trunk.origin))
 
 
+def _in_order_of_names(query: Query) -> list[Node]:
+    """The sources, then the steps with state, each after those that it gets its rows from."""
+    sources = sorted(query.sources, key=_by_name)
+    steps = sorted((node for node in query.steps if node.stateful), key=_by_name)
+    return list(dict.fromkeys([*sources, *(above for step in steps for above in step.ancestry())]))
+
+
+def _by_name(node: Node) -> str:
+    return node.name
+
+
 def _places(query: Query) -> Iterator[Line]:
     """Where the engine keeps the state of each step, and by which time its timers are set."""
-    level = topology(query.sinks).level
-    for node in query.steps:
+    plan = topology(query.sinks)
+    for node in sorted(query.steps, key=_by_name):
         if node.stateful:
-            yield Line(f"{node.kind}: called {node.name}, level {level[node]}", node.origin)
+            yield Line(f"{node.kind}: called {node.name}, level {plan.stage(plan.level[node])}", node.origin)
             if waits_for_time(node):
                 grace = node.window.grace if isinstance(node, Aggregate) and node.window is not None else None
                 late = max(map(delay, node.inputs)) if grace is None else grace
@@ -84,7 +96,7 @@ def _places(query: Query) -> Iterator[Line]:
 
 def _lines(node: Node, used: set[str], *, whole: bool) -> Iterator[str]:
     if isinstance(node, Topic | Frame):
-        source = _source(node)
+        source = source_text(node)
         yield source
         if node.time is not None:
             yield f"{source}: time {_text(node.time)}"
@@ -144,7 +156,7 @@ def _states(node: Process) -> Iterator[str]:
 def _fed_by(node: Node) -> str:
     """The sources and steps with state that rows come from, past those without."""
     if isinstance(node, Topic | Frame):
-        return _source(node)
+        return source_text(node)
     if node.stateful:
         return node.kind
     return " and ".join(dict.fromkeys(map(_fed_by, streaming_inputs(node))))
@@ -210,7 +222,8 @@ def _name(column: ColumnLike) -> str:
 # --- texts
 
 
-def _source(node: Topic | Frame) -> str:
+def source_text(node: Topic | Frame) -> str:
+    """The line of a source."""
     if isinstance(node, Frame):
         return f"frame {_called(node.frame)}"
     table = f" as a table by {', '.join(node.table_key)}" if node.table_key else ""

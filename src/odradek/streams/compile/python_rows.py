@@ -129,10 +129,8 @@ class PieceByPiece:
     def __call__(self, frames: Iterator[Any]) -> Iterator[Any]:
         for frame in frames:
             made = self._function(frame)
-            for name in self._names:
-                if name not in made.columns and name in ("_key", "_time"):
-                    made[name] = None
-            yield made[self._names]
+            missing = [name for name in ("_key", "_time") if name not in made.columns]
+            yield made.assign(**dict.fromkeys(missing))[self._names]
 
 
 class Reducing:

@@ -24,6 +24,7 @@ KAFKA_COLUMNS = {
     "timestampType": "int",
 }
 
+AT_LEAST = "minOffsetsPerTrigger"
 PACKED_RECORDS = 5_000
 """Of several partitions, read by one task: a task costs as much as reading a few thousand records."""
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 def read_topic(node: Topic, context: Context) -> DataFrame:
     raw = _no_records(node, context) if context.dry else _records(node, context)
     if not context.dry and (place := context.place_of(node)) is not None and place.tick is not None:
-        raw = raw.where(F.col("partition") >= 0)  # a tick starts a micro-batch, and is no record
+        # a tick is no record, and no format may leave it out as one without a value
+        raw = raw.withColumn("value", F.when(F.col("partition") < 0, F.lit(b"")).otherwise(F.col("value")))
     schema = context.schema_of(node.schema.node) if isinstance(node.schema, SchemaOf) else node.schema
     if node.table_key:
         return formats.changelog(node.format, schema, node.table_key, node.time)(raw)
@@ -60,18 +62,21 @@ def _records(node: Topic, context: Context) -> DataFrame:
         reader = reader.option(f"kafka.{name}", value)
     reader = reader.options(**node.options)
     if (place := context.place_of(node)) is not None:
-        reader = reader.options(**_ordered(node, place))
+        reader = reader.options(**ordered(node, place))
     return reader.load()
 
 
-def _ordered(node: Topic, place: Place) -> dict[str, str]:
+def ordered(node: Topic, place: Place) -> dict[str, str]:
     """Options for records in the canonical order, a bounded number of them at a time."""
     options = {"includePosition": "true", "positionRank": str(place.rank), "packRecords": str(PACKED_RECORDS)}
     if place.tick is not None:
         options["tickEvery"] = str(place.tick // MILLISECOND)
-    if place.topics and "minOffsetsPerTrigger" not in node.options:
-        options |= {"maxOffsetsPerTrigger": str(place.records), "alignTopics": ",".join(place.topics)}
-    return options
+    if AT_LEAST in node.options:  # such a source does not wait for others
+        most = max(place.records, int(node.options[AT_LEAST]))
+        return {"maxOffsetsPerTrigger": str(most), **node.options, **options}
+    # the topics that a source reads are aligned in any case: where there is a pattern alone, it stands for them
+    aligned = place.topics or (str(node.pattern),)
+    return options | {"maxOffsetsPerTrigger": str(place.records), "alignTopics": ",".join(aligned)}
 
 
 def _selection(node: Topic) -> tuple[str, str]:

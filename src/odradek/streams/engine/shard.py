@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Protocol
 
 from odradek.streams.engine.clock import Beat, Clock, Micros
 from odradek.streams.engine.order import Position, made_by_time, made_of_row
-from odradek.streams.engine.store import Cells, ShardStore, TimerQueue
+from odradek.streams.engine.store import ONE_RUN, Cells, Run, ShardStore, TimerQueue
 
 Values = tuple[Any, ...]
 LATE = "late"
@@ -91,12 +92,13 @@ class Bench:
             place = made_of_row(self.at, self._number, self._numbered)
             self.late.append(Result(place, row.time, row.record_key, False, (row.whole, behind, row.port)))
 
-    def give_by_time(self, due: Micros, key: bytes, time: Micros, values: Values) -> None:
+    def give_by_time(
+        self, due: Micros, key: bytes, time: Micros, values: Values, *, record_key: bytes | None = None
+    ) -> None:
         """A result of the passing of time."""
         self._numbered += 1
-        self.results.append(
-            Result(made_by_time(self.at, self._number, due, key, self._numbered), time, None, False, values)
-        )
+        place = made_by_time(self.at, self._number, due, key, self._numbered)
+        self.results.append(Result(place, time, record_key, False, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +123,13 @@ def run_batch(
     idle_after: Mapping[int, Micros | None],
     rows: Iterable[Arrival],
     beats: Iterable[Beat],
+    run: Run = ONE_RUN,
 ) -> tuple[dict[int, list[Result]], Counter[str]]:
     """The results by step, with late rows under numbers of their own, and what was counted.
 
     The state is committed as that of this micro-batch.
     """
-    store.begin(batch)
+    store.begin(batch, run)
     try:
         counts: Counter[str] = Counter()
         benches = {
@@ -140,6 +143,9 @@ def run_batch(
     results = {number: bench.results for number, bench in benches.items()}
     late = {one.late_as: benches[one.number].late for one in placed if one.late_as is not None}
     return {**results, **late}, counts
+
+
+_Event = tuple[Position, int, int, Callable[[Any], None], Any]
 
 
 class _Delivery:
@@ -157,10 +163,10 @@ class _Delivery:
         self._by_port = {port: one for one in placed for port in one.ports}
 
     def run(self, rows: Iterable[Arrival], beats: Iterable[Beat]) -> None:
-        events: list[tuple[Position, int, Callable[[Any], None], Any]] = [(row.at, 1, self._take, row) for row in rows]
-        events += [(beat.at, 0, self._move, beat) for beat in beats]
-        events.sort(key=_place)
-        for _, _, deliver, event in events:
+        events: list[_Event] = [(row.at, 1, row.port, self._take, row) for row in rows]
+        events += [(beat.at, 0, beat.source, self._move, beat) for beat in beats]
+        events.sort(key=itemgetter(0, 1, 2))
+        for _, _, _, deliver, event in events:
             deliver(event)
         for one in self._placed:
             one.step.end(self._now[one.number], self._benches[one.number])
@@ -184,7 +190,3 @@ class _Delivery:
 
     def _time_of(self, one: Placed) -> Micros | None:
         return self._clock.now(one.sources, self._idle_after) if one.sources else None
-
-
-def _place(event: tuple[Position, int, Any, Any]) -> tuple[Position, int]:
-    return event[0], event[1]

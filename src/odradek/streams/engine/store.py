@@ -1,7 +1,8 @@
 """The state of one shard: values and timers by step and key, in one SQLite file, one version per micro-batch.
 
 A micro-batch that was interrupted is run again from the state before it. So what a micro-batch changed is kept aside
-until the next one begins: only then Spark has committed it. One that is run again throws its first attempt away.
+until the next one begins: only then Spark has committed it. One that is run again throws its first attempt away. A
+shard that gets no rows the second time learns of it when its next micro-batch begins: by the run that made the attempt.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import pickle
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
+from secrets import token_bytes
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +25,7 @@ create index if not exists timer_of_key on timer (step, key);
 create table if not exists new_state (step integer, key blob, value blob);
 create table if not exists new_timer (step integer, due integer, key blob, is_set integer);
 create table if not exists version (batch integer);
+create table if not exists attempt (run text, token blob);
 """
 _CACHED_MAX = 50_000
 _GONE: Any = object()
@@ -32,6 +36,18 @@ Due = tuple[int, bytes]
 
 class StateMismatch(Exception):
     """The state on disk does not belong to the micro-batch that is to be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of the query, from its start to its stop. `committed`: Spark's last micro-batch when it began."""
+
+    name: str
+    committed: int
+
+
+ONE_RUN = Run("", -1)
+"""For tests: all micro-batches are of one run, so each is committed when the next begins."""
 
 
 class Cells:
@@ -71,25 +87,27 @@ class TimerQueue:
 
     def __init__(self, connection: sqlite3.Connection, step: int) -> None:
         self._sql, self._step = connection, step
-        self._changed: dict[Due, bool] = {}
+        self._changed: dict[bytes, dict[int, bool]] = {}  # by key: whether the timer of a time is set
+        self._set: dict[bytes, set[int]] = {}  # all timers of the keys that were asked for
         self._soon: list[Due] = []  # a heap of all that are due by `_through`, and of those set now
         self._through = -(1 << 62)
         self._next = self._next_stored()
 
     def set(self, due: int, key: bytes) -> None:
-        if self._changed.get((due, key)) is not True:
-            self._changed[due, key] = True
+        if self._is_changed(due, key) is not True:
+            self._change(due, key, is_set=True)
             heappush(self._soon, (due, key))
 
     def cancel(self, due: int, key: bytes) -> None:
-        self._changed[due, key] = False
+        self._change(due, key, is_set=False)
 
     def of(self, key: bytes) -> list[int]:
         """When this key's timers are due."""
-        stored = self._sql.execute("select due from timer where step=? and key=?", (self._step, key))
-        found = {due for (due,) in stored}
-        for (due, whose), is_set in self._changed.items():
-            if whose == key:
+        found = self._set.get(key)
+        if found is None:
+            stored = self._sql.execute("select due from timer where step=? and key=?", (self._step, key))
+            found = self._set[key] = {due for (due,) in stored}
+            for due, is_set in self._changed.get(key, {}).items():
                 (found.add if is_set else found.discard)(due)
         return sorted(found)
 
@@ -98,22 +116,32 @@ class TimerQueue:
         if self._next is not None and self._next <= now:
             self._read_through(now)
         while self._soon and self._soon[0][0] <= now:
-            due = heappop(self._soon)
-            if self._changed.get(due, True):
-                self._changed[due] = False
-                return due
+            due, key = heappop(self._soon)
+            if self._is_changed(due, key) is not False:
+                self._change(due, key, is_set=False)
+                return due, key
         return None
 
     def news(self) -> Iterator[tuple[int, int, bytes, bool]]:
-        for (due, key), is_set in self._changed.items():
-            yield self._step, due, key, is_set
+        for key, changed in self._changed.items():
+            for due, is_set in changed.items():
+                yield self._step, due, key, is_set
+
+    def _is_changed(self, due: int, key: bytes) -> bool | None:
+        """Whether this micro-batch has set it; None: neither set nor taken back."""
+        return self._changed.get(key, {}).get(due)
+
+    def _change(self, due: int, key: bytes, *, is_set: bool) -> None:
+        self._changed.setdefault(key, {})[due] = is_set
+        if (found := self._set.get(key)) is not None:
+            (found.add if is_set else found.discard)(due)
 
     def _read_through(self, now: int) -> None:
         stored = self._sql.execute(
             "select due, key from timer where step=? and due>? and due<=?", (self._step, self._through, now)
         )
         for due in stored.fetchall():
-            if due not in self._changed:
+            if self._is_changed(*due) is None:
                 heappush(self._soon, due)
         self._through = now
         self._next = self._next_stored()
@@ -128,7 +156,7 @@ class TimerQueue:
 
 def read_figures(path: Path) -> dict[str, int]:
     """What a shard has counted so far: late rows, rows of state. For whoever watches, while others write."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
     try:
         where = (_FIGURES_STEP, _FIGURES_KEY)
         row = connection.execute("select value from new_state where step=? and key=?", where).fetchone()
@@ -142,37 +170,40 @@ def read_figures(path: Path) -> dict[str, int]:
 class ShardStore:
     """One micro-batch at a time: `begin`, changes to cells and timers, `commit`; or `roll_back`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, several_hosts: bool = False) -> None:
+        """`several_hosts`: it is opened by one after the other; a write-ahead log needs memory that all share."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._sql = sqlite3.connect(path, isolation_level=None, timeout=60.0, check_same_thread=False)
-        self._sql.execute("pragma journal_mode=wal")
+        self._sql.execute(f"pragma journal_mode={'delete' if several_hosts else 'wal'}")
         self._sql.execute("pragma synchronous=full")
         self._sql.executescript(_TABLES)
         self._caches: dict[int, dict[bytes, Any]] = {}
-        self._cached_batch: int | None = None
+        self._token: bytes | None = None  # of the attempt that the caches are of: what this worker wrote last
         self._cells: dict[int, Cells] = {}
         self._timers: dict[int, TimerQueue] = {}
-        self._batch = -1
+        self._batch, self._run = -1, ONE_RUN
 
-    def begin(self, batch: int) -> None:
+    def begin(self, batch: int, run: Run = ONE_RUN) -> None:
         self._sql.execute("begin immediate")
         row = self._sql.execute("select batch from version").fetchone()
         last = -1 if row is None else row[0]
-        if batch > last:  # Spark goes on to the next one when the last is committed; a shard without rows is left out
-            self._settle()
-        elif batch < last:
+        if batch < last:
             self._sql.execute("rollback")
             raise StateMismatch(
                 f"the state in {self._path} is of micro-batch {last}, and Spark runs micro-batch {batch}: the state is "
                 "newer than the checkpoint; `odradek streams reset` starts the application from the beginning"
             )
+        made_by, token = self._sql.execute("select run, token from attempt").fetchone() or (None, None)
+        # Within a run Spark goes on to the next one when the last is committed; a shard without rows is left out.
+        holds = batch > last and (made_by == run.name or last <= run.committed)
+        if holds:
+            self._settle()
         self._sql.execute("delete from new_state")
         self._sql.execute("delete from new_timer")
-        if self._cached_batch != batch - 1 or batch == last or sum(map(len, self._caches.values())) > _CACHED_MAX:
+        if not holds or token != self._token or sum(map(len, self._caches.values())) > _CACHED_MAX:
             self._caches = {}
-        self._cached_batch = None
-        self._cells, self._timers, self._batch = {}, {}, batch
+        self._cells, self._timers, self._batch, self._run = {}, {}, batch, run
 
     def cells(self, step: int) -> Cells:
         if step not in self._cells:
@@ -197,8 +228,11 @@ class ShardStore:
             self._sql.executemany("insert into new_timer values (?, ?, ?, ?)", timers.news())
         self._sql.execute("delete from version")
         self._sql.execute("insert into version values (?)", (self._batch,))
+        token = token_bytes(8)
+        self._sql.execute("delete from attempt")
+        self._sql.execute("insert into attempt values (?, ?)", (self._run.name, token))
         self._sql.execute("commit")
-        self._cached_batch = self._batch
+        self._token = token
 
     def roll_back(self) -> None:
         self._caches = {}

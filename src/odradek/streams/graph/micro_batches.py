@@ -14,12 +14,14 @@ from odradek.streams.graph.nodes import (
     Node,
     Process,
     SchemaOf,
+    Select,
     Sql,
     StaticFrame,
     StaticJoin,
     Topic,
+    WithColumns,
 )
-from odradek.streams.graph.planning import FOREIGN_AGGREGATES, called
+from odradek.streams.graph.planning import called, foreign_calls
 from odradek.streams.graph.sinks import ForeachBatch
 
 _ORDERED = """
@@ -48,9 +50,9 @@ def why_by_micro_batch(node: Node, *, by_engine: bool) -> str | None:
 
 def _why_in_spark(node: Node) -> str | None:
     if isinstance(node, Aggregate):
-        if ordered := called(node) & ORDERED_AGGREGATES:
+        if ordered := called(node.aggregates) & ORDERED_AGGREGATES:
             return f"Spark gives the rows to {_listed(ordered)} in no fixed order"
-        if foreign := called(node) & FOREIGN_AGGREGATES:
+        if foreign := foreign_calls(node):
             return f"Spark computes {_listed(foreign)}, and drops late rows micro-batch by micro-batch"
     return "Spark moves event time, and drops late rows, micro-batch by micro-batch" if waits_for_time(node) else None
 
@@ -64,8 +66,10 @@ def why_foreign(node: Node) -> str:
             return "only Spark runs SQL"
         case ForeachBatch():
             return "its function takes a DataFrame of Spark"
-        case Aggregate() if foreign := called(node) & FOREIGN_AGGREGATES:
+        case Aggregate() if foreign := foreign_calls(node):
             return f"only Spark computes {_listed(foreign)}"
+        case Select() | WithColumns():
+            return f"only Spark makes several rows of one: {_listed(foreign_calls(node))}"
         case MapRows() | MapPandas():
             return "its function takes the rows of merged streams"
     return "only Spark reaches the state directory"

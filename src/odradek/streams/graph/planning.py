@@ -1,9 +1,9 @@
 """From sinks to queries.
 
 Sinks that share a source or a step are one query of the engine, which reads each topic once. Where a step is Spark's
-alone (SQL, a DataFrame from outside, `foreach_batch`, an aggregate function that the engine does not know), there is
-one query per trunk and output mode instead. A trunk is the deepest step with state (or several inputs) above a sink,
-else its source; sinks with the same trunk share a query, and each micro-batch is handed to the steps below it.
+alone (SQL, a DataFrame from outside, `foreach_batch`, `explode`, an aggregate function that the engine does not know),
+there is one query per trunk and output mode instead. A trunk is the deepest step with state (or several inputs) above a
+sink, else its source; sinks with the same trunk share a query, and each micro-batch is handed to the steps below it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import timedelta
 
 from odradek.pipeline.errors import PipelineError
 from odradek.streams.graph.checks import trunk_of, waits_for_time
+from odradek.streams.graph.expressions import ColumnLike
 from odradek.streams.graph.graph import Graph
 from odradek.streams.graph.nodes import (
     Aggregate,
@@ -26,11 +27,13 @@ from odradek.streams.graph.nodes import (
     Merge,
     Node,
     Process,
+    Select,
     Sql,
     StaticFrame,
     StaticJoin,
     StreamJoin,
     Topic,
+    WithColumns,
     text_of,
 )
 from odradek.streams.graph.sinks import DeadLetters, ForeachBatch, ForeachRow, LateRows, Materialize, Sink, TopicSink
@@ -39,11 +42,18 @@ FOREIGN = (Frame, StaticFrame, StaticJoin, Sql, ForeachBatch)
 _FOREIGN_NAMES = """
     approx_count_distinct approx_percentile percentile_approx percentile percentile_cont percentile_disc median
     mode corr covar_pop covar_samp skewness kurtosis histogram_numeric bit_and bit_or bit_xor product listagg
-    string_agg try_sum try_avg sum_distinct sumdistinct count_min_sketch hll_sketch_agg bitmap_construct_agg
-    bitmap_or_agg grouping grouping_id regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
-    regr_sxy regr_syy
+    string_agg try_sum try_avg collect_union approx_top_k approx_top_k_accumulate approx_top_k_combine
+    count_min_sketch hll_sketch_agg hll_union_agg bitmap_construct_agg bitmap_or_agg bitmap_and_agg grouping
+    grouping_id measure regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+    kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kll_merge_agg_bigint kll_merge_agg_double
+    kll_merge_agg_float theta_sketch_agg theta_union_agg theta_intersection_agg tuple_sketch_agg_double
+    tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer tuple_intersection_agg_double
+    tuple_intersection_agg_integer
 """
 FOREIGN_AGGREGATES = frozenset(_FOREIGN_NAMES.split())
+_GENERATOR_NAMES = "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple"
+GENERATORS = frozenset(_GENERATOR_NAMES.split())
+"""Functions that make any number of rows of one."""
 _CALL = re.compile(r"(\w+)\(")
 
 
@@ -113,7 +123,7 @@ def plan(graph: Graph, *, state_on_disk: bool = True) -> tuple[Query, ...]:
         foreign = foreign_step(sinks) or (None if state_on_disk else _stateful_step(sinks))
         if foreign is not None:
             _check_sinks_of_spark(sinks, foreign)
-        made = [_whole(sinks)] if foreign is None else _by_trunk(sinks, foreign)
+        made = [_whole(sinks, graph)] if foreign is None else _by_trunk(sinks, foreign)
         for query in made:
             if query.name in queries:
                 raise _two_of_a_name(queries[query.name], query)
@@ -161,8 +171,10 @@ def _connected(sinks: Iterable[Sink]) -> list[list[Sink]]:
     return [members for _, members in groups]
 
 
-def _whole(sinks: list[Sink]) -> Query:
-    sources = [node for sink in sinks for node in sink.ancestry() if isinstance(node, Topic)]
+def _whole(sinks: list[Sink], graph: Graph) -> Query:
+    """Its name is that of the stream that is declared first: a sink that is added must not change it."""
+    nodes = {node for sink in sinks for node in sink.ancestry()}
+    sources = [topic for topic in graph.topics if topic in nodes]
     first = next((source for source in sources if not source.table_key), sources[0])
     return Query(name=first.name, trunk=first, emit="final", sinks=tuple(sinks))
 
@@ -185,20 +197,28 @@ def foreign_step(sinks: Iterable[Sink]) -> Node | None:
     """The first step that the engine cannot run."""
     for sink in sinks:
         for node in sink.ancestry():
-            if isinstance(node, FOREIGN) or (isinstance(node, Aggregate) and _calls_foreign(node)):
+            if isinstance(node, FOREIGN) or foreign_calls(node):
                 return node
             if isinstance(node, MapRows | MapPandas) and isinstance(trunk_of(node.inputs[0]), Merge):
                 return node  # the lanes of a merge may end at different levels, where a map has none
     return None
 
 
-def _calls_foreign(node: Aggregate) -> bool:
-    return bool(called(node) & FOREIGN_AGGREGATES)
+def foreign_calls(node: Node) -> frozenset[str]:
+    """The functions of a step that only Spark has."""
+    match node:
+        case Aggregate():
+            return called(node.aggregates) & FOREIGN_AGGREGATES
+        case Select():
+            return called(node.columns) & GENERATORS
+        case WithColumns():
+            return called(node.columns.values()) & GENERATORS
+    return frozenset()
 
 
-def called(node: Aggregate) -> frozenset[str]:
-    """The functions that an aggregate names, also those around the aggregate functions."""
-    return frozenset(name.lower() for value in node.aggregates for name in _CALL.findall(text_of(value)))
+def called(columns: Iterable[ColumnLike]) -> frozenset[str]:
+    """The functions that columns name, also those around other functions."""
+    return frozenset(name.lower() for column in columns for name in _CALL.findall(text_of(column)))
 
 
 def _two_of_a_name(first: Query, second: Query) -> PipelineError:

@@ -4,20 +4,24 @@ Spark sees that columns or keys no longer fit, when the first rows come. A windo
 column it does not see: results begun by the old code would be finished by the new one. So the fingerprint of a query
 is kept beside its checkpoint and compared before anything starts. A checkpoint without one is from before there were
 any, and is taken as it is.
+
+A query finds its checkpoint by its name. Where the name has changed and nobody asked for it, the query would begin with
+no state and at `start=`: that is refused, too.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.layout import DEFAULT_STATE_DIR, Layout
-from odradek.streams.compile.fingerprint import Line, fingerprint
+from odradek.streams.compile.fingerprint import Line, fingerprint, source_text
+from odradek.streams.graph.nodes import Topic
 from odradek.streams.graph.planning import Query
+from odradek.streams.run.durable import write_durably
 
 WORDING = "steps, in the words of version 1"
 """The first line. Fingerprints in other words than ours cannot be compared, and are written anew."""
@@ -28,6 +32,8 @@ def keep_to_the_steps(layout: Layout, queries: Sequence[Query]) -> None:
     fingerprints = {query.name: fingerprint(query) for query in queries}
     for query in queries:
         _check(layout, query, fingerprints[query.name])
+    for orphan in _left_behind(layout, queries):
+        _check_heirs(layout, orphan, queries)
     for name, lines in fingerprints.items():
         _keep(layout.steps(name), [WORDING, *(line.text for line in lines)])
 
@@ -45,6 +51,32 @@ def _check(layout: Layout, query: Query, lines: tuple[Line, ...]) -> None:
         f"another name= for {query.trunk.name}: it begins anew, and the old checkpoint is left behind",
         origin=next((line.origin for line in lines if line.text not in old), query.trunk.origin),
     )
+
+
+def _left_behind(layout: Layout, queries: Sequence[Query]) -> list[str]:
+    """The queries that have begun and are no more."""
+    known = {path.name for path in layout.steps("").glob("*") if not path.name.endswith("@new")}
+    return [name for name in sorted(known - {query.name for query in queries}) if _has_begun(layout, name)]
+
+
+def _check_heirs(layout: Layout, orphan: str, queries: Sequence[Query]) -> None:
+    """Refuses a query that begins although one that is no more has read the same topics, unless it has a new name."""
+    wording, *old = _read(layout.steps(orphan)) or [""]
+    names = {source.name for query in queries for source in query.sources}
+    for query in queries:
+        same = sorted({source_text(source) for source in query.sources} & {*old})
+        has_begun = layout.steps(query.name).exists() and _has_begun(layout, query.name)
+        is_renamed = orphan not in names and not (isinstance(query.trunk, Topic) and query.name in query.trunk.topics)
+        if wording != WORDING or not same or has_begun or is_renamed:
+            continue
+        raise PipelineError(
+            f"the checkpoint of {orphan} would be left behind",
+            why=f"the query {query.name} also reads {' and '.join(same)}, and begins anew: without the state in "
+            f"{layout.checkpoint(orphan)}, and where start= says",
+            instead="the streams as they were: a query is named after the one that is declared first, or\n"
+            f"{_reset(layout)}, to begin again",
+            origin=query.trunk.origin,
+        )
 
 
 def changes(old: list[str], new: list[str]) -> Iterator[str]:
@@ -73,20 +105,4 @@ def _keep(path: Path, lines: list[str]) -> None:
     """On disk before the first state is: a machine that dies leaves no state whose steps nobody knows."""
     if _read(path) == lines:
         return
-    path.parent.mkdir(exist_ok=True)
-    aside = path.with_name(f"{path.name}@new")  # no query has such a name
-    with aside.open("w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-    for folder in (path.parent, path.parent.parent):
-        _sync_directory(folder)
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_durably(path, "\n".join(lines) + "\n")

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from odradek.pipeline import formats
-from odradek.pipeline.errors import PipelineError
 from odradek.streams.compile.calling import LETTERS, Calling, EachRow
 from odradek.streams.compile.compiling import Compilation, steps_between
 from odradek.streams.compile.explanations import explained_call, explaining
 from odradek.streams.compile.failures import failed_rows, for_spark
-from odradek.streams.compile.headers import are_headers, written_headers
 from odradek.streams.compile.python_rows import with_record
-from odradek.streams.graph.columns import CARRIED, WINDOW_COLUMNS
-from odradek.streams.graph.nodes import Aggregate, MapPandas, MapRows, Node
+from odradek.streams.compile.topology.projecting import keeps_windows, record_of
+from odradek.streams.graph.nodes import MapPandas, MapRows, Node
 from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
 from odradek.streams.graph.sinks import DeadLetters, ForeachBatch, ForeachRow, Materialize, Sink, TopicSink
@@ -106,16 +104,13 @@ class MicroBatchWriter:
 
 
 def takes_changes(sink: Sink, query: Query) -> bool:
-    """Whether a row that a filter no longer accepts must go from a view: so it is if the view has a row per window.
+    """Whether a row that a filter no longer accepts must go from a view.
 
-    If it has one per driver, what the filter rejects is the result of another window, and what was there stays. Nor
-    can it go if a Python function is between: that is not called with what was rejected, so nobody knows what it made.
+    It cannot go if a Python function is between: that is not called with what was rejected, so nobody knows what it
+    made.
     """
-    trunk = query.trunk
-    windowed = isinstance(trunk, Aggregate) and trunk.window is not None and query.emit == "updates"
-    if not windowed or any(isinstance(step, MapRows | MapPandas) for step in steps_between(trunk, sink)):
-        return False
-    return isinstance(sink, Materialize) and {*sink.key} >= {*WINDOW_COLUMNS}
+    between = steps_between(query.trunk, sink)
+    return keeps_windows(sink, query.trunk) and not any(isinstance(step, MapRows | MapPandas) for step in between)
 
 
 def as_changelog(rows: DataFrame) -> DataFrame:
@@ -136,24 +131,8 @@ def mapped_twice(query: Query) -> list[Node]:
 
 
 def encoded(sink: TopicSink | Materialize, rows: DataFrame) -> DataFrame:
-    values = [name for name in rows.columns if name not in CARRIED]
-    if missing := [name for name in sink.key if name not in values]:
-        raise PipelineError(
-            f"the key column {missing[0]} is not there",
-            why=f"the columns are {', '.join(values)}",
-            instead='key="one of these"',
-            origin=sink.origin,
-        )
-    match sink:
-        case TopicSink():
-            headers = written_headers(sink, rows)
-            values = [name for name in values if headers is None or not are_headers(rows, name)]
-            records = formats.encoding(sink.format, sink.key, values, sink.schema, headers)(rows)
-            compacted = "compact" in sink.config.get("cleanup.policy", "")
-        case Materialize():
-            records, compacted = formats.encoding("json", sink.key, values)(rows), True
-    # a compacted topic takes no record without a key, and in a table it would be the row of nobody
-    return records.where(F.col("key").isNotNull()) if compacted else records
+    condition, columns = record_of(rows, sink)
+    return rows.where(condition).select(*columns)
 
 
 def check_sinks(query: Query, compilation: Compilation) -> None:

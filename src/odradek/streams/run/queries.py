@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from odradek.pipeline.durations import interval
 from odradek.pipeline.errors import StreamsError
@@ -19,12 +20,14 @@ from odradek.streams.compile.explanations import explained_failure, explaining
 from odradek.streams.compile.topology.assembling import Assembly
 from odradek.streams.compile.topology.condensing import condensed
 from odradek.streams.compile.topology.levels import Topology, is_table, topology
+from odradek.streams.engine.store import Run
 from odradek.streams.graph.application import Application
 from odradek.streams.graph.nodes import Node
 from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
 from odradek.streams.graph.sinks import DeadLetters
 from odradek.streams.run.delivering import MicroBatchWriter, check_sinks
+from odradek.streams.run.durable import write_durably
 from odradek.streams.run.figures import ShardFigures
 from odradek.streams.run.tuning import Tuning
 
@@ -106,12 +109,11 @@ def start_query(
 
 def _by_engine(query: Query, settings: Settings, session: SparkSession, group: str, folder: str) -> DataStreamWriter:
     plan = topology(query.sinks)
-    context = Compilation(
-        session, settings, group, query.trunk, records=query.calls_python, places=_places(query, plan)
-    )
+    context = Compilation(session, settings, group, query.trunk, records=query.calls_python, places=places(query, plan))
     wanted = int(str(session.conf.get("spark.sql.shuffle.partitions")))
     shards = kept_shards(Path(folder), wanted) if any(node.stateful for node in query.steps) else wanted
-    frame = Assembly(plan, context, folder, shards).frame()
+    run = Run(uuid4().hex, last_commit(Path(folder).parent))
+    frame = Assembly(plan, context, folder, shards, run).frame()
     return condensed(frame).writeStream.outputMode("append").format("noop")
 
 
@@ -119,19 +121,19 @@ def kept_shards(folder: Path, wanted: int) -> int:
     """How many shards there are: as many as there were when the state began, whatever is wanted now."""
     path = folder / "count"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        aside = folder / "count@new"
-        aside.write_text(str(wanted))
-        aside.replace(path)
+        write_durably(path, str(wanted))
     return int(path.read_text())
 
 
-def _places(query: Query, plan: Topology) -> dict[Node, Place]:
+def last_commit(checkpoint: Path) -> int:
+    """The last micro-batch that Spark has committed, -1 if none: the one after it is the first of the next run."""
+    return max((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), default=-1)
+
+
+def places(query: Query, plan: Topology) -> dict[Node, Place]:
     """Where records of a table and of a stream have the same time, the table is first."""
     ranked = sorted(plan.topics, key=lambda topic: (not is_table(topic), topic.name))
-    # which topics a pattern will match nobody knows: then each micro-batch takes all that there is
-    has_pattern = any(topic.pattern is not None for topic in ranked)
-    topics = () if has_pattern else tuple(sorted({name for topic in ranked for name in topic.topics}))
+    topics = tuple(sorted({name for topic in ranked for name in topic.topics}))  # those of patterns are not known yet
     limits = [int(topic.options[LIMIT]) for topic in ranked if LIMIT in topic.options]
     records = min(limits, default=BATCH_RECORDS)
     tick = TICK if query.follows_the_clock else None

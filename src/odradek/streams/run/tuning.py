@@ -3,6 +3,7 @@
 Spark plans each micro-batch from the beginning. Rules that were applied to the plan once (`condensing`) find nothing
 more, and are left out. The text of the generated code is written anew each time, and only then found to be compiled
 already: worth it for large micro-batches, half of the JVM's work for small ones, whose expressions are interpreted.
+What the user sets stays as it is.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 ROWS_MANY = 20_000
 ROWS_FEW = 10_000
+EXCLUDED = "spark.sql.optimizer.excludedRules"
 ALWAYS: Mapping[str, str] = {
-    "spark.sql.optimizer.excludedRules": ",".join(DONE),
+    EXCLUDED: ",".join(DONE),
     "spark.sql.exchange.reuse": "false",  # no two exchanges of a line are the same
 }
 SMALL: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -30,6 +32,7 @@ class Tuning:
 
     def __init__(self) -> None:
         self._is_large: bool | None = None
+        self._theirs: Mapping[str, str] | None = None  # what the user has set
 
     def suit(self, query: StreamingQuery) -> None:
         """By the size of the last micro-batch, for the next ones."""
@@ -41,7 +44,24 @@ class Tuning:
         if is_large is self._is_large:
             return
         execution: Any = query._jsq.streamingQuery()  # noqa: SLF001 the only way to it
-        conf = execution.sparkSessionForStream().conf()
-        for name, value in {**ALWAYS, **(LARGE if is_large else SMALL)}.items():
-            conf.set(name, value)
+        session = execution.sparkSessionForStream()
+        if self._theirs is None:
+            self._theirs = explicit(session)
+        for name, value in settings(self._theirs, is_large=is_large).items():
+            session.conf().set(name, value)
         self._is_large = is_large
+
+
+def explicit(session: Any) -> dict[str, str]:  # noqa: ANN401 a session of the JVM
+    """Of the settings that are tuned, those that somebody has set."""
+    conf = session.sessionState().conf()
+    return {name: conf.getConfString(name) for name in {**ALWAYS, **SMALL} if conf.contains(name)}
+
+
+def settings(theirs: Mapping[str, str], *, is_large: bool) -> dict[str, str]:
+    """What to set beside the user's own: `theirs` stay, and rules that they leave out are left out, too."""
+    ours = {**ALWAYS, **(LARGE if is_large else SMALL)}
+    found = {name: value for name, value in ours.items() if name not in theirs}
+    if EXCLUDED in theirs:
+        found[EXCLUDED] = ",".join([*(rule.strip() for rule in theirs[EXCLUDED].split(",")), *DONE])
+    return found

@@ -15,6 +15,7 @@ from odradek.streams.compile.state.fold_step import FoldStep
 from odradek.streams.compile.state.process import checked_plan
 from odradek.streams.compile.state.process_step import ProcessStep
 from odradek.streams.engine.shard import Arrival
+from odradek.streams.engine.store import STATE_ROWS, read_figures
 from streams.engine.cutting import LATE, SECOND, Line, arrivals, cut, results_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -158,3 +159,45 @@ def test_an_aggregate_in_python_ends_alike_however_rows_come_together(tmp_path_f
         assert each == results_of(Line(make_each, [0], [], folder / "each-whole.db"), cut(rows, 0))
 
     holds()
+
+
+class Visits:
+    """Forgets all of a key ten seconds after its first row, or at once when the row says so."""
+
+    def on_rows(self, key, rows, seen: State[int], timers: Timers):
+        for row in rows:
+            if row.n == 0:
+                timers.clear()
+                seen.clear()
+            elif seen.value is None:
+                seen.value = row.n
+                timers.after("10 seconds")
+
+    def on_timer(self, key, time, seen: State[int]):
+        yield {"who": key, "what": f"{seen.value}"}
+        seen.clear()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_key_without_state_and_timers_is_not_kept(seed, tmp_path):
+    rows = [("a", 1, 0), ("b", 0, 0), ("c", 2, 1), ("c", 0, 2), ("d", 3, 30), ("a", 4, 31)]
+    line = Line(step(Visits), [0], [0], tmp_path / "state.db")
+    found = results_of(line, cut(with_times([(0, at * SECOND, (who, n)) for who, n, at in rows]), seed))
+    assert [one.values for one in found] == [("a", "1")]
+    assert read_figures(tmp_path / "state.db")[STATE_ROWS] == 2, "a and d"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_key_that_has_a_timer_alone_is_kept_for_it(seed, tmp_path):
+    class Reminded:
+        def on_rows(self, key, rows, timers: Timers):
+            for _ in rows:
+                timers.after("10 seconds")
+
+        def on_timer(self, key, time):
+            yield {"who": key, "what": "now"}
+
+    line = Line(step(Reminded), [0], [0], tmp_path / "state.db")
+    found = results_of(line, cut(with_times([(0, 0, ("a", 1)), (0, 30 * SECOND, ("b", 1))]), seed))
+    assert [one.values for one in found] == [("a", "now")]
+    assert read_figures(tmp_path / "state.db")[STATE_ROWS] == 1, "b"

@@ -16,7 +16,10 @@ MICROS = 1000
 
 
 class KeyStates:
-    """`bind` fills the state objects with what a key has; `save` puts what became of it back into its cell."""
+    """`bind` fills the state objects with what a key has; `save` puts what became of it back into its cell.
+
+    A key that has neither state nor a timer any more has no cell.
+    """
 
     def __init__(self, declared: Mapping[str, Declared]) -> None:
         self.key: Key = ()
@@ -67,7 +70,10 @@ class KeyStates:
         for state in self._states.values():
             state.save()
         self.timers.save(self.clock // MICROS - self.delay // MICROS)
-        self._step.cells.put(self.place, self._kept)
+        if self._kept.keys() > {"key"} or self._step.timers.of(self.place):  # a timer needs the key, too
+            self._step.cells.put(self.place, self._kept)
+        elif self._step.cells.get(self.place) is not None:
+            self._step.cells.remove(self.place)
 
     # --- what Timers asks for
 

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from odradek.pipeline.errors import PipelineError
 from odradek.streams.engine.steps.aggregates import FUNCTIONS
 from odradek.streams.graph.expressions import ColumnLike, column_of
 
@@ -32,11 +33,8 @@ SYNONYMS = {
     "std": "stddev_samp",
     "variance": "var_samp",
 }
-_SKIPS_NULLS = frozenset(FUNCTIONS) - {"first", "last"}
-
-
-class NotSupported(Exception):
-    """An aggregate function that only Spark's own aggregation knows."""
+_ARGUMENTS = {"min_by": 2, "max_by": 2}
+"""Of most functions it is one, of a count any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,6 @@ class Decomposed:
 
 
 def decomposed(rows: DataFrame, aggregates: tuple[ColumnLike, ...]) -> Decomposed:
-    """Raises NotSupported."""
     analysed = rows.groupBy().agg(*[column_of(value) for value in aggregates])
     plan = analysed._jdf.queryExecution().analyzed()  # noqa: SLF001 the one way to Spark's analysis
     walk = _Walk(rows.sparkSession)
@@ -86,23 +83,21 @@ class _Walk:
         function = aggregate.aggregateFunction()
         name = function.prettyName()
         name = SYNONYMS.get(name, name)
-        if aggregate.isDistinct():
-            name = f"{name} distinct"
-        if name not in FUNCTIONS or (
-            hasattr(function, "ignoreNulls") and name in ("first", "last") and function.ignoreNulls()
-        ):
-            raise NotSupported(function.prettyName())
-        arguments = [self._column(function.children().apply(index)) for index in range(self._arity(name, function))]
-        if aggregate.filter().isDefined():
-            if name not in _SKIPS_NULLS:
-                raise NotSupported(f"{name} with a filter")
-            condition = self._column(aggregate.filter().get())
-            arguments = [F.when(condition, argument) for argument in arguments]
-        return Call(name, tuple(arguments))
-
-    def _arity(self, name: str, function: Any) -> int:  # noqa: ANN401
         count: int = function.children().size()
-        return count if name in ("count", "count distinct", "min_by", "max_by") else 1
+        if name not in FUNCTIONS or (name != "count" and count != _ARGUMENTS.get(name, 1)):
+            raise _left_to_spark(aggregate)
+        arguments = [self._column(function.children().apply(index)) for index in range(count)]
+        if name in ("first", "last") and function.ignoreNulls():
+            name += " skipping nulls"
+        if name in ("collect_list", "collect_set") and not function.ignoreNulls():
+            name += " with nulls"
+        if aggregate.isDistinct():
+            name += " distinct"
+        if aggregate.filter().isDefined():  # the arguments of other rows are not computed: they may fail there
+            name += " where"
+            condition = self._column(aggregate.filter().get())
+            arguments = [*(F.when(condition, argument) for argument in arguments), condition]
+        return Call(name, tuple(arguments))
 
     def _attribute(self, number: int) -> Any:  # noqa: ANN401
         return self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute(self._seq([f"__agg{number}"]))
@@ -114,3 +109,11 @@ class _Walk:
 
     def _seq(self, items: list[Any]) -> Any:  # noqa: ANN401
         return self._jvm.PythonUtils.toSeq(items)
+
+
+def _left_to_spark(aggregate: Any) -> PipelineError:  # noqa: ANN401
+    return PipelineError(
+        f"the engine has no aggregate function {aggregate.aggregateFunction().prettyName()} of this kind",
+        why=f"Spark reads {aggregate.toString()}",
+        instead='another function, or app.sql("SELECT …"), which Spark runs itself',
+    )

@@ -27,7 +27,7 @@ from odradek.streams.compile.topology.hosting import (
     late_opening,
 )
 from odradek.streams.compile.topology.levels import MAPS, Lane, Port, Topology, is_table, stable_number
-from odradek.streams.compile.topology.operators import EVERY_SOURCE, Call, Map, Outlet, Route, Shape, Stage, Write
+from odradek.streams.compile.topology.operators import EVERY_SOURCE, WALL, Call, Map, Outlet, Route, Shape, Stage, Write
 from odradek.streams.compile.topology.projecting import (
     AT,
     DELETED,
@@ -50,6 +50,7 @@ from odradek.streams.compile.topology.projecting import (
     travelled,
 )
 from odradek.streams.engine.shard import Placed
+from odradek.streams.engine.store import ONE_RUN, Run
 from odradek.streams.graph.nodes import Node, Topic
 from odradek.streams.graph.sinks import ForeachRow, LateRows, Sink
 
@@ -71,11 +72,12 @@ class Assembly:
     context: Context
     folder: str
     shards: int
+    run: Run = ONE_RUN
     openings: dict[Node, Opening] = field(default_factory=dict)
     entrances: dict[int, Entrance] = field(default_factory=dict)  # by port
     hosted: dict[Node, Hosted] = field(default_factory=dict)
     schemas: dict[int, T.DataType] = field(default_factory=dict)  # of lanes
-    merged: dict[Node, list[str]] = field(default_factory=dict)  # the columns of merges
+    merged: dict[Node, T.StructType] = field(default_factory=dict)  # the columns of merges
 
     def frame(self) -> DataFrame:
         rows = self._read()
@@ -127,8 +129,10 @@ class Assembly:
             columns=lambda: [F.col(f"`{name}`") for name in fields], changelog=is_table(topic)
         )
         deleted = F.col("_deleted") if "_deleted" in outcome.columns else F.lit(False)
+        place = self.context.place_of(topic)
+        ticks = place is not None and place.tick is not None
         known = {
-            OF: F.lit(number),
+            OF: F.when(F.col("_record.partition") < 0, WALL).otherwise(number) if ticks else F.lit(number),
             AT: F.col("_record.position"),
             TIME: F.col("_time"),
             RECORD_KEY: F.col("_key"),
@@ -262,11 +266,13 @@ class Assembly:
                 self.openings[late] = late_opening()
         schema = T.StructType(given)
         stage = Stage(
-            folder=f"{self.folder}/level-{level}",
+            folder=f"{self.folder}/level-{self.topology.stage(level)}",
             placed=tuple(placed),
             origins=origins,
             idle_after={source.number: source.idle_after for source in self.topology.sources.values()},
             shape=_shape(schema),
+            run=self.run,
+            several_hosts=not str(self.context.spark.sparkContext.master).startswith("local"),
         )
         return rows.mapInArrow(stage, schema)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.formats.encoding import record_columns
 from odradek.pipeline.formats.schemas import struct_of
+from odradek.streams.compile.join_frames import result_names
 from odradek.streams.compile.python_rows import ERROR, PieceByPiece, Reducing, RowByRow, with_record
 from odradek.streams.compile.state.fold_step import FoldStep
 from odradek.streams.compile.state.process import checked_plan
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from odradek.streams.graph.windows import Window
 
 MapFunction = RowByRow | PieceByPiece
+Join = nodes.StreamJoin | nodes.StreamTableJoin | nodes.TableTableJoin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +116,32 @@ def has_dead_letters(node: nodes.Process) -> bool:
     return node.dlq is not None or node.on_error == "skip"
 
 
-def join_keys(node: nodes.StreamJoin | nodes.StreamTableJoin | nodes.TableTableJoin) -> tuple[tuple[str, ...], ...]:
+def join_keys(node: Join) -> tuple[tuple[str, ...], ...]:
     return tuple(node.on), tuple(node.on.values())
+
+
+def comparable_keys(node: Join, inputs: Inputs) -> tuple[tuple[str, ...], ...]:
+    """The columns joined on. Keys of different types would never be equal: rows of a value go to different shards."""
+    left, right = inputs.schemas
+    for mine, theirs in node.on.items():
+        one, other = left[mine].dataType, right[theirs].dataType
+        if not same_key(one, other):
+            raise PipelineError(
+                "columns of different types cannot be joined on",
+                why=f"{mine} is {one.simpleString()}, {theirs} is {other.simpleString()}",
+                instead="the same type in both schemas, or before the join "
+                f'.with_columns({theirs}=F.col("{theirs}").cast("{one.simpleString()}"))',
+                origin=node.origin,
+            )
+    return join_keys(node)
+
+
+def same_key(one: T.DataType, other: T.DataType) -> bool:
+    """Whether equal values of both are the same text, by which rows find their shard, and the same key there."""
+    if isinstance(one, T.DecimalType) and isinstance(other, T.DecimalType):
+        return one.scale == other.scale
+    whole = T.ByteType, T.ShortType, T.IntegerType, T.LongType
+    return (isinstance(one, whole) and isinstance(other, whole)) or one.simpleString() == other.simpleString()
 
 
 def _by(keys: Sequence[str], shards: int) -> Column:
@@ -261,7 +288,12 @@ def _aggregate(node: nodes.Aggregate, inputs: Inputs, *, updates: bool, finals: 
     for call in calls.calls:
         columns.append(tuple(range(begin, begin + len(call.arguments))))
         begin += len(call.arguments)
-    aggregates = Aggregates(tuple(call.name for call in calls.calls), tuple(columns))
+    kinds = [field.dataType for field in calls.results]
+    aggregates = Aggregates(
+        tuple(call.name for call in calls.calls),
+        tuple(columns),
+        tuple(kind.scale if isinstance(kind, T.DecimalType) else None for kind in kinds),
+    )
     keyed = [entrance_.schema[key] for key in node.keys]
     if node.window is None:
         output = nullable_struct(T.StructType([*keyed, *calls.results]))
@@ -284,13 +316,13 @@ def _window_step(
     if window.kind == "sliding":
         return SlidingWindows(keys, aggregates, size, grace)
     if window.kind == "session":
-        return Sessions(keys, aggregates, size, grace, updates=updates, finals=finals)
+        return Sessions(keys, aggregates, size, grace)
     return FixedWindows(keys, aggregates, size, micros(window.every), grace, updates=updates, finals=finals)
 
 
 def _stream_join(node: nodes.StreamJoin, inputs: Inputs) -> Hosted:
     left, right = inputs.schemas
-    mine, theirs = join_keys(node)
+    mine, theirs = comparable_keys(node, inputs)
     step = StreamJoin(
         (inputs.ports[0], inputs.ports[1]),
         (_places(left, mine), _places(right, theirs)),
@@ -319,7 +351,7 @@ def _stream_join(node: nodes.StreamJoin, inputs: Inputs) -> Hosted:
 
 def _lookup(node: nodes.StreamTableJoin, inputs: Inputs) -> Hosted:
     rows, table = inputs.schemas
-    mine, theirs = join_keys(node)
+    mine, theirs = comparable_keys(node, inputs)
     names = result_names(rows.names, table.names, node.on, node.suffix)
     step = Lookup(
         (inputs.ports[0], inputs.ports[1]),
@@ -336,7 +368,7 @@ def _lookup(node: nodes.StreamTableJoin, inputs: Inputs) -> Hosted:
 
 def _table_join(node: nodes.TableTableJoin, inputs: Inputs, *, each_change: bool) -> Hosted:
     left, right = inputs.schemas
-    mine, theirs = join_keys(node)
+    mine, theirs = comparable_keys(node, inputs)
     names = result_names(left.names, right.names, node.on, node.suffix)
     own = [name for name in left.names if name not in mine]
     step = TableJoin(
@@ -350,9 +382,3 @@ def _table_join(node: nodes.TableTableJoin, inputs: Inputs, *, each_change: bool
     columns += [T.StructField(as_, right[name].dataType) for name, as_ in names.items()]
     output = nullable_struct(T.StructType(columns))
     return Hosted(step=step, output=output, opening=Opening(columns=_named(output.names), changelog=True))
-
-
-def result_names(left: Sequence[str], right: Sequence[str], on: Mapping[str, str], suffix: str) -> dict[str, str]:
-    """The right side's columns in the result: name there -> name here."""
-    wanted = [name for name in right if name not in on.values()]
-    return {name: name + suffix if name in left else name for name in wanted}

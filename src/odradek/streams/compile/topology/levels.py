@@ -2,6 +2,9 @@
 
 An origin is where rows begin: a topic, or a step that an operator hosts. A lane leads from an origin through steps that
 are expressions to a target: a sink, or an input of a hosted step. Merged streams are lanes to one target.
+
+What is on disk must not move when a sink or a step without state is added: Spark knows sources by their order, which is
+that of their names, and the state of a step lies where the number of steps with state above it says.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ MAPS = (MapRows, MapPandas)
 HOSTED = (*KEYED, *MAPS)
 EXPRESSIONS = (Filter, Select, WithColumns, Drop, Rekey, ToStream, Merge)
 MICROSECOND = timedelta(microseconds=1)
+MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +83,8 @@ class Topology:
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        return tuple(origin for origin in self.origins if isinstance(origin, Topic))
+        found = [origin for origin in self.origins if isinstance(origin, Topic)]
+        return tuple(sorted(found, key=lambda topic: topic.name))
 
     @property
     def depth(self) -> int:
@@ -90,6 +95,10 @@ class Topology:
 
     def is_keyed(self, level: int) -> bool:
         return any(isinstance(node, KEYED) for node in self.hosted(level))
+
+    def stage(self, level: int) -> int:
+        """The how manieth level with state this is, from 1."""
+        return sum(map(self.is_keyed, range(1, level + 1)))
 
     def lanes_from(self, level: int) -> tuple[Lane, ...]:
         return tuple(lane for lane in self.lanes if self.level[lane.origin] == level)
@@ -104,10 +113,7 @@ class Topology:
 
 def topology(sinks: Sequence[Sink]) -> Topology:
     nodes = list(dict.fromkeys(node for sink in sinks for node in sink.ancestry()))
-    level: dict[Node, int] = {}
-    for node in nodes:
-        above = max((level[upstream] for upstream in node.inputs), default=0)
-        level[node] = above + 1 if isinstance(node, HOSTED) else above
+    level = _levels(nodes)
     late: dict[Sink, Node] = {sink: _too_late(sink.inputs[0]) for sink in sinks if isinstance(sink, LateRows)}
     level |= {origin: level[origin.inputs[0]] for origin in late.values()}
     origins = (*(node for node in nodes if isinstance(node, (Topic, *HOSTED))), *late.values())
@@ -125,6 +131,26 @@ def topology(sinks: Sequence[Sink]) -> Topology:
     made = Topology(tuple(sinks), origins, ports, lanes, level)
     _add_times(made)
     return made
+
+
+def _levels(nodes: Sequence[Node]) -> dict[Node, int]:
+    """Of nodes, inputs first. Keyed steps that have as many keyed ones above them share a level, and so an exchange."""
+    keyed: dict[Node, int] = {}  # how many there are down to a node
+    for node in nodes:
+        keyed[node] = max((keyed[upstream] for upstream in node.inputs), default=0) + isinstance(node, KEYED)
+    level: dict[Node, int] = {}
+
+    def above(node: Node) -> int:
+        return max((level[upstream] for upstream in node.inputs), default=0)
+
+    for count in range(max(keyed.values(), default=0) + 1):
+        here = [node for node in nodes if keyed[node] == count]
+        together = [node for node in here if isinstance(node, KEYED)]
+        level |= dict.fromkeys(together, max((above(node) + 1 for node in together), default=0))
+        for node in here:
+            if not isinstance(node, KEYED):
+                level[node] = above(node) + isinstance(node, MAPS)
+    return level
 
 
 def _too_late(step: Node) -> TooLate:
@@ -155,15 +181,23 @@ def _add_times(made: Topology) -> None:
             elif not is_table(lane.origin) and needs_time(step, made):
                 place = lane.target.number, lane.origin
                 if place not in made.sources:
-                    name = f"{step.name}/{lane.target.side}/{lane.origin.name}"
                     made.sources[place] = Source(
-                        stable_number(name),
+                        _source_number(lane.target, lane.origin, made),
                         micros(delay(lane.origin)),
                         _idle_after(lane.origin),
                         shows_life=some_idle,
                     )
                 found.append(made.sources[place].number)
         made.times[step] = tuple(dict.fromkeys(found))
+
+
+def _source_number(port: Port, origin: Node, made: Topology) -> int:
+    """By its topics, since a map may come in between; where others of the port have the same ones, by its own name."""
+    topics = ",".join(sorted(node.name for node in origin.ancestry() if isinstance(node, Topic)))
+    number = stable_number(f"{port.step.name}/{port.side}/{topics}")
+    if all(number != source.number for source in made.sources.values()):
+        return number
+    return stable_number(f"{port.step.name}/{port.side}/{topics}/{origin.name}")
 
 
 def _inherited(origin: Node, made: Topology) -> tuple[int, ...] | None:
@@ -196,7 +230,8 @@ def delay(node: Node) -> timedelta:
         case Topic():
             return timedelta() if node.table_key else node.late
         case Aggregate(window=window) if window is not None:
-            return delay(node.inputs[0]) if window.grace is None else window.grace
+            grace = delay(node.inputs[0]) if window.grace is None else window.grace
+            return grace + MILLISECOND if window.kind == "sliding" else grace  # these end with a millisecond
         case StreamJoin():
             return max(map(delay, node.inputs)) + max(node.before, node.after) + MICROSECOND
     return max(map(delay, node.inputs))

@@ -7,8 +7,10 @@ the hosted steps of one shard on their state. Rows for later stages pass through
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +35,9 @@ from odradek.streams.compile.topology.projecting import (
     port_column,
 )
 from odradek.streams.engine.clock import Beat, Micros, Source, beats
-from odradek.streams.engine.order import after_results_of_time
+from odradek.streams.engine.order import BEFORE_LANES, after_results_of_time, lane_mark, result_mark
 from odradek.streams.engine.shard import Arrival, Placed, Result, run_batch
-from odradek.streams.engine.store import ShardStore
+from odradek.streams.engine.store import ONE_RUN, Run, ShardStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +47,11 @@ if TYPE_CHECKING:
 Batches = Iterator["pa.RecordBatch"]
 EVERY_SOURCE = -1
 """Of a time that a test lets pass: each outlet makes it a beat of all the sources that begin there."""
+WALL = -2
+"""The origin of ticks, which come though no record does. Each becomes a beat that moves no event time: it has every
+shard of every stage look at the clock of the wall."""
+STORES_MAX = 32
+"""Shards whose state a worker keeps open. Each may have tens of thousands of values in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +127,8 @@ class Outlet:
         seen: dict[Source, list[tuple[bytes, Micros]]] = {}
         sources = {route.source for route in self.routes if route.source is not None}
         for batch in batches:
+            if WALL in batch.column(OF).unique().to_pylist():
+                yield from self._beats([Beat(b"", WALL, 0)])
             for _, tick in _heard(batch):
                 if tick.source == EVERY_SOURCE:
                     yield from self._beats([Beat(tick.at, source.number, tick.time) for source in sources])
@@ -164,12 +173,13 @@ class Outlet:
             count = lane.num_rows
             if route.source is not None:
                 times = lane.column("time").cast(pa.int64()).to_pylist()
-                seen.setdefault(route.source, []).extend(zip(at.to_pylist(), times, strict=True))
+                moves = _marked(at, BEFORE_LANES).to_pylist()
+                seen.setdefault(route.source, []).extend(zip(moves, times, strict=True))
             yield self.shape.batch(
                 {
                     TO: _same(route.port, count),
                     SHARD: lane.column("shard"),
-                    AT: at,
+                    AT: _marked(at, lane_mark(route.lane)),
                     TIME: lane.column("time"),
                     RECORD_KEY: lane.column("key"),
                     DELETED: lane.column("deleted"),
@@ -187,12 +197,17 @@ class Outlet:
                 continue
             given = pa.RecordBatch.from_struct_array(lane.column("row"))
             made, sources = _called(one.function, given)
+            marks = [result_mark(one.origin, number) for number in _numbers(sources)]
             struct = self.shape.schema.field(origin_column(one.origin)).type
             yield self.shape.batch(
                 {
                     OF: _same(one.origin, made.num_rows),
-                    AT: at.take(pa.array(sources, pa.int32())),
-                    TIME: made.column("_time"),
+                    SHARD: _same(_task() % self.shards, made.num_rows),
+                    AT: _marked(
+                        _marked(at, lane_mark(one.lane)).take(pa.array(sources, pa.int32())),
+                        pa.array(marks, pa.binary()),
+                    ),
+                    TIME: _or_now(_cast(made.column("_time"), self.shape.schema.field(TIME).type)),
                     RECORD_KEY: made.column("_key"),
                     origin_column(one.origin): _struct(made, struct),
                 },
@@ -224,6 +239,8 @@ class Stage:
     origins: Mapping[int, int]  # the number of a step -> that of its origin
     idle_after: Mapping[int, Micros | None]
     shape: Shape
+    run: Run = ONE_RUN
+    several_hosts: bool = False  # the next task of a shard may be on another one: nothing stays open
 
     def __call__(self, batches: Batches) -> Batches:
         rows: dict[int, list[Arrival]] = {}
@@ -235,13 +252,18 @@ class Stage:
                     rows.setdefault(shard, []).append(row)
             for shard, beat in _heard(batch):
                 if beat.source != EVERY_SOURCE:
-                    heard.setdefault(shard, []).append(beat)
+                    heard.setdefault(shard, []).extend([] if beat.source == WALL else [beat])
             yield from self._passing(batch, ports)
         number = _micro_batch()
         for shard in sorted({*rows, *heard}):  # those of this task, be it one or, as Spark likes, several
-            store = open_store(Path(self.folder) / f"shard-{shard}.db")
+            path = Path(self.folder) / f"shard-{shard}.db"
+            store = ShardStore(path, several_hosts=True) if self.several_hosts else open_store(path)
             mine = rows.get(shard, ()), heard.get(shard, ())
-            results, _ = run_batch(store, number, self.placed, self.idle_after, *mine)
+            try:
+                results, _ = run_batch(store, number, self.placed, self.idle_after, *mine, self.run)
+            finally:
+                if self.several_hosts:
+                    store.close()
             for step, made in results.items():
                 if made:
                     yield self._given(self.origins[step], made)
@@ -283,18 +305,28 @@ class Stage:
         )
 
 
-_stores: dict[Path, tuple[int, ShardStore]] = {}  # and the inode of the file that each has open
+_stores: OrderedDict[Path, tuple[int, ShardStore]] = OrderedDict()  # and the inode of the file that each has open
 
 
 def open_store(path: Path) -> ShardStore:
     """Stores outlive their task: a worker runs the next micro-batch of the shard, too, or of another one."""
-    inode, store = _stores.get(path, (None, None))
-    if store is None or not path.exists() or path.stat().st_ino != inode:  # a reset, and another worker began anew
-        if store is not None:
-            store.close()
-        store = ShardStore(path)
-        _stores[path] = path.stat().st_ino, store
+    inode, store = _stores.pop(path, (None, None))
+    if store is not None and (not path.exists() or path.stat().st_ino != inode):
+        store.close()  # a reset, and another worker began anew
+        store = None
+    store = store or ShardStore(path)
+    _stores[path] = path.stat().st_ino, store
+    while len(_stores) > STORES_MAX:
+        _stores.popitem(last=False)[1][1].close()
     return store
+
+
+def _task() -> int:
+    """The number of this task among those of its stage in Spark."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def _micro_batch() -> int:
@@ -371,6 +403,30 @@ def _heard(batch: pa.RecordBatch) -> list[tuple[int, Beat]]:
             strict=True,
         )
     ]
+
+
+def _marked(at: Any, marks: Any) -> Any:  # noqa: ANN401
+    """Positions with a mark at the end of each."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(at, marks, pa.scalar(b"", pa.binary()))
+
+
+def _or_now(times: Any) -> Any:  # noqa: ANN401
+    """A row of which a function does not say when it happened has the time of its processing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.fill_null(times, pa.scalar(datetime.now(UTC), times.type))
+
+
+def _numbers(sources: Sequence[int]) -> Iterator[int]:
+    """Counts the results of each row, which stand together."""
+    number, before = 0, -1
+    for source in sources:
+        number, before = number + 1 if source == before else 1, source
+        yield number
 
 
 def _called(function: MapFunction, given: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:

@@ -26,7 +26,7 @@ from odradek.streams.compile.headers import LISTED, are_headers, written_headers
 from odradek.streams.compile.python_rows import own_record
 from odradek.streams.compile.topology.levels import Lane
 from odradek.streams.graph import nodes
-from odradek.streams.graph.columns import CARRIED
+from odradek.streams.graph.columns import CARRIED, WINDOW_COLUMNS
 from odradek.streams.graph.expressions import column_of
 from odradek.streams.graph.sinks import DeadLetters, ForeachRow, LateRows, Materialize, Sink, TopicSink
 
@@ -97,7 +97,7 @@ def opened(frame: DataFrame, number: int, opening: Opening, lane: Lane) -> DataF
     if opening.finals:
         is_wanted = F.col(FINAL) if not takes_updates(lane) else ~F.col(FINAL)
         live = live & F.coalesce(is_wanted, F.lit(False))
-    changelog = opening.changelog or takes_changes(lane)
+    changelog = opening.changelog or (isinstance(lane.target, Sink) and keeps_windows(lane.target, lane.origin))
     return wide.select(
         *kept,
         *opening.columns(),
@@ -112,14 +112,16 @@ def takes_updates(lane: Lane) -> bool:
     return isinstance(lane.target, Sink) and lane.target.emit == "updates"
 
 
-def takes_changes(lane: Lane) -> bool:
-    """Whether a row that a filter no longer accepts must go from a view: so it is if the view has a row per window."""
-    origin, sink = lane.origin, lane.target
-    windowed = isinstance(origin, nodes.Aggregate) and origin.window is not None and takes_updates(lane)
-    return windowed and isinstance(sink, Materialize) and {*sink.key} >= {"window_start", "window_end"}
+def keeps_windows(sink: Sink, step: nodes.Node) -> bool:
+    """Whether a row of a step that a filter no longer accepts must go from a view: if the view has a row per window.
+
+    If it has one per driver, what the filter rejects is the result of another window, and what was there stays.
+    """
+    windowed = isinstance(step, nodes.Aggregate) and step.window is not None and sink.emit == "updates"
+    return windowed and isinstance(sink, Materialize) and {*sink.key} >= {*WINDOW_COLUMNS}
 
 
-def travelled(rows: DataFrame, lane: Lane, merged: dict[nodes.Node, list[str]]) -> DataFrame:
+def travelled(rows: DataFrame, lane: Lane, merged: dict[nodes.Node, T.StructType]) -> DataFrame:
     """The rows after all steps of the lane; `merged`: the columns of each merge, as its first lane had them."""
     if "_error" in rows.columns and not isinstance(lane.target, DeadLetters):
         rows = _ended(rows, is_good(lane.origin)).drop("_error")  # type: ignore[arg-type]
@@ -129,18 +131,26 @@ def travelled(rows: DataFrame, lane: Lane, merged: dict[nodes.Node, list[str]]) 
     return rows
 
 
-def _merge(node: nodes.Merge, rows: DataFrame, merged: dict[nodes.Node, list[str]]) -> DataFrame:
-    own = [name for name in open_columns(rows) if name not in CARRIED]
+def _merge(node: nodes.Merge, rows: DataFrame, merged: dict[nodes.Node, T.StructType]) -> DataFrame:
+    own = T.StructType([rows.schema[name] for name in open_columns(rows) if name not in CARRIED])
     wanted = merged.setdefault(node, own)
-    if set(own) != set(wanted):
+    if set(own.names) != set(wanted.names):
         raise PipelineError(
             "streams with different columns cannot be merged",
-            why=f"one has {', '.join(wanted)}, another {', '.join(own)}",
+            why=f"one has {', '.join(wanted.names)}, another {', '.join(own.names)}",
             instead="select() of the same columns on each, before merge()",
             origin=node.origin,
         )
-    rest = [name for name in rows.columns if name not in own]
-    return rows.select(*[F.col(f"`{name}`") for name in wanted], *rest)
+    for name, one, other in ((name, wanted[name].dataType, own[name].dataType) for name in wanted.names):
+        if one.simpleString() != other.simpleString():
+            raise PipelineError(
+                "streams with columns of different types cannot be merged",
+                why=f"{name} is {one.simpleString()} in one, {other.simpleString()} in another",
+                instead=f'the same type in both schemas, or .with_columns({name}=F.col("{name}").cast("…")) before',
+                origin=node.origin,
+            )
+    rest = [name for name in rows.columns if name not in own.names]
+    return rows.select(*[F.col(f"`{name}`") for name in wanted.names], *rest)
 
 
 def _step(node: nodes.Node, rows: DataFrame) -> DataFrame:
@@ -196,7 +206,8 @@ def sink_ending(rows: DataFrame, sink: Sink) -> Ending:
             return F.lit(True), F.struct(*[F.col(f"`{name}`") for name in visible(rows)], record.alias("_record"))
         case TopicSink() | Materialize():
             with explaining(sink):
-                return _record_ending(rows, sink)
+                condition, columns = record_of(rows, sink)
+                return condition, F.struct(*columns)
     raise AssertionError(f"{sink.kind} is no sink of a lane")
 
 
@@ -221,7 +232,8 @@ def visible(rows: DataFrame) -> list[str]:
     return [name for name in rows.columns if not name.startswith(PREFIX) and name not in ("_deleted", "_record")]
 
 
-def _record_ending(rows: DataFrame, sink: TopicSink | Materialize) -> Ending:
+def record_of(rows: DataFrame, sink: TopicSink | Materialize) -> tuple[Column, list[Column]]:
+    """The columns of the record that a sink writes of a row, and whether it writes one."""
     values = [
         name for name in rows.columns if not name.startswith(PREFIX) and name not in (*CARRIED, "_headers", "_topic")
     ]
@@ -240,7 +252,7 @@ def _record_ending(rows: DataFrame, sink: TopicSink | Materialize) -> Ending:
     else:
         columns, compacted = record_columns(rows, "json", sink.key, values), True
     # a compacted topic takes no record without a key, and in a table it would be the row of nobody
-    return columns[0].isNotNull() if compacted else F.lit(True), F.struct(*columns)
+    return columns[0].isNotNull() if compacted else F.lit(True), columns
 
 
 def port_ending(rows: DataFrame, columns: Sequence[Column], shard: Column | None) -> Ending:

@@ -29,8 +29,16 @@ def windows(times: Sequence[int], size: int, *, after: int, through: int) -> lis
 
 
 def next_end(times: Sequence[int], size: int, *, after: int) -> int | None:
-    """When the next window ends, as far as is known: a record that comes later may bring an earlier one."""
-    return min((end for end in _ends(times, size) if end > after), default=None)
+    """When the next window may end, of rows that are not forgettable at `after`; None: there are none.
+
+    The window that begins after the first row may have no row in it yet. Until it ends the row is kept, since it is in
+    the window of every row that comes until then.
+    """
+    if not times:
+        return None
+    following = bisect_right(times, after)
+    begun = times[0] + 1 + size
+    return min(begun, times[following]) if following < len(times) else begun
 
 
 def forgettable(times: Sequence[int], size: int, *, closed: int) -> int:

@@ -38,7 +38,9 @@ class Lookup:
         else:
             self._find(row, step)
 
-    def pass_time(self, now: Micros, step: Bench) -> None: ...
+    def pass_time(self, now: Micros, step: Bench) -> None:
+        while (due := step.timers.pop(now)) is not None:
+            self._keep(due[1], self._in_reach(step.cells.get(due[1]) or [], due[0]), step)
 
     def end(self, now: Micros | None, step: Bench) -> None: ...
 
@@ -51,12 +53,21 @@ class Lookup:
         versions: list[Version] = step.cells.get(place) or []
         if self._as_of:
             versions.insert(bisect_right(versions, row.time, key=_when), version)
-            first = 0 if now is None else max(bisect_right(versions, now - self._late, key=_when) - 1, 0)
-            versions = versions[first:]
+            versions = versions if now is None else self._in_reach(versions, now)
         else:
             versions = [version]
-        is_over = len(versions) == 1 and versions[0][1] is None
+        if self._keep(place, versions, step) and self._as_of and row.deleted:
+            step.timers.set(row.time + self._late, place)
+
+    def _in_reach(self, versions: list[Version], now: Micros) -> list[Version]:
+        """Those that a row may still see."""
+        return versions[max(bisect_right(versions, now - self._late, key=_when) - 1, 0) :]
+
+    def _keep(self, place: bytes, versions: list[Version], step: Bench) -> bool:
+        """Whether there is anything to keep: a deletion alone is as good as nothing."""
+        is_over = all(values is None for _, values in versions)
         step.cells.put(place, None if is_over else versions)
+        return not is_over
 
     def _find(self, row: Arrival, step: Bench) -> None:
         found = self._version(row, step)

@@ -5,9 +5,8 @@ State per key is the rows of the last `size`, each once; which windows they make
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Any
 
 from odradek.streams.engine.clock import Micros
 from odradek.streams.engine.keys import Key, key_bytes
@@ -22,9 +21,9 @@ _LONG_AGO = -(1 << 62)
 @dataclass(slots=True)
 class _OfKey:
     key: Key
-    rows: list[tuple[int, int, Values]]  # by time in milliseconds, then as they came
+    times: list[int]  # of the rows, in milliseconds, sorted
+    rows: list[Values]  # of equal times, as they came
     closed: int  # windows that end by this millisecond are over
-    count: int = 0
 
 
 class SlidingWindows:
@@ -39,10 +38,11 @@ class SlidingWindows:
         if time < closed - self._size:
             step.too_late(row, now)
             return
-        of_key: _OfKey = step.cells.get(place) or _OfKey(key, [], closed)
+        of_key: _OfKey = step.cells.get(place) or _OfKey(key, [], [], closed)
         of_key.closed = max(of_key.closed, closed)
-        of_key.count += 1
-        insort(of_key.rows, (time, of_key.count, row.values), key=_when)
+        place_of_row = bisect_right(of_key.times, time)
+        of_key.times.insert(place_of_row, time)
+        of_key.rows.insert(place_of_row, row.values)
         self._save(place, of_key, step)
 
     def pass_time(self, now: Micros, step: Bench) -> None:
@@ -55,28 +55,25 @@ class SlidingWindows:
 
     def _close(self, due: Micros, place: bytes, of_key: _OfKey, step: Bench) -> None:
         through = self._closed(due)
-        times = [row[0] for row in of_key.rows]
-        for window in windows(times, self._size, after=of_key.closed, through=through):
+        for window in windows(of_key.times, self._size, after=of_key.closed, through=through):
             kept = self._aggregates.begin()
-            for _, _, values in of_key.rows[window.first : window.beyond]:
+            for values in of_key.rows[window.first : window.beyond]:
                 self._aggregates.add(kept, values)
             span = window.start * MILLISECOND, window.end * MILLISECOND
             step.give_by_time(due, place, span[1], (*of_key.key, *span, *self._aggregates.results(kept), True))
-        of_key.rows = of_key.rows[forgettable(times, self._size, closed=through) :]
+        gone = forgettable(of_key.times, self._size, closed=through)
+        del of_key.times[:gone], of_key.rows[:gone]
         of_key.closed = max(of_key.closed, through)
         self._save(place, of_key, step)
 
     def _save(self, place: bytes, of_key: _OfKey, step: Bench) -> None:
-        end = next_end([row[0] for row in of_key.rows], self._size, after=of_key.closed)
+        end = next_end(of_key.times, self._size, after=of_key.closed)
         if end is None:
             step.cells.remove(place)
             return
-        step.timers.set(end * MILLISECOND + self._grace, place)
+        step.timers.set((end + 1) * MILLISECOND + self._grace, place)
         step.cells.put(place, of_key)
 
     def _closed(self, now: Micros | None) -> int:
-        return _LONG_AGO if now is None else (now - self._grace) // MILLISECOND
-
-
-def _when(row: tuple[int, int, Any]) -> tuple[int, int]:
-    return row[0], row[1]
+        """The last millisecond that is over. A row at event time itself is in a window that ends there."""
+        return _LONG_AGO if now is None else (now - self._grace) // MILLISECOND - 1

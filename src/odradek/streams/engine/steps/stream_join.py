@@ -92,7 +92,7 @@ class StreamJoin:
             for row in rows:
                 if not row.met and self._outer[side] and self._end(side, row) <= due:
                     pair = (row.values, self._nothing[1]) if side == 0 else (self._nothing[0], row.values)
-                    step.give_by_time(due, place, row.time, (*pair[0], *pair[1]))
+                    step.give_by_time(due, place, row.time, (*pair[0], *pair[1]), record_key=row.record_key)
             rows[:] = [row for row in rows if self._end(side, row) > due]
         step.cells.put(place, of_key if any(of_key.sides) else None)
 

@@ -1,8 +1,8 @@
 """Aggregates by key and window of event time: once when the window is over, with each change, or both.
 
 A window is over when event time is `grace` past its end; a row that comes later than that is late for it. Sessions are
-windows that grow and meet: rows closer together than the gap are one. The last value of a result says whether it is the
-final one.
+windows that grow and meet: rows closer together than the gap are one; they are given once, when they are over. The last
+value of a result says whether it is the final one.
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ class _Windows(ABC):
         step.cells.put(place, of_key)
         for span in gone:
             step.timers.cancel(span[1] + self._grace, place)
-            if self._changed.pop((place, span), None) is None and self._updates:
-                self._give(step, of_key, span, None)
         for span in changed:
             step.timers.set(span[1] + self._grace, place)
             if self._updates:
@@ -88,11 +86,9 @@ class _Windows(ABC):
         else:
             step.cells.remove(place)
 
-    def _give(self, step: Bench, of_key: _OfKey, span: Span, at: Position | None) -> None:
-        """A change of a window; of one that is no more, its deletion."""
-        kept = of_key.windows.get(span)
-        values = self._row(of_key.key, span, self._aggregates.begin() if kept is None else kept, is_final=False)
-        step.give(span[1] - 1, values, at=at, deleted=kept is None)
+    def _give(self, step: Bench, of_key: _OfKey, span: Span, at: Position) -> None:
+        """A change of a window."""
+        step.give(span[1] - 1, self._row(of_key.key, span, of_key.windows[span], is_final=False), at=at)
 
     def _row(self, key: Key, span: Span, kept: list[Any], *, is_final: bool) -> tuple[Any, ...]:
         return (*key, *span, *self._aggregates.results(kept), is_final)
@@ -121,24 +117,18 @@ class FixedWindows(_Windows):
         while begin > row.time - self._size:
             span = begin, begin + self._size
             if not self._is_over(span, now):
-                self._aggregates.add(of_key.windows.setdefault(span, self._aggregates.begin()), row.values)
+                kept = of_key.windows.get(span)
+                if kept is None:
+                    kept = of_key.windows[span] = self._aggregates.begin()
+                self._aggregates.add(kept, row.values)
                 changed.append(span)
             begin -= self._every
         return changed, []
 
 
 class Sessions(_Windows):
-    def __init__(
-        self,
-        keys: tuple[int, ...],
-        aggregates: Aggregates,
-        gap: Micros,
-        grace: Micros,
-        *,
-        updates: bool = False,
-        finals: bool = True,
-    ) -> None:
-        super().__init__(keys, aggregates, grace, updates=updates, finals=finals)
+    def __init__(self, keys: tuple[int, ...], aggregates: Aggregates, gap: Micros, grace: Micros) -> None:
+        super().__init__(keys, aggregates, grace, updates=False, finals=True)
         self._gap = gap
 
     def _add(self, row: Arrival, now: Micros | None, of_key: _OfKey) -> tuple[list[Span], list[Span]]:
@@ -147,8 +137,8 @@ class Sessions(_Windows):
         if not met and self._is_over(own, now):
             return [], []
         whole = min([own[0], *(span[0] for span in met)]), max([own[1], *(span[1] for span in met)])
-        kept = self._aggregates.begin()
-        for span in met:
+        kept = of_key.windows.pop(met[0]) if met else self._aggregates.begin()
+        for span in met[1:]:
             kept = self._aggregates.merge(kept, of_key.windows.pop(span))
         self._aggregates.add(kept, row.values)
         of_key.windows[whole] = kept
