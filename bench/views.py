@@ -23,7 +23,8 @@ from odradek.client.admin import Cluster
 from odradek.streams.run.views import View
 from odradek.streams.run.views.http import view_routes
 from odradek.testing import Embedded
-from odradek.web import HttpServer, application
+from odradek.web.application import application
+from odradek.web.server import HttpServer
 
 TOPIC = "bench-changelog"
 LOOKUPS = 20_000

@@ -11,8 +11,9 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from odradek.web import Broadcast, Event, HttpServer, application
-from odradek.web.server import STOP_GRACE_S
+from odradek.web.application import application
+from odradek.web.events import Broadcast, Event
+from odradek.web.server import STOP_GRACE_S, HttpServer
 
 
 def wait_until(condition, what, seconds=60.0):

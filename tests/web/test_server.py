@@ -16,8 +16,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from odradek.web import CannotListen, HttpError, HttpServer, PackageFiles, application
+from odradek.web.application import application
+from odradek.web.errors import HttpError
 from odradek.web.events import ABORT
+from odradek.web.files import PackageFiles
+from odradek.web.listening import CannotListen
+from odradek.web.server import HttpServer
 
 UNHURRIED_S = 60
 get, post = (partial(method, timeout=UNHURRIED_S) for method in (httpx.get, httpx.post))
@@ -190,7 +194,8 @@ def test_a_failing_lifespan_is_an_error_of_the_start():
 
 
 FOREGROUND = """
-from odradek.web import HttpServer, application
+from odradek.web.application import application
+from odradek.web.server import HttpServer
 from contextlib import asynccontextmanager
 
 @asynccontextmanager

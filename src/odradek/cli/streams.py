@@ -201,7 +201,7 @@ def serve_views(app: str, host: str, port: int, bootstrap: str | None, state_dir
     GET /views, /views/NAME?prefix=&limit=, /views/NAME/KEY; /graph.svg and /status show the application.
     """
     from odradek.streams.run.serving import serve
-    from odradek.web import CannotListen
+    from odradek.web.listening import CannotListen
 
     with told():
         loaded, settings = _loaded(app, bootstrap, state_dir)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from odradek.base.ids import BrokerId, random_uuid
+from odradek.base.ids import NO_BROKER, BrokerId, random_uuid
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
 from odradek.log.directory import LogDirectory
@@ -98,6 +98,16 @@ class Node:
     def known_brokers(self) -> frozenset[int]:
         """Those that it tells clients of."""
         return frozenset(live_broker_ids(self._broker.image, self._broker.listener_name))
+
+    def not_ready(self) -> list[str]:
+        """Why no client should be sent here now, in sentences; empty when all is well."""
+        if self._quorum.leader_id == NO_BROKER:
+            return ["the metadata quorum has no leader that this node knows"]
+        if self._config.is_broker:
+            itself = self._broker.image.brokers.get(self._broker.node_id)
+            if itself is None or itself.fenced:
+                return [f"broker {self._broker.node_id} is fenced: the controller does not hear its heartbeats"]
+        return []
 
     def intercept(self, around: Callable[[FrameSink], FrameSink]) -> None:
         """For tests: `around` sees every request of a client before its handler does."""

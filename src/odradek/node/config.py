@@ -16,6 +16,7 @@ from odradek.node.listeners import (
     Endpoint,
     NodeListener,
     VoterAddress,
+    parse_bind,
     parse_listeners,
     parse_protocols,
     parse_server,
@@ -28,6 +29,9 @@ from odradek.node.properties import parse_properties, parse_toml
 __all__ = ["Endpoint", "NodeConfig", "NodeListener", "VoterAddress"]
 
 BROKER, CONTROLLER = "broker", "controller"
+# From the port of the first listener to that of HTTP: 9092 and 9644.
+HTTP_PORT_DISTANCE = 552
+_PORT_MAX = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,8 @@ class NodeConfig:
     voters: tuple[VoterAddress, ...]
     # Where to look for the leader of the metadata log as long as no voters are known; empty on a node alone.
     bootstrap_servers: tuple[Endpoint, ...]
+    # Where HTTP is served; None: nowhere.
+    http: Endpoint | None
     data_dir: str
     rack: str | None
     # What the handlers and coordinators read.
@@ -86,6 +92,7 @@ class NodeConfig:
             controller_listener_name=_controller_names(broker)[0] if broker.controller_listener_names else "",
             voters=voters,
             bootstrap_servers=_bootstrap_servers(broker, voters),
+            http=_http(broker, clients or controllers),
             data_dir=broker.log_dirs[0],
             rack=broker.broker_rack,
             broker=broker,
@@ -105,6 +112,14 @@ class NodeConfig:
 def _refuse_two_ids(settings: Mapping[str, str]) -> None:
     if settings.get("broker.id", settings.get("node.id")) != settings.get("node.id", settings.get("broker.id")):
         raise refused("node.id and broker.id differ: broker.id is the older name of node.id, leave it out")
+
+
+def _http(broker: BrokerConfig, listeners: Sequence[NodeListener]) -> Endpoint | None:
+    if broker.http_listener is not None:
+        return parse_bind("http.listener", broker.http_listener) if broker.http_listener else None
+    port = listeners[0].bind.port if listeners else 0
+    port = port + HTTP_PORT_DISTANCE if 0 < port <= _PORT_MAX - HTTP_PORT_DISTANCE else 0
+    return Endpoint(host="127.0.0.1", port=port)
 
 
 def _controller_names(broker: BrokerConfig) -> tuple[str, ...]:

@@ -91,6 +91,14 @@ def parse_server(key: str, text: str) -> Endpoint:
     return _endpoint(key, text, matched[1] or matched[2], matched[3])
 
 
+def parse_bind(key: str, text: str) -> Endpoint:
+    """Where to listen: an empty host is every interface, port 0 a free port."""
+    matched = _SERVER.fullmatch(text)
+    if not matched or int(matched[3]) > _PORT_MAX:
+        raise refused(f"{key}: {text} is not of the form host:port")
+    return Endpoint(host=matched[1] or matched[2], port=int(matched[3]))
+
+
 def parse_voter(key: str, text: str) -> VoterAddress:
     matched = _VOTER.fullmatch(text)
     if not matched:

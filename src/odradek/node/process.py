@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
@@ -17,6 +17,7 @@ from odradek.base.ports import Ports
 from odradek.metadata.configs.without_meaning import WITHOUT_MEANING
 from odradek.node.build import Node
 from odradek.node.config import Endpoint, NodeConfig
+from odradek.node.http import NodeHttp, bound
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
 from odradek.node.tcp_ports import require_free
 
@@ -58,23 +59,58 @@ def run_node(
         require_free(listener.bind)
     tune_allocator()
 
+    status = _Status()
+    http = _http(config, status)
+
     def started(node: Node) -> None:
         # What exists now lives as long as the node: the collector need not look at it again.
         gc.freeze()
+        status.node = node
         announce(_ready(config, node, directory))
+        if http is not None:
+            announce(f"Health: {http.url}/healthz, {http.url}/readyz")
 
     async def until_told() -> None:
-        stopping = asyncio.Event()
+        status.stopping = stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopping.set)
         if lifeline is not None:
             loop.add_reader(lifeline, _watch, loop, lifeline, stopping)
-        await serve(config, directory, started, stopping)
+        if http is not None:
+            http.begin()
+        try:
+            await serve(config, directory, started, stopping)
+        finally:
+            if http is not None:
+                http.leave_loop()
+                await asyncio.to_thread(http.stop)
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(until_told())
     announce("stopped cleanly")
+
+
+class _Status:
+    """Of the node, as HTTP tells it."""
+
+    def __init__(self) -> None:
+        self.node: Node | None = None
+        self.stopping: asyncio.Event | None = None
+
+    def not_ready(self) -> Sequence[str]:
+        if self.stopping is not None and self.stopping.is_set():
+            return ["the node is stopping"]
+        if self.node is None:
+            return ["the node is starting"]
+        return self.node.not_ready()
+
+
+def _http(config: NodeConfig, status: _Status) -> NodeHttp | None:
+    if config.http is None:
+        return None
+    listener = bound(config.http, is_default=config.broker.http_listener is None)
+    return NodeHttp(listener, config.http.host, status.not_ready)
 
 
 def _watch(loop: asyncio.AbstractEventLoop, lifeline: int, stopping: asyncio.Event) -> None:

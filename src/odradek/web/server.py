@@ -20,14 +20,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from odradek.web.events import ABORT, STOPPING
 from odradek.web.guards import KnownNames, is_loopback
+from odradek.web.listening import listening
 
 CONNECTIONS_MAX = 1000
 START_TIMEOUT_S = 10.0
 STOP_GRACE_S = 2.0
-
-
-class CannotListen(OSError):
-    """The address is taken, or not ours."""
 
 
 class HttpServer:
@@ -39,10 +36,20 @@ class HttpServer:
     Bound to loopback it answers to loopback's names only, and to those in `names`: see KnownNames.
     """
 
-    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0, *, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        names: Sequence[str] = (),
+        listener: socket.socket | None = None,
+    ) -> None:
+        """`listener` listens already, on `host`."""
         self._app = KnownNames(app, names) if is_loopback(host) else app
         self._host = host
         self._wanted_port = port
+        self._listener = listener
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -60,7 +67,7 @@ class HttpServer:
         return f"http://{host}:{self.port}"
 
     def start(self) -> None:
-        self._socket = _listening(self._host, self._wanted_port)
+        self._socket = self._listener or listening(self._host, self._wanted_port)
         self._server = server = _Server(self._app)
         self._thread = threading.Thread(target=server.run_on, args=[self._socket], name="odradek-http", daemon=True)
         self._thread.start()
@@ -78,7 +85,7 @@ class HttpServer:
 
         `on_ready` gets the URL when it can be asked.
         """
-        self._socket = _listening(self._host, self._wanted_port)
+        self._socket = listening(self._host, self._wanted_port)
         if on_ready is not None:
             on_ready(self.url)  # the socket takes connections already
         server = _Server(self._app)
@@ -96,22 +103,6 @@ class HttpServer:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's delay off only where the protocol is named; else each answer may wait 40 ms
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen()
-    except OSError as refused:
-        listener.close()
-        raise CannotListen(
-            refused.errno, f"cannot listen on {host}:{port}: {refused.strerror}. Name a free port, or 0 for any"
-        ) from refused
-    return listener
 
 
 class _Server(uvicorn.Server):

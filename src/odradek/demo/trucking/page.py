@@ -13,7 +13,11 @@ from starlette.routing import Mount, Route
 
 from odradek.demo.trucking import geography
 from odradek.demo.trucking.page_state import PageState
-from odradek.web import Broadcast, Event, HttpError, HttpServer, PackageFiles, application
+from odradek.web.application import application
+from odradek.web.errors import HttpError
+from odradek.web.events import Broadcast, Event
+from odradek.web.files import PackageFiles
+from odradek.web.server import HttpServer
 
 Answer = TypeVar("Answer")
 

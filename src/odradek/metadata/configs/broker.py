@@ -83,6 +83,12 @@ class BrokerConfig:
     controller_quorum_voters: tuple[str, ...] = words(
         "controller.quorum.voters", (), "The first voters, as id@host:port; who votes later is in the metadata log."
     )
+    http_listener: str | None = text(
+        "http.listener",
+        None,
+        "Where to serve HTTP (/healthz, /readyz), as host:port; empty: nowhere. By default on 127.0.0.1, 552 above the "
+        "port of the first listener: 9644 beside 9092.",
+    )
     log_dirs: tuple[str, ...] = words("log.dirs", (".odradek",), "The data directory.")
 
     num_partitions: int = int32(

@@ -22,7 +22,9 @@ from odradek.streams.graph.sinks import Materialize
 from odradek.streams.run.drawing import draw
 from odradek.streams.run.views import View
 from odradek.streams.run.views.http import view_routes
-from odradek.web import HttpError, HttpServer, application
+from odradek.web.application import application
+from odradek.web.errors import HttpError
+from odradek.web.server import HttpServer
 
 
 def serve(app: Application, settings: Settings, host: str, port: int, *, on_ready: Callable[[str], None]) -> None:

@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from odradek.client.admin import Admin
 from odradek.streams.run.views import View
 from odradek.streams.run.views.http import _row, view_routes
-from odradek.web import HttpServer, application
+from odradek.web.application import application
+from odradek.web.server import HttpServer
 
 ROWS = {
     b"driver-1": b'{"speed": 81}',

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from odradek.base.limits import MIB
 from odradek.streams.run.views.view import View
-from odradek.web import HttpError
+from odradek.web.errors import HttpError
 
 ROWS_DEFAULT = 100
 ROWS_MAX = 10_000

@@ -1,0 +1,128 @@
+"""HTTP of a node: /healthz and /readyz, in a thread of its own so that no request holds up the event loop.
+
+The port is bound when the node starts. What serves it is imported at the first connection: until then HTTP costs a
+socket, and no time of the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeVar
+
+from odradek.node.listeners import Endpoint
+from odradek.web.listening import CannotListen, listening
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+    from odradek.web.server import HttpServer
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+# An event loop that does not answer for so long is stuck.
+ANSWERS_WITHIN_S = 5.0
+
+
+class NodeHttp:
+    """`not_ready` is called on the event loop of the node: the reasons why it should get no requests, in sentences."""
+
+    def __init__(self, listener: socket.socket, host: str, not_ready: Callable[[], Sequence[str]]) -> None:
+        self._listener = listener
+        self._host = host
+        self._not_ready = not_ready
+        self._loop: asyncio.AbstractEventLoop
+        self._starting: threading.Thread | None = None
+        self._server: HttpServer | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{Endpoint(host=self._host, port=self._listener.getsockname()[1])}"
+
+    def begin(self) -> None:
+        """On the event loop of the node."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._listener, self._first_connection)
+
+    def _first_connection(self) -> None:
+        self._loop.remove_reader(self._listener)
+        self._starting = threading.Thread(target=self._serve, name="odradek-http-start", daemon=True)
+        self._starting.start()
+
+    def _serve(self) -> None:
+        from odradek.web.server import HttpServer
+
+        server = HttpServer(self._application(), self._host, listener=self._listener)
+        server.start()
+        self._server = server
+
+    def stop(self) -> None:
+        """Slow, where requests are being answered. Not on the event loop."""
+        if self._starting is not None:
+            self._starting.join()
+        if self._server is not None:
+            self._server.stop()
+        self._listener.close()
+
+    def leave_loop(self) -> None:
+        """On the event loop, before `stop`."""
+        self._loop.remove_reader(self._listener)
+
+    def _application(self) -> ASGIApp:
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+
+        from odradek.web.application import application
+
+        async def healthz(_: Request) -> Response:
+            if await self._asked(lambda: True) is None:
+                return JSONResponse({"healthy": False, "reasons": [_stuck()]}, 503)
+            return JSONResponse({"healthy": True})
+
+        async def readyz(_: Request) -> Response:
+            reasons = await self._asked(self._not_ready)
+            if reasons is None:
+                reasons = [_stuck()]
+            return JSONResponse({"ready": not reasons, "reasons": list(reasons)}, 503 if reasons else 200)
+
+        return application([Route("/healthz", healthz), Route("/readyz", readyz)])
+
+    async def _asked(self, question: Callable[[], R]) -> R | None:
+        """The answer of the node's event loop; None when it gave none in time."""
+        answer: Future[R] = Future()
+
+        def ask() -> None:
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(question())
+                except Exception as broken:  # noqa: BLE001 - raised again where the request is answered
+                    answer.set_exception(broken)
+
+        self._loop.call_soon_threadsafe(ask)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(answer), ANSWERS_WITHIN_S)
+        except TimeoutError:
+            return None
+
+
+def _stuck() -> str:
+    return f"the event loop of this node did not answer within {ANSWERS_WITHIN_S:.0f} s"
+
+
+def bound(wanted: Endpoint, *, is_default: bool) -> socket.socket:
+    """A default port that is taken is replaced by a free one: several nodes may share a machine."""
+    try:
+        return listening(wanted.host, wanted.port)
+    except CannotListen as taken:
+        if not is_default:
+            raise
+        logger.warning("HTTP: port %d is taken, so a free one is used (%s)", wanted.port, taken.strerror)
+    return listening(wanted.host, 0)

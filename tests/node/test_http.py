@@ -1,0 +1,122 @@
+"""HTTP of a node: bound at the start, imported at the first connection, honest about readiness."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from odradek.base.errors import KafkaError
+from odradek.node.config import NodeConfig
+from odradek.node.http import NodeHttp, bound
+from odradek.node.listeners import Endpoint
+from odradek.web.listening import CannotListen, listening
+
+ANYWHERE = Endpoint(host="127.0.0.1", port=0)
+
+
+@contextlib.asynccontextmanager
+async def served(not_ready):
+    http = NodeHttp(bound(ANYWHERE, is_default=False), "127.0.0.1", not_ready)
+    http.begin()
+    try:
+        async with httpx.AsyncClient(base_url=http.url) as client:
+            yield client
+    finally:
+        http.leave_loop()
+        await asyncio.to_thread(http.stop)
+
+
+def test_a_node_is_ready_or_says_why_not():
+    reasons = ["the node is starting"]
+
+    async def scenario():
+        async with served(lambda: reasons) as client:
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()) == (503, {"ready": False, "reasons": ["the node is starting"]})
+            assert (await client.get("/healthz")).json() == {"healthy": True}
+            reasons.clear()
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()) == (200, {"ready": True, "reasons": []})
+            assert (await client.get("/nothing")).json()["status"] == 404
+
+    asyncio.run(scenario())
+
+
+def test_an_event_loop_that_is_stuck_is_not_healthy(monkeypatch):
+    """The HTTP server has a thread of its own, so it can tell."""
+    monkeypatch.setattr("odradek.node.http.ANSWERS_WITHIN_S", 0.01)
+
+    async def scenario():
+        async with served(list) as client:
+            assert (await client.get("/healthz")).status_code == 200
+            url = str(client.base_url)
+            stuck = httpx.get(f"{url}/healthz")  # noqa: ASYNC210 - this loop is blocked until the answer is there
+            assert stuck.status_code == 503
+            assert "did not answer" in stuck.json()["reasons"][0]
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_imported_before_the_first_connection():
+    code = "import sys, odradek.node.process; print([m for m in ('starlette', 'uvicorn', 'h11') if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"
+
+
+def test_a_stop_without_any_request_closes_the_port():
+    async def scenario():
+        async with served(list) as client:
+            port = client.base_url.port
+        listening("127.0.0.1", port).close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "127.0.0.1:9644"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:19093"}, "127.0.0.1:19645"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:0"}, "127.0.0.1:0"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:65500"}, "127.0.0.1:0"),
+        ({"http.listener": "0.0.0.0:8080"}, "0.0.0.0:8080"),
+        ({"http.listener": "127.0.0.1:0"}, "127.0.0.1:0"),
+        ({"http.listener": ""}, "None"),
+    ],
+)
+def test_where_http_is_served(settings, expected):
+    assert str(NodeConfig.parse(settings).http) == expected
+
+
+def test_an_address_that_is_none_is_refused():
+    with pytest.raises(KafkaError, match=r"http.listener: nowhere is not of the form host:port"):
+        NodeConfig.parse({"http.listener": "nowhere"})
+
+
+def test_a_default_port_that_is_taken_is_replaced_and_another_one_is_refused(caplog):
+    with listening("127.0.0.1", 0) as taken:
+        where = Endpoint(host="127.0.0.1", port=taken.getsockname()[1])
+        with pytest.raises(CannotListen):
+            bound(where, is_default=False)
+        with bound(where, is_default=True) as other:
+            assert other.getsockname()[1] != where.port
+    assert "is taken" in caplog.text
+
+
+def test_a_broker_process_prints_where_it_serves_http(tmp_path: Path):
+    command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
+        try:
+            up.stdout.readline()
+            told = up.stdout.readline().split()
+            assert httpx.get(told[-1]).json() == {"ready": True, "reasons": []}
+        finally:
+            up.terminate()
+            up.wait(30)
+    assert up.returncode == 0
