@@ -8,6 +8,8 @@ import click
 
 from odradek.cli.asking import is_reachable
 from odradek.cli.remote import require_topics
+from odradek.client.addresses import parse_addresses
+from odradek.client.knocking import refusals
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
@@ -22,6 +24,7 @@ class Watch:
         self._topics = [topic for topic in topics if not topic.startswith("^")]
         # librdkafka lost a connection, be it for a moment.
         self.suspicious = False
+        self._asked_in_vain = False
         self._missed: str | None = None
         # Where that is, when it is a leader: another may lead before it is back.
         self._missed_at: tuple[str, int] | None = None
@@ -36,12 +39,19 @@ class Watch:
         try:
             known = consumer.list_topics(timeout=LOOK_TIMEOUT_S)
         except KafkaException:
-            self._miss(self._bootstrap, "does not answer")
+            self._unanswered()
             return
+        self._asked_in_vain = False
         # librdkafka waits in silence for a topic that was deleted.
         require_topics(self._topics, known.topics)
         if self.suspicious:
             self._look_for_leaders(known, {(tp.topic, tp.partition): None for tp in consumer.assignment()})
+
+    def _unanswered(self) -> None:
+        """librdkafka may have asked a broker that died: while another one accepts connections, it is asked again."""
+        if self._asked_in_vain or refusals(parse_addresses(self._bootstrap)):
+            self._miss(self._bootstrap, "does not answer")
+        self._asked_in_vain = self.suspicious = True
 
     def _look_for_leaders(self, known: ClusterMetadata, assigned: dict[tuple[str, int], None]) -> None:
         led: dict[int, list[str]] = {}
