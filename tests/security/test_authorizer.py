@@ -1,17 +1,9 @@
 from odradek.security.authorizer import (
     OPERATIONS_OF,
-    AllowAll,
     Operation,
     ResourceType,
     authorized_operations,
 )
-
-
-def test_allow_all_allows_every_operation_on_every_resource():
-    authorizer = AllowAll()
-    for resource_type in ResourceType:
-        for operation in Operation:
-            assert authorizer.authorize("User:ANONYMOUS", operation, resource_type, "x")
 
 
 def test_authorized_operations_is_a_bit_per_allowed_wire_code():
