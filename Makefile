@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help java demo test check unit clients stories crash chaos sim spark replay faults cluster interop bench fuzz screenshot requirements clean
+.PHONY: help java demo test check unit clients stories crash chaos sim spark replay faults cluster interop bench fuzz screenshot package requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -83,7 +83,7 @@ chaos: .venv/dev
 sim: .venv/dev
 	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest $(BESIDE) -rs tests/sim)
 
-# make ablations         every rule that protects data switched off: who notices? writes the table of docs/track-record.md
+# make ablations         every rule that protects data switched off: who notices? writes the table of docs/internals/track-record.md
 ablations: .venv/dev
 	$(BIN)/python tools/ablations.py
 
@@ -123,9 +123,14 @@ fuzz: .venv/dev
 screenshot: .venv/dev java
 	$(BIN)/python tools/screenshot.py
 
+# make package           the wheel and the source archive in dist/, their metadata checked
+package: .venv/dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/package.txt
+	@rm -rf dist && $(BIN)/python -m build --no-isolation && $(BIN)/twine check --strict dist/*
+
 requirements:
 	$(BIN)/python -m pip install --quiet pip-tools
-	cd requirements && for set in run java dev fuzz; do \
+	cd requirements && for set in run java dev fuzz package; do \
 	  ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-annotate --no-header --no-emit-index-url \
 	    --no-emit-trusted-host --no-emit-find-links --output-file $$set.txt $$set.in && \
 	  sed -i "1i # Compiled from $$set.in by \`make requirements\`." $$set.txt; done
