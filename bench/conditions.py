@@ -1,4 +1,4 @@
-"""Where, when and of what a measurement was taken."""
+"""The conditions of a measurement: machine, time, and commit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def machine() -> str:
 
 
 def commit(source: Path = SOURCE) -> str:
-    """Of the tree that `source` lies in."""
+    """The commit of the working tree that contains `source`."""
     head = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=source, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""How long the end of a leader stops acknowledgements, as seen by a producer with acks=all and default retries."""
+"""The gap in acknowledgements when a leader ends, as seen by a producer with acks=all and default retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 
 def gap_s(server: Server, how: str) -> float:
-    """The longest time between two acknowledgements; afterwards the node is back and in sync."""
+    """The longest time between two acknowledgements. Returns when the node is in sync again."""
     with Client(server.port) as client:
         controller = client.active_controller()
     others = [node_id for node_id in server.node_ids if node_id != controller]
@@ -43,7 +43,7 @@ def gap_s(server: Server, how: str) -> float:
 
 
 class Load:
-    """A producer on a thread of its own, about 500 records per second."""
+    """A producer in its own thread, with about 500 records per second."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.acknowledged_s: list[float] = []

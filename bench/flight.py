@@ -11,7 +11,7 @@ from pathlib import Path
 
 STACK_DEPTH = 64
 FRAMES_SHOWN, GROUPS_SHOWN, STACKS_SHOWN, METHODS_SHOWN = 5, 8, 3, 10
-OURS = "org.apache.spark."  # of the rest, only the leaves are of interest
+OURS = "org.apache.spark."  # for other threads, only the leaves are shown
 DUMP_TIMEOUT_S = 60.0
 THREAD = re.compile(r'sampledThread = "(.*?)"')
 FRAME = re.compile(r"\s*([\w$.<>/]+)\(")
@@ -20,7 +20,7 @@ NUMBERS = re.compile(r"\d[\d.]*")
 Sampled = tuple[str, list[str]]  # group of threads, methods with the leaf first
 
 
-# Without a file: a JVM that is killed while it writes one at its end would leave half of it.
+# Without a file name: a JVM that is killed while it writes the file would leave an incomplete one.
 JAVA_OPTION = "-XX:StartFlightRecording=name=bench,settings=profile"
 
 

@@ -1,6 +1,6 @@
-"""What was measured, run after run: a line of JSON each in bench/history.jsonl, of which the docs show the newest.
+"""The history of all measurements: one line of JSON per run in bench/history.jsonl. The docs show the newest.
 
-A line of another bench than the broker's names it in `bench`.
+The key `bench` names the benchmark, except for the benchmark of the broker.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ KEPT = Path(__file__).resolve().parent / "history.jsonl"
 
 
 def entry(results: dict[str, Any]) -> dict[str, Any]:
-    """The medians of a run, and what the run was of."""
+    """The medians of a run, and its conditions."""
     rows = {key: rounded(row["median"]) for key, row in results["rows"].items()}
     return {"conditions": results["conditions"], "rows": rows, "failures": results["failures"]}
 
@@ -32,7 +32,7 @@ def kept() -> list[dict[str, Any]]:
 
 
 def newest(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The last figures of every row of the broker's bench, each with the day and the commit they are of."""
+    """The last figures of every row of the broker's benchmark, each with its day and commit."""
     entries = [one for one in entries if "bench" not in one]
     rows: dict[str, Any] = {}
     scale: dict[str, Any] = {}

@@ -19,8 +19,8 @@ DEPENDENCY = """
 ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 BROKER, TOOLS = "kafka_2.13", "kafka-tools"
 NEWEST = "[4.0,5.0)"
-# Spark's own Kafka connector: the newest of each part that Maven has. Without what these depend on: their poms name
-# a repository of their own, and the rest is among PySpark's jars.
+# Spark's own Kafka connector: the newest version of each part in Maven. Without dependencies: the poms name another
+# repository, and PySpark's jars include the rest.
 CONNECTOR = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
@@ -31,17 +31,17 @@ STORM = (
     ("org.apache.storm", "storm-kafka-client", "2.8.3"),
     ("org.apache.storm", "storm-server", "2.8.3"),
 )
-# What a client needs, and no more: Storm brings its own of the rest.
+# Only the jars of the client: Storm has its own versions of the rest.
 CLIENT_PARTS = ("kafka-clients", "lz4-java", "snappy-java", "zstd-jni")
 
 
 def jars() -> Path:
-    """What a broker needs."""
+    """The jars of a broker."""
     return _fetched(BROKER, OUT / "libs", os.environ.get("KAFKA_VERSION", NEWEST))
 
 
 def tools() -> Path:
-    """What `kafka-dump-log` and the like need besides, in the broker's version."""
+    """The additional jars of `kafka-dump-log` and other tools, in the broker's version."""
     return _fetched(TOOLS, OUT / "tools", version())
 
 

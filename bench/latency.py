@@ -1,10 +1,10 @@
-"""How long the trucking demo's results take, what they cost, and where the time goes.
+"""Measures the latency of the trucking demo's results, their cost, and where the time is spent.
 
     PYTHONPATH=src python bench/latency.py --seconds 300 --json out.json --plot out.svg
 
 Runs the application of `odradek demo trucking` with the demo's own processes and options, without the page. Latency is
 measured from event time to the moment at which the broker appended the result (the output topics use LogAppendTime).
-With another tree in PYTHONPATH that tree is measured. DOCS=1 also rewrites its part of docs/performance.md.
+It measures the source tree in PYTHONPATH. DOCS=1 also rewrites its part of docs/performance.md.
 """
 
 from __future__ import annotations
@@ -67,12 +67,14 @@ def main() -> int:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=300, help="from the start of the application")
+    parser.add_argument("--seconds", type=float, default=300, help="duration, from the start of the application")
     parser.add_argument("--trucks", type=int, default=30)
-    parser.add_argument("--events-per-s", type=float, default=1.0, help="positions of each truck; a speed with each")
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="of Spark, over all others")
+    parser.add_argument("--events-per-s", type=float, default=1.0, help="positions per truck; each has a speed")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="Spark setting, highest precedence"
+    )
     parser.add_argument("--java-options", metavar="=OPTIONS", help=f"instead of the demo's {show.QUICK_JAVA}")
-    parser.add_argument("--json", type=Path, help="write all figures there")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw latency over the first five minutes")
     parser.add_argument("--jfr", type=Path, metavar="FILE.jfr", help="record the JVM and print its busiest stacks")
     parser.add_argument("--keep", action="store_true", help="add a line to bench/history.jsonl")
@@ -122,7 +124,7 @@ def positions(scene: Scene) -> list[tuple[int, int]]:
         if record.topic == topics.POSITIONS:
             try:
                 event = json.loads(record.value)
-            except ValueError:  # the fleet sends some that are cut short
+            except ValueError:  # the fleet sends some truncated records
                 continue
             found.append((event["driverId"], milliseconds(event["eventTime"])))
     return found
@@ -145,7 +147,7 @@ def kind_of(process: Process, scene: Scene) -> str | None:
 
 
 def java_threads(scene: Scene, recording: Path | None) -> list[tuple[str, float]]:
-    """CPU of the JVM's threads, and its flight recording, while it lives."""
+    """CPU of the JVM's threads, and its flight recording, while the JVM is running."""
     for process in processes():
         if kind_of(process, scene) == "java":
             if recording:
@@ -220,7 +222,7 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def kept(results: dict[str, Any]) -> dict[str, Any]:
-    """A line of the history: the last whole minute of each topic, and what the steady state costs."""
+    """A line of the history: the last complete minute of each topic, and the cost of the steady state."""
     minute = str(max(0, int(results["seconds"] // 60) - 1))
     latency = {
         f"{row} {name}_s": of[minute][name]

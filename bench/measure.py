@@ -1,4 +1,4 @@
-"""One row, one server, one run; and the waiting for a moment in which a number means something."""
+"""Measures one row on one server, and waits until the machine is idle enough for a valid number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WARM_UP_ROUNDS = 2
 
 
 class QuietMoments:
-    """Waits until others leave the machine alone, for so long in all and no longer."""
+    """Waits until the machine is idle, up to a total limit."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -31,7 +31,7 @@ class QuietMoments:
             self._patience_s -= SAMPLE_S
 
     def measured(self, run: RowRun) -> Report:
-        """One run; a disturbed one is thrown away while there is patience left."""
+        """One run. A disturbed run is repeated, up to the total limit."""
         while True:
             self.wait()
             begin = time.monotonic()
@@ -48,7 +48,7 @@ def busy_cores(seconds: float) -> float:
 
 
 class RowRun:
-    """A row on one server: a fetch row fills its log once, a produce row takes a fresh topic each time."""
+    """A row on one server. A fetch row fills its log once; a produce row uses a new topic each time."""
 
     def __init__(self, row: Row, server: Server, seconds: float) -> None:
         self.row = row
@@ -69,7 +69,7 @@ class RowRun:
             self._server.delete_topic(self._filled)
 
     def _created(self, topic: str) -> dict[str, Any]:
-        """A new topic, and what the load generator is told of it."""
+        """Creates a topic. Returns the options of the load generator for it."""
         row, server = self.row, self._server
         server.create_topic(topic, self._partitions, replicas=row.replicas, brokers=row.brokers)
         compressed = {"batch_file": zstd_batch(row.record_bytes, row.batch_bytes)} if row.zstd else {}
@@ -100,7 +100,7 @@ class RowRun:
         return report
 
     def _check_log(self, topic: str, report: Report) -> None:
-        """Every acknowledged record is in the log, or the number is worth nothing."""
+        """Checks that every acknowledged record is in the log; otherwise the number is not valid."""
         if isinstance(self._server, Limit):
             return
         stored = sum(self._server.end_offset(topic, partition) for partition in range(self._partitions))
@@ -126,7 +126,7 @@ class RowRun:
 
 
 def warm_up(server: Server, seconds: float) -> None:
-    """A just-in-time compiler gets the time it needs before anything is measured: all nodes lead, and follow."""
+    """Gives just-in-time compilers time before anything is measured. All nodes lead and follow."""
     nodes = len(server.node_ids)
     phases: list[dict[str, int]] = [
         {"batch_bytes": 0, "connections": 10 * nodes},
@@ -152,7 +152,7 @@ def listed(numbers: list[int]) -> str:
 
 
 def start_to_first_acknowledged_s(server: Server, within_s: float = 60.0) -> float:
-    """From the start of the process to the first record that it says it has. The data directory is new."""
+    """The time from the start of the process to the first acknowledged record. The data directory is new."""
     batch = one_record_batch(b"first")
     server.prepare()
     begin = time.monotonic()

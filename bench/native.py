@@ -33,5 +33,5 @@ def loadgen(mode: str, **options: Any) -> dict[str, float]:
 
 
 def touch_memory(gigabytes: float) -> None:
-    """Before a run that fills the page cache: pages that a virtual machine has never used are slow the first time."""
+    """Call before a run that fills the page cache: in a virtual machine the first use of a page is slow."""
     loadgen("touch", gigabytes=gigabytes)

@@ -1,12 +1,12 @@
-"""Spark reads and writes topics: through `odradek`, and through Spark's own Kafka connector, in one session by turns.
+"""Spark reads and writes topics with `odradek` and with Spark's own Kafka connector, by turns in one session.
 
     .venv/bin/python bench/pipelines.py           about four minutes; `make bench` runs it after the rows of the broker
     QUICK=1 …                                     fewer records and turns
     DOCS=1 …                                      also rewrites its part of docs/performance.md
 
-Both talk to the same `odradek up`. *First* is the first query of a fresh session, start of the JVM not counted; *warm*
-is the median of the turns after two that are not counted. Reads go to Spark's `noop` sink, so that nothing but the
-source is measured. Writes come from `spark.range`. The floor is the duration of a micro-batch of one record.
+Both use the same `odradek up`. *First* is the first query of a new session, without the start of the JVM. *Warm* is the
+median of all turns except the first two. Reads go to Spark's `noop` sink, so that only the source is measured. Writes
+come from `spark.range`. The floor is the duration of a micro-batch of one record.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=2 if quick() else 5)
     parser.add_argument(
-        "--records", type=int, default=100_000 if quick() else 1_000_000, help="of 100 B; a third of 1 KB"
+        "--records",
+        type=int,
+        default=100_000 if quick() else 1_000_000,
+        help="number of records of 100 B; a third of it for 1 KB",
     )
     parser.add_argument("--docs", action="store_true", default=os.environ.get("DOCS", "") not in ("", "0"))
     parser.add_argument("--inside", metavar="JSON", help=argparse.SUPPRESS)
@@ -103,11 +106,11 @@ def fill(broker: Odradek, bootstrap: str, topic: str, size: int, count: int) -> 
             except BufferError:
                 producer.poll(0.1)
     if producer.flush(60):
-        raise SystemExit("the broker did not take the records")
+        raise SystemExit("the broker did not accept the records")
 
 
 def session(**what: Any) -> dict[str, Any]:
-    """A Spark session of its own process, so that one measurement does not warm the next one's JVM."""
+    """A Spark session in a separate process, so that one measurement does not warm up the JVM of the next."""
     command = [sys.executable, __file__, "--inside", json.dumps(what)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
     [line] = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -116,7 +119,7 @@ def session(**what: Any) -> dict[str, Any]:
 
 
 class Session:
-    """The measurements of one JVM, and what they are measured with."""
+    """The measurements in one JVM, and their session and broker."""
 
     def __init__(
         self, *, bootstrap: str, counts: dict[str, int], connectors: list[str], turns: int, first: bool
@@ -145,7 +148,7 @@ class Session:
         return found
 
     def by_turns(self, measure: Callable[[str, str], float], label: str) -> dict[str, float]:
-        """Rows a second of each connector; two rounds to warm up, then the median."""
+        """Rows per second of each connector: the median after two warm-up rounds."""
         rates: dict[str, list[float]] = {connector: [] for connector in self.connectors}
         for turn in range(2 + self.turns):
             order = self.connectors if turn % 2 else self.connectors[::-1]
@@ -204,7 +207,7 @@ class Session:
             admin.delete_topics([name])[name].result(30)
 
     def floor_ms(self, connector: str, batches: int = 60) -> float:
-        """Duration of a micro-batch of one record, from asking for the newest offset to the commit."""
+        """Duration of a micro-batch of one record, from the request for the latest offset to the commit."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0})

@@ -28,7 +28,7 @@ Cpu = Mapping[str, float]  # kind -> seconds
 class Process:
     pid: int
     session: int
-    started: int  # ticks since boot: with the pid it names a process for good
+    started: int  # ticks since boot: with the pid, a unique id of a process
     cpu_s: float
     rss_bytes: int
     command: str
@@ -39,7 +39,7 @@ class Sample:
     at: float  # time.time()
     cpu: Cpu
     rss_bytes: Cpu
-    machine_cpu_s: float  # of all processes there are
+    machine_cpu_s: float  # of all processes of the machine
 
 
 def machine_cpu_s() -> float:
@@ -56,7 +56,7 @@ def processes() -> list[Process]:
             try:
                 found.append(_read(folder))
             except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue  # it ended while we looked, or is not ours
+                continue  # the process has ended meanwhile, or belongs to another user
     return found
 
 
@@ -97,7 +97,7 @@ def shared_fairly_bytes(sessions: set[int]) -> int:
 
 
 def end_session(session: int) -> None:
-    """Kills what is left of a session that we started: a worker may have a process group of its own."""
+    """Kills all remaining processes of a session of this benchmark: a worker may have its own process group."""
     for process in processes():
         if session > 0 and process.session == session:
             with contextlib.suppress(ProcessLookupError):
@@ -105,9 +105,9 @@ def end_session(session: int) -> None:
 
 
 class CpuWatch:
-    """Samples the CPU seconds of the processes that `kind_of` names, once a second on a thread of its own.
+    """Samples the CPU seconds of the processes that `kind_of` names, once a second in its own thread.
 
-    A process that has ended keeps what it had used at its last sample.
+    For an ended process, the value of its last sample is kept.
     """
 
     def __init__(self, kind_of: Callable[[Process], str | None]) -> None:
@@ -144,7 +144,7 @@ class CpuWatch:
         self.samples.append(Sample(at=time.time(), cpu=dict(cpu), rss_bytes=dict(rss), machine_cpu_s=busy_s))
 
     def cores(self, since: float, until: float = float("inf")) -> Cpu:
-        """The cores each kind used between two moments, and all that is not ours as "others"."""
+        """The cores that each kind used between two moments; processes outside the benchmark are "others"."""
         inside = [sample for sample in self.samples if since <= sample.at <= until]
         if len(inside) < 2:
             return {}
@@ -155,12 +155,12 @@ class CpuWatch:
         return {**cores, "others": max(0.0, others)}
 
     def rss_max_bytes(self, *kinds: str) -> float:
-        """The most that these kinds together had at one moment. Pages that forked workers share count for each."""
+        """The maximum of the sum of these kinds. A page that forked workers share counts for each worker."""
         return max((sum(one.rss_bytes.get(kind, 0.0) for kind in kinds) for one in self.samples), default=0.0)
 
 
 def thread_groups(pid: int) -> Counter[str]:
-    """CPU seconds of a process's living threads, those with the same name but for a number together."""
+    """CPU seconds of a process's current threads. Threads whose names differ only in a number are one group."""
     groups: Counter[str] = Counter()
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():

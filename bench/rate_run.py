@@ -1,4 +1,4 @@
-"""One run: a broker, one system, the trucks at one rate; and what came of it."""
+"""One run: a broker, one system, the trucks at one rate; and its results."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ WARM_EVENTS_PER_S, WARM_LOAD_S = 200, 600
 LIVE_WITHIN_S = 240.0
 DRAIN_WITHIN_S, DRAINED_AFTER_S = 20.0, 4.0
 DRIVERS_AGE_MS = 60_000
-KEEPS_UP = 0.1  # the seconds that the results may fall behind in each second
-# Whose results show how far a system is.
+KEEPS_UP = 0.1  # by how many seconds the results may fall behind per second
+# The topics whose results show the progress of a system.
 FRONTIER = (topics.DANGEROUS, topics.STATISTICS, topics.ENRICHED)
 LATENCIES = (*FRONTIER, topics.ALERTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What the generator said it did."""
+    """The report of the generator."""
 
     warm_start_ms: int
     warm_ticks: int
@@ -61,7 +61,7 @@ class Run:
 
 
 def run(system: System, events_per_s: int, seconds: int, warm_s: float) -> Run:
-    """`warm_s`: from the first results until anything is measured, for just-in-time compilers."""
+    """`warm_s`: the time between the first results and the measurement, for just-in-time compilers."""
     warm = trucking_load.load_of(WARM_EVENTS_PER_S, WARM_LOAD_S, warm=True)
     main = trucking_load.load_of(events_per_s, seconds, warm=False)
     table = trucking_load.drivers_of(max(events_per_s, WARM_EVENTS_PER_S))
@@ -84,7 +84,7 @@ def _played(
     generator = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     running = None
     try:
-        told: dict[str, Any] = _line(generator)  # it has read its loads
+        told: dict[str, Any] = _line(generator)  # it has read its input files
         running = Running(system, broker.bootstrap, folder)
         started_ms = int(time.time() * 1000)
         watch = CpuWatch(lambda process: kind_of(process, running, broker, generator))
@@ -153,7 +153,7 @@ def send_drivers(bootstrap: str, table: list[Record]) -> list[Record]:
         producer.produce(record.topic, record.value, record.key, timestamp=then_ms)
         producer.poll(0)
     if producer.flush(60):
-        raise RuntimeError("the broker did not take the drivers")
+        raise RuntimeError("the broker did not accept the drivers")
     return sent
 
 

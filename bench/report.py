@@ -88,7 +88,7 @@ def limit_line(row: Row, found: dict[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One line: what Odradek and Apache Kafka did. `ratio` says how much better Odradek is: above 1 it is ahead."""
+    """One line: the results of Odradek and Apache Kafka. With a `ratio` above 1, Odradek is better."""
 
     title: str
     ours: str
@@ -166,7 +166,7 @@ def comparisons(row: Row, rows: dict[str, Any]) -> Iterator[Comparison]:
 
 
 def records(row: Row, median: dict[str, float]) -> str:
-    """Megabytes in records."""
+    """Megabytes, as a number of records."""
     return f", {median['records_per_s'] / 1e6:.2f} M records/s" if row.unit == "MB/s" else ""
 
 
@@ -192,7 +192,7 @@ def times(ratio: float) -> str:
 
 
 def svg(results: dict[str, Any]) -> str:
-    """Bars of the ratios to Apache Kafka, on a logarithmic scale; right of the line Odradek is ahead."""
+    """Bars of the ratios to Apache Kafka, on a logarithmic scale. Right of the line, Odradek is better."""
     bars = [(line.title, line.ratio) for kind in (alone, clusters) for line in kind(results["rows"])]
     left, step, width = 430, 22, 900
     reach = max([2.0, *(max(ratio, 1 / ratio) for _, ratio in bars)])
@@ -219,7 +219,7 @@ def svg(results: dict[str, Any]) -> str:
 
 
 def scale(told: dict[str, Any]) -> str:
-    """What `bench/scale.py` found."""
+    """The results of `bench/scale.py`."""
     lines = [
         [f"{name}: {key.replace('_', ' ')}", f"{value:,g}", one["taken"]]
         for name, one in told.items()
@@ -229,14 +229,14 @@ def scale(told: dict[str, Any]) -> str:
 
 
 def write_part(begin: str, end: str, text: str) -> None:
-    """Replaces what stands between two marks of docs/performance.md."""
+    """Replaces the text between two marks of docs/performance.md."""
     page = DOCS / "performance.md"
     before, rest = page.read_text().split(begin)
     page.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{rest.split(end)[1]}")
 
 
 def write_docs(results: dict[str, Any]) -> None:
-    """Replaces what stands between the two marks of docs/performance.md."""
+    """Replaces the text between the two marks of docs/performance.md."""
     page = DOCS / "performance.md"
     text = page.read_text()
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]

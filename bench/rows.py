@@ -1,7 +1,7 @@
-"""What is measured, and the prototype's figures that the first table is held against.
+"""The rows of the benchmark, and the prototype's figures for comparison in the first table.
 
-The prototype was the throw-away broker whose measurements chose the data plane: produce and fetch, nothing else.
-Its figures are from a machine of this kind (2 vCPU, loopback); `limit_then` is what the C limit did beside it.
+The prototype was a throw-away broker, only with produce and fetch. Its measurements decided the design of the data
+plane. Its figures are from a similar machine (2 vCPU, loopback); `limit_then` is the C limit on that machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 KB, MB = 1024, 1024 * 1024
 RUN_BYTES = 700_000_000  # a growing file, below one segment
 WARM_BYTES = 64_000_000
-LOG_BYTES = 200_000_000  # what a fetch row reads, over and over
+LOG_BYTES = 200_000_000  # what a fetch row reads repeatedly
 
 Unit = Literal["MB/s", "records/s", "requests/s", "ms", "s"]
 
@@ -53,7 +53,7 @@ def produce(key: str, title: str, **more: object) -> Row:
 
 
 def replicated(key: str, title: str, **more: object) -> Row:
-    """Three nodes with a leader each, three copies of everything, and a connection to each leader."""
+    """Three nodes with one leader each, replication factor 3, and a connection to each leader."""
     options = {"acks": -1, "partitions": 3, "connections": 3}
     return Row(key=key, title=title, mode="produce", nodes=3, replicas=3, options=options, **more)  # type: ignore[arg-type]
 
@@ -66,7 +66,7 @@ def fetch(key: str, title: str, **more: object) -> Row:
     return Row(key=key, title=title, mode="fetch", options={"window": 3}, **more)  # type: ignore[arg-type]
 
 
-# Latency comes first: what large runs leave to write back and to delete would disturb it.
+# Latency comes first: the write-back and deletions after large runs would disturb it.
 ROWS = [
     Row(key="latency-1k", title="acknowledgement, 1,000 records/s", mode="pace", unit="ms", options={"rate": 1000}),
     Row(key="latency-10k", title="acknowledgement, 10,000 records/s", mode="pace", unit="ms", options={"rate": 10_000}),

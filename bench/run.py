@@ -1,4 +1,4 @@
-"""`make bench`: Odradek beside the raw limit and beside Apache Kafka, by turns, on one machine, with one client.
+"""`make bench`: compares Odradek with the raw limit and with Apache Kafka, by turns, on one machine, with one client.
 
     make bench                       everything, about sixteen minutes
     make bench QUICK=1               fewer and shorter runs, under five minutes
@@ -69,14 +69,14 @@ def main() -> int:
 def parse_options() -> argparse.Namespace:
     quick = os.environ.get("QUICK", "") not in ("", "0")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default=os.environ.get("ROWS", "*"), help="names with wildcards, blank between them")
+    parser.add_argument("--rows", default=os.environ.get("ROWS", "*"), help="names with wildcards, separated by blanks")
     parser.add_argument("--servers", default=os.environ.get("SERVERS", "odradek kafka limit"))
     parser.add_argument("--turns", type=int, default=int(os.environ.get("TURNS", "2" if quick else "5")))
-    parser.add_argument("--seconds", type=float, default=0.4 if quick else 1.0, help="of one run")
+    parser.add_argument("--seconds", type=float, default=0.4 if quick else 1.0, help="seconds of one run")
     parser.add_argument("--warm-up", type=float, default=4.0 if quick else 24.0, help="seconds, for each node")
     parser.add_argument("--starts", type=int, default=1 if quick else 3)
     parser.add_argument(
-        "--patience", type=float, default=3.0 if quick else 60.0, help="seconds to wait for quiet, in all"
+        "--patience", type=float, default=3.0 if quick else 60.0, help="total seconds to wait for an idle machine"
     )
     parser.add_argument("--docs", action="store_true", default=os.environ.get("DOCS", "") not in ("", "0"))
     options = parser.parse_args()
@@ -104,7 +104,7 @@ def measure_everything(options: argparse.Namespace, place: Path) -> dict[str, An
 def measure_together(
     nodes: int, options: argparse.Namespace, place: Path, quiet: QuietMoments, results: dict[str, Any]
 ) -> None:
-    """All rows for servers of so many nodes, which run side by side."""
+    """All rows for servers with this number of nodes, which run side by side."""
     rows = [row for row in options.rows if row.nodes == nodes]
     names = [name for name in options.servers if any(takes_part(row, name) for row in rows)]
     running = {name: SERVERS[name](place / f"{name}-{nodes}", nodes) for name in names}
@@ -174,7 +174,7 @@ def takes_part(row: Row, name: str) -> bool:
 
 
 def alternating(names: Iterable[str], turn: int) -> list[str]:
-    """A/B, B/A, A/B: nobody always runs after the same neighbour."""
+    """A/B, B/A, A/B: no server always runs after the same other server."""
     return list(names) if turn % 2 == 0 else list(names)[::-1]
 
 

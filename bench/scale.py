@@ -1,10 +1,10 @@
-"""`python bench/scale.py`: how fast an embedded broker is ready, and what many partitions and many connections cost.
+"""`python bench/scale.py`: the start time of an embedded broker, and the cost of many partitions and connections.
 
-start         an embedded broker in this process, ready to serve: median of 10, in memory and on disk
-partitions    5,000 partitions, each written to and read back; then a clean stop and a start that finds them all
-connections   5,000 idle connections that have each asked one question: resident memory of the broker, for each
-stored        appends and fetches beside 50 KB and beside 20 GB, and a restart with those; only when asked for: it needs
-              the space, and some minutes
+start         an embedded broker in this process, until it serves clients: median of 10, in memory and on disk
+partitions    5,000 partitions, each written and read; then a clean stop and a start that finds all of them
+connections   5,000 idle connections after one request each: resident memory of the broker per connection
+stored        appends and fetches with 50 KB and with 20 GB of stored data, and a restart; only on request, because it
+              needs the disk space and some minutes
 
 Adds a line to bench/history.jsonl; `make bench DOCS=1` shows the newest figures.
 """

@@ -1,4 +1,4 @@
-"""The servers under test, one broker or a cluster, a process each: start on a directory, ask what it costs, stop."""
+"""The servers under test, one broker or a cluster, each node a process: start on a directory, measure cost, stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from native import compiled
 from wire import Client, PartitionState, Refused, one_record_batch
 
 STOP_WITHIN_S = 120.0
-# A deleted topic's files would otherwise lie in the page cache for a minute, under everything measured after it.
+# Otherwise the files of a deleted topic would stay in the page cache for a minute and affect later measurements.
 DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
 
 
@@ -24,7 +24,7 @@ class Server:
     """Nodes 1, 2, … with a Kafka port on 127.0.0.1 each."""
 
     name: str
-    warm_up_share = 1.0  # of the time that a just-in-time compiler needs
+    warm_up_share = 1.0  # share of the time that a just-in-time compiler needs
 
     def __init__(self, directory: Path, nodes: int = 1) -> None:
         self.directory = directory
@@ -33,7 +33,7 @@ class Server:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def prepare(self) -> None:
-        """What is done once, before the first start."""
+        """Called once, before the first start."""
         raise NotImplementedError
 
     def command(self, node_id: int) -> Sequence[str | Path]:
@@ -41,7 +41,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Of some node that runs."""
+        """The port of a running node."""
         return self._ports[next(iter(self._processes), self.node_ids[0])]
 
     @property
@@ -84,7 +84,7 @@ class Server:
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, brokers: Sequence[int] | None = None
     ) -> None:
-        """Spread over `brokers`: the first leads partition 0, the next partition 1, and so on."""
+        """Create a topic, spread over `brokers`: the first leads partition 0, the next partition 1, and so on."""
         among = brokers or self.node_ids
         placed = [[among[(index + copy) % len(among)] for copy in range(replicas)] for index in range(partitions)]
         with Client(self.port) as client:
@@ -106,7 +106,7 @@ class Server:
             return client.end_offset(topic, partition)
 
     def await_in_sync(self, topic: str, partitions: int, within_s: float = 60.0) -> None:
-        """Until every replica is in sync, and each leader takes a question about its log: then it takes records."""
+        """Waits until every replica is in sync and each leader answers ListOffsets: then it accepts records."""
         deadline = time.monotonic() + within_s
         while True:
             try:
@@ -122,13 +122,13 @@ class Server:
             time.sleep(0.005)
 
     def _await_followers(self, topic: str) -> None:
-        """A follower's fetch may still wait for other partitions, and ask for these only after it."""
+        """Waits until the followers fetch this topic: their current fetch may still wait for other partitions."""
         for index, port in enumerate(self.leader_ports(topic)):
             with Client(port) as leader:
                 leader.produce(topic, [(index, one_record_batch(b"first"))], acks=-1)
 
     def resident_mb(self, field: str = "VmRSS") -> float:
-        """Of all nodes; field VmHWM: the most it ever was."""
+        """The resident memory of all nodes. With field VmHWM, its maximum so far."""
         return sum(_status_mb(pid, field) for pid in self.pids)
 
     def await_ready(self, within_s: float = 60.0) -> None:
@@ -188,7 +188,7 @@ class Limit(Server):
         process.stdout.close()
 
     def await_ready(self, within_s: float = 60.0) -> None:
-        """It told its port: it listens."""
+        """The server has printed its port, so it listens."""
 
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, brokers: Sequence[int] | None = None
@@ -196,7 +196,7 @@ class Limit(Server):
         pass
 
     def delete_topic(self, name: str) -> None:  # noqa: ARG002
-        """A fresh process is the only way to forget."""
+        """Restarts the process: it cannot delete data otherwise."""
         self.stop()
         self.wipe()
         self.start()

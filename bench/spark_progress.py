@@ -1,6 +1,6 @@
-"""What Spark reports after each micro-batch, written to a file by the JVM's own logging.
+"""Spark's progress report of each micro-batch, written to a file by the JVM's own logging.
 
-Nothing asks the driver, so that the measurement does not change what is measured.
+No requests go to the driver, so that the measurement does not change the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger.progress{n}.level = info
 logger.progress{n}.additivity = false
 logger.progress{n}.appenderRef.progress.ref = progress
 """
-# The reporter logs under its own name or that of the query's class, depending on the version of Spark.
+# The logger has the name of the reporter or of the query's class, depending on the version of Spark.
 LOGGERS = ("runtime.ProgressReporter", "runtime.ProgressContext", "runtime.MicroBatchExecution")
 # The parts of a micro-batch in the order in which they happen.
 PARTS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets", "commitBatch")
@@ -35,7 +35,7 @@ Progress = dict[str, Any]
 
 
 def java_option(folder: Path, shipped: Path) -> str:
-    """Adds the file of progress to the logging that ships; log4j2 merges the two."""
+    """Adds the progress file to the logging configuration of Odradek; log4j2 merges the two."""
     own = folder / "progress-log4j2.properties"
     loggers = "".join(LOGGER.format(n=n, name=name) for n, name in enumerate(LOGGERS))
     own.write_text(LOGGING.format(file=progress_file(folder)) + loggers)
@@ -64,7 +64,7 @@ def _parsed(text: str) -> Iterator[Progress]:
 
 
 def by_query(progress: list[Progress]) -> dict[str, list[Progress]]:
-    """Batches that did something, by the name of their query."""
+    """Batches with work, by the name of their query."""
     found: defaultdict[str, list[Progress]] = defaultdict(list)
     for one in progress:
         if "addBatch" in one.get("durationMs", {}):

@@ -1,9 +1,9 @@
-"""Whether what is stored already makes new work dearer: the same appends and fetches beside 50 KB and beside 20 GB.
+"""Measures whether stored data makes new work slower: the same appends and fetches with 50 KB and with 20 GB stored.
 
-Two brokers by turns, one with three batches in its log, one with 20 GB in a log and 5,000 partitions besides. Fetches
-there read on through 32 MB of an old segment; seeks go to a thousand places all over the log. A raw loop of pwrite and
-pread of the same size runs beside each, as a measure of what the disk and the page cache do at that moment. Then the
-large one stops cleanly, and starts again.
+Two brokers by turns: one has three batches in its log, the other has 20 GB in a log and 5,000 more partitions. Fetches
+in the large one read 32 MB of an old segment in order; seeks go to a thousand places in the whole log. A raw loop of
+pwrite and pread of the same size runs beside each, to measure the disk and the page cache at that time. Then the large
+broker stops cleanly and starts again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PER_REQUEST = 100
 
 
 class Broker:
-    """With one log, of so many equal batches."""
+    """A broker with one log of `batches` equal batches."""
 
     def __init__(self, place: Path, batches: int) -> None:
         self.server = Odradek(place)
@@ -53,7 +53,7 @@ class Broker:
         return self._fetch(places, self.batches // places)
 
     def _fetch(self, places: int, stride: int) -> dict[str, float]:
-        """The first round brings them into the page cache."""
+        """The warm-up requests load the data into the page cache."""
         bounds = {"requests": REQUESTS, "warm_requests": max(WARM_REQUESTS, places), "seconds": 30}
         return self._load("fetch", batches=places * stride, stride=stride, window=3, **bounds)
 
@@ -61,7 +61,7 @@ class Broker:
         return loadgen(mode, ports=self.server.port, pids=listed(self.server.pids), topic=TOPIC, **BATCH, **more)
 
     def forget(self) -> None:
-        """Only on disk, as most of what a broker stores: no page has to be given up for a new one."""
+        """Drop the log from the page cache, so that new pages need not evict its pages. Most data is only on disk."""
         for segment in (self.server.directory / f"{TOPIC}-0").glob("*.log"):
             with segment.open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -78,7 +78,7 @@ class Broker:
         return 1e6 * taken_s / REQUESTS
 
     def raw_fetch_us(self) -> float:
-        """At the same places of the same files."""
+        """Reads at the same places of the same files."""
         segments = sorted((self.server.directory / f"{TOPIC}-0").glob("*.log"))
         files = [os.open(segment, os.O_RDONLY) for segment in segments]
         sizes = [max(segment.stat().st_size - self.batch_bytes, 0) for segment in segments]
@@ -136,7 +136,7 @@ def by_turns(act: str, brokers: dict[str, Broker]) -> dict[str, float]:
 
 
 def restarts(server: Odradek) -> dict[str, float]:
-    """After a clean stop, until the end of the log is told."""
+    """Times of a clean stop, and of a start until the broker returns the end of the log."""
     taken: dict[str, list[float]] = {"stop_s": [], "restart_s": []}
     for _ in range(RESTARTS):
         end = server.end_offset(TOPIC)
@@ -148,7 +148,7 @@ def restarts(server: Odradek) -> dict[str, float]:
         taken["restart_s"].append(time.monotonic() - stopped)
         taken["stop_s"].append(stopped - begin)
         if server.end_offset(TOPIC) != end:
-            raise RuntimeError("the log ends elsewhere after a restart")
+            raise RuntimeError("the log has another end offset after a restart")
     return {name: statistics.median(times) for name, times in taken.items()}
 
 

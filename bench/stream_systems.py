@@ -28,13 +28,13 @@ Command = Sequence[str | Path]
 class System:
     name: str
     version: Callable[[], str]
-    commands: Callable[[str, Path], list[Command]]  # of the bootstrap address and a folder for state
+    commands: Callable[[str, Path], list[Command]]  # takes the bootstrap address and a folder for state
     environment: Mapping[str, str] = field(default_factory=dict)
     missing: Sequence[str] = ()
 
 
 class Running:
-    """The processes of a system, each in a session of its own."""
+    """The processes of a system, each in its own session."""
 
     def __init__(self, system: System, bootstrap: str, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -116,13 +116,13 @@ def _kafka_streams_version() -> str:
 
 
 def _quix(bootstrap: str, folder: Path) -> list[Command]:
-    """A process has one thread for all of its partitions, so there is a process for each."""
+    """One process per partition, because a process has one thread for all of its partitions."""
     program = HERE / "quix_streams" / "trucking.py"
     return [[quix_python(), program, bootstrap, folder / f"state-{number}"] for number in range(topics.PARTITIONS)]
 
 
 def quix_python() -> Path:
-    """Of a virtual environment that has nothing else."""
+    """The Python of a virtual environment with only Quix Streams."""
     folder = OUT / f"quix-{QUIX_STREAMS}"
     python, done = folder / "bin" / "python", folder / "installed"
     if not done.exists():

@@ -1,13 +1,13 @@
-"""The trucking application at growing rates, beside the same application in Kafka Streams and in Quix Streams.
+"""The trucking application at growing rates, compared with the same application in Kafka Streams and Quix Streams.
 
     .venv/bin/python bench/streams_rates.py       about 45 minutes; `make bench` runs it last
-    --check                                       only that all write the same rows
-    QUICK=1 …                                     one low rate, and short
+    --check                                       only check that all systems write the same rows
+    QUICK=1 …                                     one low rate, and a short run
     DOCS=1 …                                      also rewrites its part of docs/performance.md
 
 One broker (`odradek up`), one machine, one system at a time, two partitions. The trucks send JSON as in the demo, one
-position and one speed a second each; a higher rate is more trucks. Before anything is measured every system's rows are
-compared with what plain Python says they must be. Latency is measured from event time to the broker's append.
+position and one speed per second each; a higher rate is more trucks. Before the measurement, the rows of every system
+are compared with rows computed in plain Python. Latency is measured from event time to the broker's append.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trucking_rows import differences, events_between, expected, written
 from odradek.demo.trucking import topics
 
 CHECK_EVENTS_PER_S, CHECK_S, CHECK_WARM_S = 400, 45, 15
-SUSTAINED_SHARES = (0.9, 0.75, 0.6)  # of what a system processed when it fell behind
+SUSTAINED_SHARES = (0.9, 0.75, 0.6)  # shares of the rate that a system processed when it fell behind
 RATE_MAX = 100_000
 DISTURBED = "†"
 BEGIN, END = "<!-- streams: begin -->", "<!-- streams: end -->"
@@ -52,17 +52,19 @@ def truthy(name: str) -> bool:
 def main() -> int:
     quick = truthy("QUICK")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rates", default="1000" if quick else "1000,10000,50000", help="events a second")
-    parser.add_argument("--seconds", type=int, default=20 if quick else 60, help="of each rate")
-    parser.add_argument("--warm", type=float, default=20 if quick else 60, help="seconds before each, at 200 events/s")
+    parser.add_argument("--rates", default="1000" if quick else "1000,10000,50000", help="events per second")
+    parser.add_argument("--seconds", type=int, default=20 if quick else 60, help="seconds at each rate")
+    parser.add_argument(
+        "--warm", type=float, default=20 if quick else 60, help="seconds of warm-up before each, at 200 events/s"
+    )
     parser.add_argument("--systems", default=",".join(system.name for system in SYSTEMS))
-    parser.add_argument("--check", action="store_true", help="compare the rows, and measure nothing")
+    parser.add_argument("--check", action="store_true", help="only compare the rows, do not measure")
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--no-search", action="store_true", help="only the given rates")
     parser.add_argument("--keep", action="store_true", help="add a line to bench/history.jsonl")
     parser.add_argument("--docs", action="store_true", default=truthy("DOCS"))
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all started processes are stopped
     OUT.mkdir(exist_ok=True)
     systems = [system for system in SYSTEMS if system.name in options.systems.split(",")]
     if not options.no_check and not all(list(map(same_rows, systems))):
@@ -88,7 +90,7 @@ def main() -> int:
 
 
 def same_rows(system: System) -> bool:
-    """A join of streams is judged when the system has caught up with what was sent while it started."""
+    """Rows of stream joins are compared only after the system has caught up with the events sent during its start."""
     print(f"{system.name} {system.version()}: comparing its rows", flush=True)
     done = run(system, CHECK_EVENTS_PER_S, CHECK_S, CHECK_WARM_S)
     rows = [*expected(records_sent(done, CHECK_EVENTS_PER_S, CHECK_S), done.drivers)]
@@ -106,7 +108,7 @@ def same_rows(system: System) -> bool:
 
 
 def of_system(system: System, rates: list[int], options: argparse.Namespace) -> list[Report]:
-    """The given rates, up to the first that is too high, and then the highest one that the system sustains."""
+    """The given rates, up to the first that is too high, and then the highest rate that the system sustains."""
     reports = []
     for rate in rates:
         reports.append(at_rate(system, rate, options))
@@ -121,7 +123,10 @@ def of_system(system: System, rates: list[int], options: argparse.Namespace) -> 
 
 
 def reduced(system: System, reports: list[Report], options: argparse.Namespace) -> list[Report]:
-    """Shares of what a system processed when it fell behind, until it keeps up or is where it was known to."""
+    """Tries shares of the rate that a system processed when it fell behind, until it keeps up.
+
+    It also stops at a rate that the system is known to sustain.
+    """
     known = max((one["asked_per_s"] for one in reports if one["keeps_up"]), default=0.0)
     processed = reports[-1]["processed_per_s"]
     tried: list[Report] = []
@@ -235,7 +240,7 @@ def sustained_table(rates: dict[str, list[Report]]) -> str:
 
 
 def ratio_table(rates: dict[str, list[Report]]) -> str:
-    """Above 1 Odradek is ahead. Latency, start and memory at the lowest rate, which all were given."""
+    """Above 1, Odradek is better. Latency, start and memory are at the lowest rate, which all systems ran."""
     ours, others = rates.get("Odradek"), {name: of for name, of in rates.items() if name != "Odradek"}
     if not ours or not others:
         return "nothing to compare"

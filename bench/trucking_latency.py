@@ -1,4 +1,4 @@
-"""How long after an event its result was in the output topic, for each output topic of the trucking application."""
+"""The time from an event to its result in the output topic, for each output topic of the trucking application."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.demo.trucking import topics
 from odradek.demo.trucking.truth import WINDOW_MS, milliseconds
 
 SPEEDLESS = f"{topics.ENRICHED}, no speed"
-# What a latency is measured from.
+# The start point of each latency.
 MEANING = {
     topics.DANGEROUS: "from the event to its record",
     topics.STATISTICS: "from each event to the first count of its driver that includes it",
@@ -78,7 +78,7 @@ def _of_counts(positions: Iterable[tuple[int, int]], counts: dict[int, list[tupl
 
 
 def quantile(ordered: list[float], share: float) -> float:
-    """The nearest rank of a sorted list."""
+    """A quantile of a sorted list, by nearest rank."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 

@@ -1,4 +1,4 @@
-"""The trucks' records at any rate: encoded into record batches once, stamped with the time of day when they are sent.
+"""The trucks' records at any rate: encoded into record batches once, and given their event times when they are sent.
 
     python bench/trucking_load.py PORT WARM.load MAIN.load      sends WARM until "go" comes on standard input, then MAIN
 
@@ -32,9 +32,9 @@ TICK_MS = 20
 ISO_BEGIN = len('{"eventTime":"')
 ISO_CHARS = len("2026-01-01T00:00:00.000Z")
 EVENTS_PER_TRUCK_S = 2  # a position and a speed
-WARM_SEQUENCE = 1_000_000_000  # correlation ids of the warm-up are not those of what is measured
+WARM_SEQUENCE = 1_000_000_000  # so that the warm-up and the measurement have different correlation ids
 AFTER_GO_MS = 200
-LATE_MS = 400  # speeds may be measured that long before or after their tick
+LATE_MS = 400  # speeds may be measured this long before or after their tick
 
 
 @dataclass(slots=True)
@@ -50,15 +50,17 @@ class Batch:
 
 @dataclass(slots=True)
 class Load:
-    """What a fleet says, by tick."""
+    """The records of a fleet, by tick."""
 
     ticks: list[tuple[int, list[Batch]]] = field(default_factory=list)  # due in ms since the start
-    positions: list[tuple[int, int]] = field(default_factory=list)  # driver and time of those that can be parsed
+    positions: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # driver and time of each position that can be parsed
     events: int = 0
 
 
 def load_of(events_per_s: int, seconds: int, *, warm: bool) -> Path:
-    """Made once and kept in bench/out."""
+    """Created once and kept in bench/out."""
     file = OUT / "loads" / f"{'warm' if warm else 'main'}-{events_per_s}-{seconds}.load"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +72,7 @@ def load_of(events_per_s: int, seconds: int, *, warm: bool) -> Path:
 
 
 def read(file: Path) -> Load:
-    loaded: Load = pickle.loads(file.read_bytes())  # written by ourselves
+    loaded: Load = pickle.loads(file.read_bytes())  # written by this benchmark
     return loaded
 
 
@@ -96,9 +98,9 @@ def encoded(records: list[Record]) -> Load:
 
 
 def with_due(records: list[Record]) -> Iterator[tuple[int, Record]]:
-    """Positions and speeds, and when each is sent: a speed with its position, whatever its own time says.
+    """Positions and speeds, and when each is sent: a speed is sent with its position, whatever its own time is.
 
-    Changes of drivers are left out: which events see the old row would depend on the moment, and results must be equal.
+    Changes of drivers are left out: timing would decide which events join the old row, but results must be equal.
     """
     due = 0
     for record in records:
@@ -108,7 +110,7 @@ def with_due(records: list[Record]) -> Iterator[tuple[int, Record]]:
 
 
 def drivers_of(events_per_s: int) -> list[Record]:
-    """The table of drivers as the fleet of that rate begins with it."""
+    """The initial table of drivers of the fleet at this rate."""
     return [record for record in records_of(events_per_s, 0, warm=False) if record.topic == topics.DRIVERS]
 
 
@@ -119,7 +121,7 @@ def _batch(topic: str, partition: int, base: int, records: list[Record]) -> Batc
         head = b"\0" + zigzag(record.time_ms - base) + zigzag(offset) + zigzag(len(record.key)) + record.key
         head += zigzag(len(record.value))
         out += zigzag(len(head) + len(record.value) + 1) + head
-        if len(record.value) >= ISO_BEGIN + ISO_CHARS:  # a malformed one may be cut before
+        if len(record.value) >= ISO_BEGIN + ISO_CHARS:  # a malformed record may be truncated before its time
             times.append(record.time_ms)
             places.append(len(out) + ISO_BEGIN)
         out += record.value + b"\0"
@@ -155,7 +157,7 @@ def _texts_of(second: int) -> np.ndarray:
 
 
 def partition_of(key: bytes) -> int:
-    """The default of Java's producer and of Quix Streams: what they repartition lies beside what we send."""
+    """The default partitioner of Java's producer and Quix Streams, so that repartitioned records match these."""
     if key not in _PARTITIONS:
         _PARTITIONS[key] = (murmur2(key) & 0x7FFFFFFF) % topics.PARTITIONS
     return _PARTITIONS[key]
@@ -181,7 +183,7 @@ def murmur2(data: bytes) -> int:
 
 
 def send_until(client: Client, load: Load, start_ms: int, stop: threading.Event) -> tuple[int, float]:
-    """How many ticks were sent, and by how much the latest of them was late, in seconds."""
+    """The number of sent ticks, and the delay in seconds of the tick that was most late."""
     late_s = 0.0
     for number, (due, batches) in enumerate(load.ticks):
         wait_s = (start_ms + due) / 1000 - time.time()

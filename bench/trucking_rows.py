@@ -1,4 +1,4 @@
-"""What the trucking application must write, row by row and field by field, in plain Python; and what was written."""
+"""The expected rows of the trucking application, computed in plain Python; and the rows that were written."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ POSITION = (
 TIMES = ("eventTime", "window_start", "window_end")
 EXAMPLES = 2
 
-Rows = dict[str, dict[Any, Any]]  # topic -> what names a row -> the row
+Rows = dict[str, dict[Any, Any]]  # topic -> key of a row -> the row
 
 
 def expected(records: list[Record], drivers: list[Record]) -> tuple[Rows, Rows]:
-    """What must be there, and what may: rows that only come when event time goes on."""
+    """The required rows, and the allowed rows: these are written only when event time advances further."""
     truth = truth_of([*drivers, *records])
     must: Rows = defaultdict(dict)
     may: Rows = defaultdict(dict)
@@ -82,7 +82,7 @@ def driver_of(truth: Truth, driver: int) -> dict[str, object]:
 
 
 def normal(row: dict[str, Any]) -> dict[str, Any]:
-    """Times as numbers, and no difference between a field that is null and one that is not there."""
+    """Times as numbers; a null field and a missing field are the same."""
     return {
         name: milliseconds(value) if name in TIMES and isinstance(value, str) else value
         for name, value in row.items()
@@ -91,7 +91,7 @@ def normal(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def written(results: Iterable[Seen]) -> tuple[Rows, Counter[str]]:
-    """The rows, and how many of a topic were written once more although nothing was restarted."""
+    """The rows, and how many rows of each topic were written again although nothing was restarted."""
     rows: Rows = defaultdict(dict)
     repeated: Counter[str] = Counter()
     letters: Counter[bytes] = Counter()
@@ -103,7 +103,7 @@ def written(results: Iterable[Seen]) -> tuple[Rows, Counter[str]]:
         key = named(result.topic, row)
         if key in rows[result.topic] and result.topic != topics.STATISTICS:
             repeated[result.topic] += 1
-        # Of a driver's counts the highest is the last: records of a topic are in order, two partitions are not.
+        # The highest count of a driver is the last one. (Only records within one partition are in order.)
         if result.topic != topics.STATISTICS or row["events"] >= rows[result.topic].get(key, row)["events"]:
             rows[result.topic][key] = row
     rows[topics.DEAD_LETTERS] = dict(letters)
@@ -131,6 +131,6 @@ def differences(must: Rows, may: Rows, found: Rows) -> list[str]:
 
 
 def events_between(rows: Rows, since_ms: int, until_ms: int) -> Rows:
-    """All rows, but of those that joined two streams only the rows of events between two moments."""
+    """All rows, except that rows of the stream join are limited to events between two moments."""
     joined = {key: row for key, row in rows[topics.ENRICHED].items() if since_ms <= row["eventTime"] < until_ms}
     return {**rows, topics.ENRICHED: joined}

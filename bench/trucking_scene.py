@@ -1,6 +1,6 @@
 """The trucking demo without its page: the same processes, started the same way, and every result with its time.
 
-What `odradek demo trucking` gives its application (command line, environment, topics) is taken from the demo itself.
+The command line, environment and topics of the application are taken from the demo itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from odradek.demo.trucking.fleet import Record
 from odradek.demo.trucking.parts import Part
 
 LOOK_EVERY_S = 0.2
-# `_JAVA_OPTIONS` has the last word, after what the session gives to Java.
+# `_JAVA_OPTIONS` has the highest precedence, above the Java options of the session.
 LAST_JAVA_OPTIONS = "_JAVA_OPTIONS"
 WITH_CONF = """\
 import dataclasses
@@ -62,7 +62,7 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
         return self._records
 
     def set_java_options(self, options: str) -> None:
-        """Instead of those that the demo gives."""
+        """Replace the Java options of the demo."""
         self._spark._environment["SPARK_SUBMIT_OPTS"] = options  # noqa: SLF001
 
     def add_java_options(self, options: str) -> None:
@@ -73,7 +73,7 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
         environment[variable] = f"{environment.get(variable, '')} {more}".strip()
 
     def set_spark_conf(self, conf: Mapping[str, str]) -> None:
-        """Over what the application and the session say. The application is then loaded through a file of ours."""
+        """Override the settings of the application and the session. A generated file then loads the application."""
         wrapper = self.folder / "app_with_conf.py"
         wrapper.write_text(WITH_CONF.format(conf=dict(conf)))
         shipped = show._application_file()  # noqa: SLF001
@@ -93,7 +93,7 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
         self._follower.start()
 
     def run(self, seconds: float) -> None:
-        """From the start of the application; a process that ends is an error, not restarted."""
+        """Runs for a time from the start of the application. A process that ends is an error; it is not restarted."""
         end = self._spark.started_at + seconds
         while time.monotonic() < end:
             self._look()
@@ -102,7 +102,7 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
         self._simulator.stop()
 
     def shut(self) -> None:
-        """Every process is stopped, whatever happened before."""
+        """Stop every process, whatever happened before."""
         for part in (self._spark, self._broker):
             session = _session(part)
             part.stop()
@@ -140,6 +140,6 @@ class Scene(show._Scene):  # noqa: SLF001 (the demo has no other door, and a cop
 
 
 def _session(part: Part) -> int:
-    """Of a part that was started: it leads a session of its own."""
+    """The session of a started part, which is the leader of its own session."""
     process = part._process  # noqa: SLF001
     return process.pid if process is not None else -1

@@ -1,4 +1,4 @@
-"""How fast a view loads a million keys, what it costs in memory, how fast it answers, and how a restart goes.
+"""Measures how fast a view loads a million keys, its memory, its response time, and its restart.
 
     python bench/views.py [--keys 1000000] [--value-bytes 100]
 
@@ -70,13 +70,13 @@ def lookups_us(ask, keys: int) -> dict[str, float]:
 
 
 def peak_memory_mb() -> int:
-    """Of this program alone: ru_maxrss would start with that of the parent."""
+    """The peak memory of this program only: ru_maxrss would include that of the parent."""
     status = Path("/proc/self/status").read_text()
     return round(int(status.split("VmHWM:")[1].split()[0]) / 1024)
 
 
 def measure(bootstrap: str, path: Path, keys: int) -> dict[str, object]:
-    """In a process of its own: its memory is the view's."""
+    """Runs in a separate process, so that its memory is the memory of the view."""
     before_mb = peak_memory_mb()
     started = time.perf_counter()
     with View(bootstrap, TOPIC, path, name="bench") as view:

@@ -1,4 +1,4 @@
-"""A few Kafka requests by hand, so that every server under test is asked the same bytes by the same code."""
+"""A few hand-written Kafka requests, so that every server under test gets the same bytes from the same code."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Client:
         return int(offset)
 
     def brokers(self) -> dict[int, int]:
-        """The port of each."""
+        """The port of each broker."""
         return self._metadata(struct.pack(">i", 0)).brokers
 
     def partitions(self, topic: str) -> list[PartitionState]:
@@ -157,7 +157,7 @@ class Client:
         return Metadata(brokers, [partitions[index] for index in sorted(partitions)])
 
     def active_controller(self) -> int:
-        """Who leads the metadata log."""
+        """The leader of the metadata log."""
         topic = "__cluster_metadata"
         body = b"\2" + compact_string(topic) + b"\2" + struct.pack(">i", 0) + b"\0\0\0"
         reply = self.request(DESCRIBE_QUORUM, 0, body, flexible=True)

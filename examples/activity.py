@@ -2,8 +2,8 @@
 
 python examples/activity.py             # against 127.0.0.1:9092; `odradek up` starts a broker there
 
-A page that wants to know what a visitor did last reads the topic like anybody else: from an hour ago, without a group,
-disturbing nobody.
+A page that needs the last activity of a visitor reads the topic from an hour ago, without a group. It does not affect
+other readers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def track(bootstrap: str) -> None:
 
 
 def last_hour(bootstrap: str) -> dict[str, list[str]]:
-    """What each visitor looked at, in the order in which it happened."""
+    """The pages that each visitor looked at, in order."""
     visits: dict[str, list[str]] = defaultdict(list)
     with Consumer(
         "page-views", bootstrap=bootstrap, start=timedelta(hours=1), value=View, stop_at_end=True

@@ -1,9 +1,9 @@
-"""Commit log: a store that writes every change to a compacted topic first, and comes back from it after a crash.
+"""Commit log: a store that writes every change to a compacted topic first, and recovers from it after a crash.
 
 python examples/commit_log.py           # against 127.0.0.1:9092; `odradek up` starts a broker there
 
-The topic keeps the last value of each key; a tombstone deletes one. A new instance replays it and has the state that
-the old one had, up to the last acknowledged change.
+The topic keeps the last value of each key; a tombstone deletes a key. A new instance replays the topic and has the
+state of the old instance, up to the last acknowledged change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from odradek.client import JSON, Admin, Consumer, Producer
 
 
 class Store:
-    """A dictionary that outlives its process."""
+    """A dictionary that survives its process."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         Admin(bootstrap).create_topic(topic, partitions=1, config={"cleanup.policy": "compact"})

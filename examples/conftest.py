@@ -1,4 +1,4 @@
-"""An example's application run in two ways: live, as records come piece by piece, and over all of them at once."""
+"""Runs the application of an example in two ways: live, with records sent in pieces, and on all records at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Written = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture
 def beside() -> Callable[[str, str], ModuleType]:
-    """A module of an example, by the file of its test."""
+    """Loads a module from the directory of a test file."""
 
     def load(test: str, name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(name, Path(test).with_name(f"{name}.py"))
@@ -39,7 +39,7 @@ def beside() -> Callable[[str, str], ModuleType]:
 
 @pytest.fixture
 def written(odradek_spark: Any, tmp_path: Path) -> Callable[..., Written]:
-    """What an application made of records, by the topics it wrote."""
+    """Runs an application on records, and returns its output by topic."""
 
     def run(app_file: Path, records: Sequence[Any], topics: Sequence[str], *, live: bool) -> Written:
         app = load_app(str(app_file))
@@ -48,11 +48,11 @@ def written(odradek_spark: Any, tmp_path: Path) -> Callable[..., Written]:
         with Embedded() as broker:
             where = {"bootstrap": broker.bootstrap_servers, "session": odradek_spark, "state_dir": str(state)}
             for topic in {record.topic for record in records}:
-                # the records are old, and must not be deleted while the test runs
+                # retention must not delete the records, which have old timestamps
                 Admin(broker.bootstrap_servers).create_topic(topic, 1 if live else 3, {"retention.ms": "-1"})
             if live:
                 with app.start(**where) as running:
-                    # a topic at a time: topics are not looked at in the same moment
+                    # one topic at a time, because the sources do not look at all topics in the same moment
                     for _, piece in itertools.groupby(records, lambda record: record.topic):
                         send(broker.bootstrap_servers, list(piece))
                         running.await_all_processed(timeout_s=120)

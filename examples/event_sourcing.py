@@ -1,9 +1,9 @@
-"""Event sourcing: what happened is the truth, what is, is computed from it.
+"""Event sourcing: events are stored, and the current state is computed from them.
 
 python examples/event_sourcing.py       # against 127.0.0.1:9092; `odradek up` starts a broker there
 
-Accounts are never updated; money comes and goes as events, keyed by account, kept for ever. A balance is the sum of an
-account's events, today or at any moment of the past.
+Accounts are never updated. Deposits and withdrawals are events, keyed by account and kept forever. A balance is the sum
+of an account's events, now or at any time in the past.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def record(bootstrap: str, events: list[tuple[datetime, Moved]]) -> None:
 
 
 def balances(bootstrap: str, at: datetime | None = None) -> Counter[str]:
-    """Now, or as it was at that moment."""
+    """The balances now, or at a given time."""
     balance: Counter[str] = Counter()
     with Consumer("account-events", bootstrap=bootstrap, value=Moved, stop_at_end=True) as consumer:
         for event in consumer:

@@ -2,8 +2,8 @@
 
 python examples/log_aggregation.py      # against 127.0.0.1:9092; `odradek up` starts a broker there
 
-The handler never blocks the program for longer than the queue is full, and a record that cannot be sent costs the line
-and nothing else. Follow with `odradek consume logs -f '%k %v\\n'`.
+The handler blocks the program only while its queue is full. If a record cannot be sent, only this log line is lost.
+Follow the feed with `odradek consume logs -f '%k %v\\n'`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 python examples/messaging.py            # against 127.0.0.1:9092; `odradek up` starts a broker there
 
-Twenty parcels are announced. The two clerks of group `dispatch` share them, each parcel to one of them: a queue. Group
-`billing` hears of every parcel too: a subscription. Neither holds up the other, and a clerk that dies is replaced by
-those that are left.
+Twenty parcels are announced. The two clerks of group `dispatch` share them, so each parcel goes to one clerk: a queue.
+Group `billing` receives every parcel too: a subscription. The groups do not delay each other. If a clerk dies, the
+others of its group take over its parcels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def announce(bootstrap: str) -> None:
 
 
 def work(bootstrap: str, group: str, done: Counter[str]) -> None:
-    """Until everybody together has done everything."""
+    """Works until the group has processed all parcels."""
     with Consumer("parcels", bootstrap=bootstrap, group=group, value=str) as consumer:
         while done.total() < PARCELS:
             record = consumer.poll(timeout=0.2)

@@ -1,9 +1,9 @@
-"""Metrics: machines report, anybody aggregates.
+"""Metrics: machines report, and any consumer can aggregate.
 
 python examples/metrics.py              # against 127.0.0.1:9092; `odradek up` starts a broker there
 
-Reports are small and many: batched for a tenth of a second and compressed. A lost one does no harm, so the leader's
-word is enough (acks=1). They are kept for a day.
+Reports are small and frequent: they are batched for a tenth of a second and compressed. A lost report does no harm, so
+the acknowledgement of the leader is enough (acks=1). Reports are kept for a day.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The examples that need no Spark, against a broker in memory: each does what its first lines say."""
+"""The examples that need no Spark, against a broker in memory: each does what its docstring says."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_commit_log(odradek: Embedded) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_as_a_program(odradek_session: Embedded, name: str) -> None:
+def test_example_runs_as_a_program(odradek_session: Embedded, name: str) -> None:
     program = [sys.executable, str(HERE / f"{name}.py"), odradek_session.bootstrap_servers]
     told = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
     assert told.returncode == 0, told.stderr

@@ -1,4 +1,4 @@
-"""Two servers, four partitions, two groups: each group is handed every record once, however many share the work.
+"""Two servers, four partitions, two groups: each group receives every record once, for any number of members.
 
 python examples/two_groups.py
 """
@@ -42,7 +42,7 @@ def joined(servers: dict[str, object], group: str) -> Consumer:
 
 
 def share_the_partitions(members: list[Consumer]) -> None:
-    """Who joins is given some, and the others give them up; it happens while they poll."""
+    """Polls until the partitions are shared equally: members that join get partitions, other members give them up."""
     while any(len(member.assignment()) != PARTITIONS // len(members) for member in members):
         for member in members:
             member.poll(0.05)

@@ -1,7 +1,7 @@
-"""Switches off each rule that protects data, sees who notices, and writes the table into docs/track-record.md.
+"""Switches off each rule that protects data, runs its tests, and writes the table of docs/internals/track-record.md.
 
-python tools/ablations.py                  all of them, into the docs
-python tools/ablations.py --only "vote"    those whose name has the word, printed
+python tools/ablations.py                  all rules, into the docs
+python tools/ablations.py --only "vote"    only rules whose name has the word, printed
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pytest  # noqa: E402
 from odradek.sim.world import World  # noqa: E402
 from sim.rules import BOUND, RULES, Rule, Seed  # noqa: E402
 
-PAGE = ROOT / "docs" / "track-record.md"
+PAGE = ROOT / "docs" / "internals" / "track-record.md"
 BEGIN, END = "<!-- ablations: begin -->", "<!-- ablations: end -->"
 SEEN_CHARS_MAX = 160
 
@@ -40,7 +40,7 @@ class Finding:
 
 
 class Crash:
-    """What the first test that fails says."""
+    """The message of the first test that fails."""
 
     def __init__(self) -> None:
         self.message = ""
@@ -58,10 +58,10 @@ def tell(line: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="rules whose name has this in it")
-    parser.add_argument("--bound", type=int, default=BOUND, help="how many seeds are tried")
+    parser.add_argument("--only", default="", help="only rules whose name contains this text")
+    parser.add_argument("--bound", type=int, default=BOUND, help="number of seeds to try")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seeds", action="store_true", help="leave out the stories")
+    parser.add_argument("--seeds", action="store_true", help="run only the seeds, not the tests")
     options = parser.parse_args()
     chosen = [index for index, rule in enumerate(RULES) if options.only in rule.says]
     started = time.perf_counter()
@@ -70,7 +70,7 @@ def main() -> int:
     with ProcessPoolExecutor(options.jobs, mp_context=context) as processes:
         for finding in processes.map(_try, chosen, [options.bound] * len(chosen), [not options.seeds] * len(chosen)):
             findings.append(finding)
-            tell(f"without {finding.rule}: {'; '.join(finding.caught_by) or 'NOBODY NOTICED'}")
+            tell(f"without {finding.rule}: {'; '.join(finding.caught_by) or 'NO TEST FAILED'}")
             for told in (*finding.seen_as, *(f"MISSED by {each}" for each in finding.missed_by)):
                 tell(f"    {told}")
     missed = [finding.rule for finding in findings if finding.missed_by or not finding.caught_by]

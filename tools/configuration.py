@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from the definitions that the broker reads: `python tools/configuration.py`."""
+"""Writes docs/configuration.md from the config definitions of the broker: `python tools/configuration.py`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 
 INTRODUCTION = """# Configuration
 
-Kafka's names and units, and its defaults where the meaning says nothing else. A key that is not in these
-tables is refused by name, with the nearest one that is.
+Names and units are Kafka's. Defaults are Kafka's too, unless the meaning says otherwise.
+An unknown key is refused; the error suggests the most similar known key.
 
 | where | how |
 |---|---|
@@ -24,34 +24,36 @@ tables is refused by name, with the nearest one that is.
 | a node of a cluster | `odradek node start --config FILE`: lines as in Kafka's `server.properties`, or a `.toml` |
 | a new topic | `odradek topic create orders -c retention.ms=86400000` |
 | a topic | `odradek config set topic orders retention.ms=86400000` |
-| all topics that say nothing | `odradek config set broker all log.retention.ms=86400000` |
-| a broker that runs | `odradek config set broker 1 log.cleaner.io.max.bytes.per.second=10000000` |
+| all topics that do not set it | `odradek config set broker all log.retention.ms=86400000` |
+| a running broker | `odradek config set broker 1 log.cleaner.io.max.bytes.per.second=10000000` |
 | in a test | `Embedded(config={"num.partitions": 3})` |
 
-What is in force, and where it comes from: `odradek config get topic orders --all`, `odradek config get broker 1 --all`.
-A change counts at once and outlasts restarts. Of a key that is set in several places counts the topic's value, before
-the one for this broker, the one for all brokers, and the file's. `tools/configuration.py` writes this page.
+`odradek config get topic orders --all` and `odradek config get broker 1 --all` show all values and their sources.
+A change takes effect at once and survives restarts. Precedence, highest first: topic, this broker, all brokers, file.
+`tools/configuration.py` writes this page.
 """
 
 
 def page() -> str:
     parts = [
         INTRODUCTION,
-        "## Topics\n\nA topic's own value counts before the broker keys in the last column; of those counts the first\n"
-        "that is set. The first of them can be changed while brokers run, for one broker or for all.\n",
+        "## Topics\n\nA topic's own value has precedence over the broker keys in the last column. If several of\n"
+        "them are set, the first one applies. The first key listed can be changed while brokers run, for one\n"
+        "broker or for all.\n",
         _table(TOPIC_CONFIGS.values(), synonyms=True),
-        "## Brokers and controllers\n\nAs in Kafka, read-only keys are set before a node starts, cluster-wide ones\n"
-        "can also be changed while it runs, for one broker or for all. Kafka also lets `listeners` and\n"
-        "`listener.security.protocol.map` change; here they are read-only.\n",
+        "## Brokers and controllers\n\nAs in Kafka, read-only keys are set before a node starts. Cluster-wide keys\n"
+        "can also be changed while it runs, for one broker or for all. In Kafka, `listeners` and\n"
+        "`listener.security.protocol.map` can be changed too; here they are read-only.\n",
         _table(
             [definition for definition in BROKER_CONFIGS.values() if not _stands_behind_a_topic(definition.name)],
             synonyms=False,
         ),
-        "## Keys of Kafka's that mean nothing here\n\nA node that finds one starts, with a warning for each.\n",
+        "## Keys of Kafka that have no effect\n\nA node starts with these keys, and logs a warning for each.\n",
         "\n".join(
             ["| key | why |", "|---|---|", *(f"| `{key}` | {why} |" for key, why in sorted(WITHOUT_MEANING.items()))]
         ),
-        "\n## Keys of Kafka's that are refused\n\nGoing on without them would not be what was asked for.\n",
+        "\n## Keys of Kafka that are refused\n\nA node with these keys does not start, because\n"
+        "it cannot do what they ask for.\n",
         "\n".join(["| keys | why |", "|---|---|", *(f"| `{key}…` | {why} |" for key, why in sorted(NOT_YET.items()))]),
     ]
     return "\n".join(parts) + "\n"

@@ -3,8 +3,8 @@
     python tools/derive_messages.py KAFKA_SOURCE src/odradek/protocol/messages
     ruff format src/odradek/protocol/messages
 
-Only names, types, versions and defaults are taken; they are facts of the protocol (see NOTICE). Run it again to follow
-a newer Kafka, and read the difference before committing it.
+Only names, types, versions and defaults are taken; they are facts of the protocol (see NOTICE). Run it again for a
+newer Kafka, and review the difference before the commit.
 """
 
 from __future__ import annotations

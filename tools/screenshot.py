@@ -1,6 +1,6 @@
-"""`make screenshot`: run the trucking demo, look at its page with Chromium, keep what it shows as docs/trucking.png.
+"""`make screenshot`: runs the trucking demo, opens its page in Chromium, and saves a screenshot as docs/trucking.png.
 
-A second picture, docs/trucking-dark.png, is the same moment for readers who like the dark.
+docs/trucking-dark.png shows the same moment in dark mode.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from support.chromium import Chromium  # noqa: E402 (the browser lives with the 
 
 WIDTH, HEIGHT, SCALE = 1280, 800, 1.25
 START_TIMEOUT_S = 240.0
-# Something to see: everything runs and has caught up, and drivers were alerted.
+# Take the screenshot when everything runs and has caught up, and there are alerts.
 WORTH_A_PICTURE = """
 document.documentElement.dataset.live === "yes"
   && parseFloat(document.getElementById("app-behind").textContent) < 3
@@ -54,7 +54,7 @@ def _take(url: str) -> None:
         browser.prefer(dark=True)
         browser.screenshot(ROOT / "docs" / "trucking-dark.png")
         if browser.problems:
-            sys.exit(f"the page complained: {browser.problems}")
+            sys.exit(f"the page reported errors: {browser.problems}")
 
 
 main()

@@ -1,9 +1,9 @@
-"""The trucking application of the demo, written for Quix Streams: the same topics, the same rows where it can.
+"""The trucking application of the demo, written for Quix Streams: the same topics, and the same rows if possible.
 
     python trucking.py BOOTSTRAP STATE_DIR
 
-The join of violations and speeds is written by hand over a state. Quix Streams' own interval join misses a partner that
-is processed before but has the later time, and its left join writes a row at once, before the partner can come.
+The join of violations and speeds uses custom code with a state. Quix Streams' interval join misses a partner that is
+processed first but has a later time, and its left join writes a row at once, before the partner can arrive.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def main() -> None:
         consumer_group="trucking-quix",
         auto_offset_reset="earliest",
         commit_interval=1.0,
-        consumer_poll_timeout=0.1,  # it waits so long for more records before it works on those it has
+        consumer_poll_timeout=0.1,  # how long it waits for more records before it processes the records it has
         state_dir=state_dir,
         loglevel="WARNING",
     )

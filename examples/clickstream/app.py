@@ -1,12 +1,12 @@
-"""Page views and orders in; sessions, what was ordered in them, and figures per campaign, out.
+"""Reads page views and orders; writes sessions, their orders, and figures per campaign.
 
     odradek topic create page_views orders -p 3 -c retention.ms=-1    # the visits are of March 2026
     odradek streams run examples/clickstream/app.py      # runs until Ctrl-C
     python examples/clickstream/visits.py                # another terminal: a day of visits, always the same
     odradek consume sessions -o beginning
 
-A visit ends when a visitor looks at nothing for half an hour. What is written does not depend on how views and orders
-came together: `test_clickstream.py` compares it, record by record, with `recounted.py`, which is plain Python.
+A visit ends when a visitor views no page for half an hour. The output does not depend on how views and orders are
+grouped into micro-batches: `test_clickstream.py` compares it, record by record, with `recounted.py` in plain Python.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ sessions.select("visitor", "landing", "exit", "campaign", "pages", "conversions"
     "sessions", key="visitor"
 )
 
-# A session's time is its end, half an hour after the last view: orders of up to two hours before that are its own.
+# The time of a session is its end, half an hour after the last view. Orders up to two hours before belong to it.
 ordered = sessions.join(orders, on="visitor", within=("2 hours", "0 seconds"), name="ordered")
 ordered.select("visitor", "campaign", "landing", "began", order="id", cents="cents").to("session_orders", key="visitor")
 

@@ -1,6 +1,6 @@
-"""What the pipeline must write, computed from the same records in plain Python: views sorted by time, cut at pauses.
+"""The expected output of the pipeline, computed from the same records in plain Python: views by time, split at pauses.
 
-It knows nothing of the application, and there is no event time in it: all records are there from the beginning.
+It is independent of the application, and has no event time: all records are available from the beginning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ GAP = timedelta(minutes=30)
 
 
 def recounted(records: Iterable[Any]) -> dict[str, list[dict[str, Any]]]:
-    """The last visit of all is still open, and of nobody."""
+    """Leaves out the visitor of `end_of_day`, whose visit stays open."""
     views: dict[str, list[tuple[datetime, dict[str, Any]]]] = defaultdict(list)
     orders: list[tuple[datetime, dict[str, Any]]] = []
     for record in records:

@@ -16,14 +16,14 @@ def in_order(rows):
 
 
 def timed(row):
-    """A row as the pipeline wrote it, with times as times."""
+    """A row of the pipeline, with times as datetime."""
     return row | {name: datetime.fromisoformat(row[name]) for name in ("began", "hour") if name in row}
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("live", [False, True], ids=["replayed", "live"])
-def test_the_pipeline_writes_what_plain_python_counts(live, written, beside):
+def test_clickstream_output_equals_the_plain_python_result(live, written, beside):
     visits, plain = beside(__file__, "visits"), beside(__file__, "recounted")
     records = visits.records(seed=4, visits=40)
     records += visits.end_of_day(records)
@@ -33,12 +33,12 @@ def test_the_pipeline_writes_what_plain_python_counts(live, written, beside):
         assert in_order(map(timed, found[topic])) == in_order(expected[topic]), topic
 
 
-def test_the_input_has_what_the_steps_are_about(beside):
+def test_clickstream_input_covers_all_steps(beside):
     visits, plain = beside(__file__, "visits"), beside(__file__, "recounted")
     records = visits.records(seed=4, visits=40)
     found = plain.recounted([*records, *visits.end_of_day(records)])
     assert any(one["conversions"] for one in found["sessions"])
-    assert any(one["pages"] > 6 for one in found["sessions"]), "two visits that are one session"
+    assert any(one["pages"] > 6 for one in found["sessions"]), "two visits must form one session"
     assert len(found["session_orders"]) > 3
     assert len(found["campaigns"]) > 6
     assert records == visits.records(seed=4, visits=40)

@@ -1,4 +1,4 @@
-"""Page views and orders with a seed: the same list each time. Run as a program it sends them to a broker.
+"""Page views and orders from a seed: the same list each time. As a program, it sends them to a broker.
 
 python examples/clickstream/visits.py [bootstrap servers]
 """
@@ -22,7 +22,7 @@ CAMPAIGNS = ("spring", "search ads", "newsletter")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A record: its timestamp is when it arrived, which is up to LATE_S after what it tells of."""
+    """A record. Its timestamp is the time of its arrival, up to LATE_S after the event."""
 
     topic: str
     key: str
@@ -31,7 +31,7 @@ class Sent:
 
 
 def records(seed: int, visits: int) -> list[Sent]:
-    """In the order of their arrival."""
+    """The records, in the order of their arrival."""
     chosen = random.Random(seed)
     found: list[Sent] = []
     begin = BEGIN
@@ -39,7 +39,7 @@ def records(seed: int, visits: int) -> list[Sent]:
         begin += timedelta(seconds=chosen.randint(1, 900))
         found += _visit(chosen, f"visitor-{chosen.randrange(max(2, visits // 3))}", begin, number)
     found.sort(key=lambda record: record.arrived)
-    # no two records arrive in the same millisecond, as the order would be a matter of topics and partitions then
+    # no two records arrive in the same millisecond: then topics and partitions would decide the order
     moved = [timedelta(milliseconds=number) for number in range(len(found))]
     return [Sent(one.topic, one.key, one.value, one.arrived + more) for one, more in zip(found, moved, strict=True)]
 
@@ -63,7 +63,7 @@ def _arrival(chosen: random.Random, at: datetime) -> datetime:
 
 
 def end_of_day(found: list[Sent]) -> list[Sent]:
-    """A view and an order long after all others: what is open closes."""
+    """A view and an order long after all others, which close all open sessions."""
     at = found[-1].arrived + timedelta(hours=12)
     view = {"visitor": "nobody", "page": "home", "campaign": "", "at": at.isoformat()}
     order = {"id": -1, "visitor": "nobody", "cents": 1, "ordered": at.isoformat()}

@@ -1,4 +1,4 @@
-"""Card payments in; alerts with the customer's name, and the sessions of each card, out.
+"""Reads card payments; writes alerts with the customer's name, and the sessions of each card.
 
     odradek topic create payments customers -p 3 -c retention.ms=-1   # the payments are of March 2026
     odradek streams run examples/fraud/app.py            # runs until Ctrl-C
@@ -6,8 +6,8 @@
     odradek consume alerts -o beginning
 
 An alert is many small payments followed by a large one within minutes, or a card that travels faster than an airliner.
-A card that is silent for a quarter of an hour closes its session. What is written does not depend on how the payments
-came together: `test_fraud.py` compares it, record by record, with `recomputed.py`, which is plain Python.
+A session ends when a card has no payment for a quarter of an hour. The output does not depend on how payments are
+grouped into micro-batches: `test_fraud.py` compares it, record by record, with `recomputed.py` in plain Python.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def alerts(card: str, rows: Iterator[Any], small: State[list[datetime]], last: S
 
 @payments.process(out=Session)
 class Sessions:
-    """The payments of a card until it falls silent."""
+    """The sessions of a card: its payments until a quarter of an hour passes without one."""
 
     def on_rows(self, card: str, rows: Iterator[Any], session: State[Session], timers: Timers) -> None:
         for row in rows:

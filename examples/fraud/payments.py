@@ -1,4 +1,4 @@
-"""Payments with a seed: the same list each time. Run as a program it sends them to a broker.
+"""Payments from a seed: the same list each time. As a program, it sends them to a broker.
 
 python examples/fraud/payments.py [bootstrap servers]
 """
@@ -22,7 +22,7 @@ CARDS = tuple(f"card-{number}" for number in range(6))
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A record: its timestamp is when it arrived, which is up to LATE_S after what it tells of."""
+    """A record. Its timestamp is the time of its arrival, up to LATE_S after the event."""
 
     topic: str
     key: str
@@ -31,7 +31,7 @@ class Sent:
 
 
 def records(seed: int, count: int) -> list[Sent]:
-    """In the order of their arrival. Customers come first; a few of them change or leave on the way."""
+    """The records, in the order of their arrival. Customers come first; a few change or leave later."""
     chosen = random.Random(seed)
     found = [_customer(card, "first", BEGIN) for card in CARDS[:-1]]
     changes = set(chosen.sample(range(20, count), 3))
@@ -57,7 +57,7 @@ def records(seed: int, count: int) -> list[Sent]:
 
 
 def end_of_day(found: list[Sent]) -> list[Sent]:
-    """A payment long after all others: sessions that are open close."""
+    """A payment long after all others, which closes all open sessions."""
     at = found[-1].arrived + timedelta(hours=8)
     value = {"id": -1, "card": "nobody", "cents": 1, "x_km": 0.0, "y_km": 0.0, "at": at.isoformat()}
     return [Sent("payments", "nobody", value, at)]

@@ -1,7 +1,7 @@
-"""What the pipeline must write, computed from the same records in plain Python: a loop over them as they arrived.
+"""The expected output of the pipeline, computed in plain Python: a loop over the records in order of arrival.
 
-It knows nothing of the application: the rules are written once more, in another way. What it shares with the engine is
-the rule of the documentation: rows in the order of their arrival, timers before the row that moves time past them.
+It is independent of the application: the rules are written again, in another way. It shares only the documented order
+with the engine: rows in the order of their arrival, and timers before the row that moves time past them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SILENT_S, LATE_S = 15 * 60, 30
 def recomputed(records: Iterable[Any]) -> dict[str, list[dict[str, Any]]]:
     alerts: list[dict[str, Any]] = []
     sessions: list[dict[str, Any]] = []
-    history: dict[str, list[tuple[float, dict[str, Any] | None]]] = defaultdict(list)  # of customers
+    history: dict[str, list[tuple[float, dict[str, Any] | None]]] = defaultdict(list)  # names of customers
     open_sessions: dict[str, dict[str, Any]] = {}
     small: dict[str, list[float]] = defaultdict(list)
     place: dict[str, tuple[complex, float]] = {}

@@ -16,7 +16,7 @@ def in_order(rows):
 
 
 def seconds(row):
-    """A session as the pipeline wrote it, with its times as seconds."""
+    """A session of the pipeline, with its times in seconds."""
     times = {name: datetime.fromisoformat(row[name]).timestamp() for name in ("began", "ended")}
     return {**row, **times}
 
@@ -24,7 +24,7 @@ def seconds(row):
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("live", [False, True], ids=["replayed", "live"])
-def test_the_pipeline_writes_what_plain_python_computes(live, written, beside):
+def test_fraud_output_equals_the_plain_python_result(live, written, beside):
     payments, plain = beside(__file__, "payments"), beside(__file__, "recomputed")
     records = payments.records(seed=5, count=150)
     records += payments.end_of_day(records)
@@ -34,12 +34,12 @@ def test_the_pipeline_writes_what_plain_python_computes(live, written, beside):
     assert in_order(map(seconds, found["card_sessions"])) == in_order(expected["card_sessions"])
 
 
-def test_the_input_has_what_the_rules_are_about(beside):
+def test_fraud_input_covers_all_rules(beside):
     payments, plain = beside(__file__, "payments"), beside(__file__, "recomputed")
     records = payments.records(seed=5, count=150)
     found = plain.recomputed([*records, *payments.end_of_day(records)])
     assert {alert["kind"] for alert in found["alerts"]} == {"card testing", "impossible travel"}
     assert any(alert["name"] is None for alert in found["alerts"])
     assert any("changed" in (alert["name"] or "") for alert in found["alerts"])
-    assert len(found["card_sessions"]) > 6, "some cards fall silent and come back"
+    assert len(found["card_sessions"]) > 6, "some cards have several sessions"
     assert records == payments.records(seed=5, count=150)

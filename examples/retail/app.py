@@ -1,9 +1,9 @@
-"""A shop: sales and shipments in, reorders and price adjustments out.
+"""A shop: reads sales and shipments, writes reorders and price adjustments.
 
     odradek streams run examples/retail/app.py
 
-What is on the shelf is the sum of what came and what went. A reorder goes out once when that falls to the limit of the
-product, and again only after a shipment. Prices follow the demand of the last hour.
+The stock is the sum of shipments minus sales. When it falls to the limit of the product, one reorder is written, and
+the next one only after a shipment. Prices follow the demand of the last hour.
 """
 
 from __future__ import annotations

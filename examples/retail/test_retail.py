@@ -1,4 +1,4 @@
-"""A day in the shop, told by a TestDriver: real topics, a real Spark, and time that passes when told."""
+"""A day in the shop with a TestDriver: real topics, a real Spark, and time controlled by the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_day_in_the_shop(odradek_test_driver):
             ("tea", {"sku": "tea", "name": "Green tea", "quantity": 40, "on_hand": 9})
         ]
 
-        # 22 of tea and 2 of salt in an hour: one is wanted, the other is not.
+        # 22 teas and 2 salts sold in an hour: high demand for tea, low demand for salt.
         shop.advance_time("2026-01-05T10:02:00Z")
         adjusted = shop.output("price_adjustments").read_values()
         assert {row["sku"]: row["new_price"] for row in adjusted} == {"tea": 4.2, "salt": 1.8}

@@ -1,4 +1,4 @@
-"""Makes `format("odradek")` known to Spark: it imports every module named pyspark_* and registers its DefaultSource."""
+"""Registers `format("odradek")`: Spark imports every module named pyspark_* and registers its DefaultSource."""
 
 from odradek.spark.source import OdradekDataSource as DefaultSource
 

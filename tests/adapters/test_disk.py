@@ -1,4 +1,4 @@
-"""Both disks keep the port's promises; the real one also keeps its descriptors bounded."""
+"""Both disks implement the port; the real one also limits its descriptors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_reads_what_was_written(disk):
     assert disk.read("a") == b"hell\0\0"
 
 
-def test_opening_what_is_not_there_is_refused(disk):
+def test_opening_a_missing_file_is_refused(disk):
     disk.make_dir("d")
     for path in ("missing", "d/missing", "d"):
         with pytest.raises(FileNotFoundError):
@@ -72,14 +72,14 @@ def test_everything_can_be_synced_at_once(disk, monkeypatch, by_the_kernel):
         assert [os.path.basename(path) for path in synced[-2:]] == ["f", "d"]
 
 
-def test_replace_swaps_the_content_and_leaves_nothing_beside_it(disk):
+def test_replace_swaps_the_content_and_leaves_no_temporary_file(disk):
     disk.replace("checkpoint", b"one")
     disk.replace("checkpoint", b"two")
     assert disk.read("checkpoint") == b"two"
     assert disk.listdir("") == ["checkpoint"]
 
 
-def test_a_replacement_for_which_there_is_no_room_takes_none(tmp_path, monkeypatch):
+def test_a_failed_replace_on_a_full_disk_frees_its_space(tmp_path, monkeypatch):
     disk = OsDisk(str(tmp_path))
     disk.replace("checkpoint", b"one")
 
@@ -112,7 +112,7 @@ def test_a_region_outlives_the_removal_of_its_file(disk):
     region.release()
 
 
-def test_descriptors_stay_bounded_and_nobody_notices(tmp_path):
+def test_files_stay_usable_while_descriptors_are_limited(tmp_path):
     disk = OsDisk(str(tmp_path), descriptors=4)
     files = [write(disk, f"f{n}", b"%d" % n) for n in range(20)]
     assert disk.open_descriptors() == 4
@@ -148,8 +148,8 @@ def test_pinned_files_are_not_evicted(tmp_path):
         file.pread(3, 0)
 
 
-def test_files_in_use_are_not_looked_at_for_each_one_that_is_opened(tmp_path, monkeypatch):
-    """A sync pins all segments that were rolled since the last one: there may be thousands."""
+def test_files_in_use_are_not_searched_for_each_opened_file(tmp_path, monkeypatch):
+    """A sync pins all segments that were rolled since the last sync: there may be thousands."""
     disk = OsDisk(str(tmp_path), descriptors=4)
     looked_at = []
     evict = disk._evict
@@ -165,8 +165,8 @@ def test_files_in_use_are_not_looked_at_for_each_one_that_is_opened(tmp_path, mo
     assert disk.open_descriptors() == 4
 
 
-def test_descriptors_that_were_in_use_are_given_back_though_no_more_are_open_than_before(tmp_path):
-    """Sockets need them."""
+def test_descriptors_that_were_in_use_are_closed_later(tmp_path):
+    """Sockets need the descriptors."""
     disk = OsDisk(str(tmp_path), descriptors=40)
     files = [write(disk, f"f{n}", b"x") for n in range(100)]
     for file in files:
@@ -178,7 +178,7 @@ def test_descriptors_that_were_in_use_are_given_back_though_no_more_are_open_tha
     assert disk.open_descriptors() <= 40
 
 
-def test_the_least_recently_used_goes_first(tmp_path):
+def test_the_least_recently_used_file_is_closed_first(tmp_path):
     disk = OsDisk(str(tmp_path), descriptors=3)
     hot, cold, other = (write(disk, name, b"") for name in ("hot", "cold", "other"))
     for n in range(30):
@@ -190,7 +190,7 @@ def test_the_least_recently_used_goes_first(tmp_path):
     assert other.fd < 0
 
 
-def test_closing_gives_the_descriptor_back(tmp_path):
+def test_closing_a_file_closes_its_descriptor(tmp_path):
     disk = OsDisk(str(tmp_path))
     before = len(os.listdir("/proc/self/fd"))
     files = [write(disk, f"f{n}", b"x") for n in range(10)]
@@ -204,7 +204,7 @@ def test_closing_gives_the_descriptor_back(tmp_path):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_when_sockets_take_all_descriptors_files_share_what_is_left(tmp_path):
+def test_files_share_the_remaining_descriptors_when_sockets_take_the_others(tmp_path):
     disk = OsDisk(str(tmp_path))
     disk.make_dir("d")
     files = [write(disk, f"d/f{n}", b"%d" % n) for n in range(8)]
@@ -228,9 +228,9 @@ def test_when_sockets_take_all_descriptors_files_share_what_is_left(tmp_path):
     files[0].unpin()
 
 
-def test_a_file_is_not_closed_under_one_who_comes_in_as_the_last_one_leaves(tmp_path):
+def test_closing_a_file_spares_a_user_who_enters_at_the_same_time(tmp_path):
     class Door(list):
-        """Nobody is in at the first look, and somebody comes in right after it."""
+        """Empty at the first check; a user enters right after it."""
 
         looks = 0
 
@@ -268,8 +268,8 @@ def test_threads_never_see_another_files_descriptor(tmp_path):
     assert disk.open_descriptors() <= 2
 
 
-def test_two_who_replace_one_file_at_once(tmp_path):
-    """Either content is whole, and neither stumbles over the other."""
+def test_concurrent_replaces_of_one_file(tmp_path):
+    """The file has one of the two contents, and neither call fails."""
     disk = OsDisk(str(tmp_path))
     contents = [bytes([n]) * 50_000 for n in range(2)]
     failures = []

@@ -1,4 +1,4 @@
-"""Links over real sockets: order, large files through sendfile, slow and vanished readers, pins given back."""
+"""Links over real sockets: order, large files through sendfile, slow and lost readers, released pins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 
 
 class Sender(asyncio.BufferedProtocol):
-    """The server's end: hands its link to the test."""
+    """The server side: gives its link to the test."""
 
     def __init__(self, net: TcpNet, made: asyncio.Future) -> None:
         self._net = net
@@ -78,7 +78,7 @@ def content(position: int, length: int) -> bytes:
 
 
 class PinCount:
-    """A file that says how many pins it has."""
+    """A file that counts its pins."""
 
     def __init__(self, file) -> None:
         self._file = file
@@ -113,7 +113,7 @@ def test_parts_arrive_in_order_whatever_their_size(run, file):
     run(scenario())
 
 
-def test_a_slow_reader_is_waited_for_and_counted(run, file):
+def test_a_slow_reader_pauses_the_writer(run, file):
     async def scenario():
         async with connected() as (sender, reader):
             reader._transport.pause_reading()
@@ -132,7 +132,7 @@ def test_a_slow_reader_is_waited_for_and_counted(run, file):
     run(scenario())
 
 
-def test_a_lost_connection_gives_its_regions_back(run, file):
+def test_a_lost_connection_releases_its_regions(run, file):
     async def scenario():
         async with connected() as (sender, reader):
             reader._transport.pause_reading()
@@ -146,7 +146,7 @@ def test_a_lost_connection_gives_its_regions_back(run, file):
     run(scenario())
 
 
-def test_nothing_follows_a_frame_that_was_given_up(run, tmp_path):
+def test_no_frame_follows_an_incomplete_one(run, tmp_path):
     file = OsDisk(str(tmp_path)).open("segment", create=True)
     file.pwrite(b"x" * MIB, 0)
     counted = PinCount(file)
@@ -163,7 +163,7 @@ def test_nothing_follows_a_frame_that_was_given_up(run, tmp_path):
     run(scenario())
 
 
-def test_without_a_descriptor_to_wait_with_the_connection_ends(run, file, monkeypatch):
+def test_a_connection_closes_when_no_descriptor_is_left_to_wait_with(run, file, monkeypatch):
     def no_dup(fd):
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -181,7 +181,7 @@ def test_without_a_descriptor_to_wait_with_the_connection_ends(run, file, monkey
 
 
 @pytest.mark.parametrize("promised", [1000, MIB])
-def test_a_file_that_ends_early_ends_the_connection(run, tmp_path, promised):
+def test_a_file_that_ends_early_closes_the_connection(run, tmp_path, promised):
     async def scenario():
         file = PinCount(OsDisk(str(tmp_path)).open("segment", create=True))
         file.pwrite(content(0, 100), 0)
@@ -195,7 +195,7 @@ def test_a_file_that_ends_early_ends_the_connection(run, tmp_path, promised):
     run(scenario())
 
 
-def test_replies_are_not_held_back_by_nagle(run):
+def test_nagles_algorithm_is_disabled_for_replies(run):
     async def scenario():
         async with connected() as (sender, _):
             with socket.socket(fileno=sender.transport.get_extra_info("socket").fileno()) as view:

@@ -1,4 +1,4 @@
-"""What runs in a process of its own: it answers, it fails like a call, and it ends with whoever asked for it."""
+"""Work in a child process: it returns a result, raises like a call, and ends with its parent."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ def work(call, args, steps):
     return call(*args)
 
 
-def test_the_answer_comes_from_another_process_with_the_same_files(tmp_path):
+def test_work_runs_in_another_process_with_the_same_files(tmp_path):
     disk = OsDisk(str(tmp_path))
     disk.replace("file", b"content")
     assert within(lambda spawner: apart(spawner, OsDisk.read, disk, "file")) == b"content"
     assert within(lambda spawner: apart(spawner, os.getpid)) != os.getpid()
 
 
-def test_what_the_call_raises_is_raised_here(tmp_path):
+def test_exceptions_of_the_work_are_raised_here(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         within(lambda spawner: apart(spawner, OsDisk.read, OsDisk(str(tmp_path)), "nowhere"))
 
 
-def test_a_refusal_keeps_its_code_on_the_way():
+def test_a_kafka_error_keeps_its_code_between_processes():
     with pytest.raises(KafkaError, match="batch 7 is broken") as refused:
         within(lambda spawner: apart(spawner, refuse))
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_process_that_is_killed_is_an_error():
+def test_a_killed_process_raises_an_error():
     with pytest.raises(ChildProcessError, match="ended with -9"):
         within(lambda spawner: apart(spawner, commit_suicide))
 
 
-def test_whoever_is_cancelled_leaves_no_process_behind(tmp_path):
+def test_cancelling_the_caller_ends_the_process(tmp_path):
     note = tmp_path / "pid"
 
     async def scenario(spawner):
@@ -80,7 +80,7 @@ def test_whoever_is_cancelled_leaves_no_process_behind(tmp_path):
     until_gone(int(note.read_text()))
 
 
-def test_each_step_waits_for_its_rest(tmp_path):
+def test_each_step_waits_for_rest(tmp_path):
     note = tmp_path / "rested"
     heard = []
 
@@ -99,7 +99,7 @@ def says_who_it_is():
     yield os.getpid()
 
 
-def test_whoever_is_cancelled_at_rest_leaves_no_process_behind():
+def test_cancelling_the_caller_during_rest_ends_the_process():
     async def scenario(spawner):
         resting: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -119,7 +119,7 @@ def test_whoever_is_cancelled_at_rest_leaves_no_process_behind():
         os.waitpid(pid, os.WNOHANG)
 
 
-def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
+def test_the_process_does_not_outlive_its_parent(tmp_path):
     note = tmp_path / "pid"
     program = textwrap.dedent(
         f"""

@@ -1,4 +1,4 @@
-"""`make chaos MINUTES=10 SEED=7`: real processes on loopback, things go wrong, and a checker reads what clients saw."""
+"""`make chaos MINUTES=10 SEED=7`: real processes on loopback, with faults; a checker reads what the clients saw."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from chaos.run import Run, end_on_sigterm, new_directory
 def main() -> int:
     arguments = argparse.ArgumentParser(prog="chaos", description=__doc__)
     arguments.add_argument("--minutes", type=float, default=10)
-    arguments.add_argument("--seed", type=int, default=None, help="what goes wrong, and in which order")
+    arguments.add_argument("--seed", type=int, default=None, help="selects the faults and their order")
     arguments.add_argument("--out", type=Path, default=Path("build/chaos"))
-    arguments.add_argument("--record", type=Path, help="the page whose last run this one replaces")
+    arguments.add_argument("--record", type=Path, help="page in which to replace the last run by this one")
     options = arguments.parse_args()
     seed = int(time.time()) % 1_000_000 if options.seed is None else options.seed
     end_on_sigterm()

@@ -1,25 +1,25 @@
-"""Reads a history and finds what may not be: after the ideas of Jepsen's checkers for Kafka and for queues.
+"""Reads a history and finds anomalies: after the ideas of Jepsen's checkers for Kafka and for queues.
 
 Anomalies, by name:
 
     lost write           acknowledged, below the highest offset that was read, and never read
     unseen               acknowledged, above everything that was read in the end
-    inconsistent offset  two values at one offset of a partition, whoever was told of them: writers, readers
+    inconsistent offset  two values at one offset of a partition, seen by writers or readers
     duplicate            one value at two offsets, written in one epoch of its idempotent producer
     reordered            records of one epoch of a producer in another order than it sent them
-    non-monotonic poll   a reader of one assignment is given an offset it has had, or one before
+    non-monotonic poll   a reader of one assignment gets an offset it has had, or one before
     skipped poll         … or one that is not the next
-    position lost        a reader is told that its position does not exist
-    damaged              a value that nobody wrote
+    position lost        a reader gets the error that its position does not exist
+    damaged              a value that no writer wrote
     phantom              a record that its writer never sent to that partition
-    commit lost          a group is told another offset than the one it had committed last
+    commit lost          a group gets another offset than it had committed last
     commit backwards     an acknowledged commit lies before the group's position
-    missed by group      a group went past a record that none of its members was given
+    missed by group      a group went past a record that none of its members got
     fatal producer error, node died, client died, stalled
 
-What was not acknowledged may be there or not, but once, and in order. Except in another epoch: a producer whose records
-time out while they are under way goes on in its next one (librdkafka, KIP-360), and sends again what it does not know
-the fate of. That is counted, and no fault of any broker.
+Unacknowledged records may be there or not, but only once, and in order. The exception is another epoch: a producer
+whose records time out while they are under way continues in its next epoch (librdkafka, KIP-360), and resends records
+whose fate it does not know. These are counted, and are not a fault of the brokers.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from dataclasses import dataclass, field
 
 from chaos.history import Event
 
-# Of a producer: its id and epoch.
+# A producer's id and epoch.
 Epoch = tuple[int, int]
 ANY_EPOCH = (-1, -1)
 EXAMPLES_MAX = 5
-# librdkafka: some records of a batch timed out before the rest of it could be tried again. No broker has a part in it.
+# librdkafka: some records of a batch timed out before the rest of it could be retried. Not a fault of the brokers.
 OWN_DOING = "_INCONSISTENT"
 KINDS = (
     "lost write",
@@ -65,7 +65,7 @@ class Verdict:
     failed: int = 0
     read: int = 0
     read_at_the_end: int = 0
-    # By its producer, in a later epoch.
+    # Resent by its producer, in a later epoch.
     sent_again: int = 0
     commits: int = 0
     assignments: int = 0
@@ -113,13 +113,13 @@ def check(history: Iterable[Event]) -> Verdict:
 
 
 class Storage:
-    """What stands at each offset."""
+    """The value at each offset."""
 
     FINAL = "final"
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
-        # By place and offset: the value, and who said so first.
+        # By place and offset: the value, and the client that reported it first.
         self._values: dict[str, dict[int, tuple[str, str]]] = {}
         self._acked: dict[str, dict[int, str]] = {}
         # Acknowledged without an offset.
@@ -127,7 +127,7 @@ class Storage:
         self._read: dict[str, set[int]] = {}
         self._final: dict[str, dict[int, str]] = {}
         self._written: dict[str, list[list[int]]] = {}
-        # By writer, where each of its records was sent as far as it was heard of.
+        # By record, the partition that it was sent to, as far as known.
         self._sent_to: dict[str, str] = {}
 
     def see(self, event: Event) -> None:
@@ -138,7 +138,7 @@ class Storage:
                 value = f"{event['who']}:{number}"
                 self._sent_to[value] = place
                 if offset < 0:
-                    # librdkafka has heard that it is a duplicate, and of what nobody told.
+                    # The broker answered that it is a duplicate, without the offset of the original.
                     self._somewhere.setdefault(place, []).append(value)
                     continue
                 self._stands(place, offset, value, f"acknowledged to {event['who']} at {event['t']}")
@@ -243,18 +243,18 @@ class Polls:
 class Commit:
     offset: int
     began: float
-    # None: nobody knows whether, and if so when.
+    # None: it is not known whether and when it was acknowledged.
     acked: float | None = None
     overwritten: float | None = None
 
 
 class Groups:
-    """What a group committed is what it is told, and it never goes back."""
+    """A group gets the offset that it committed, and never goes back."""
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
         self._commits: dict[str, tuple[str, str, Commit]] = {}
-        # By group and place: those that are committed, or may be, or were not long ago.
+        # By group and place: commits that count, may count, or counted until recently.
         self._standing: dict[tuple[str, str], list[Commit]] = {}
         self._floor: dict[tuple[str, str], tuple[int, float]] = {}
         self._group_of: dict[str, str] = {}
@@ -294,7 +294,7 @@ class Groups:
         for each in standing:
             if each.acked is not None and each.acked < commit.began and each.overwritten is None:
                 each.overwritten = event["t"]
-        # Longer than anybody waits for an answer.
+        # 300 s is longer than any client waits for an answer.
         standing[:] = [each for each in standing if each.overwritten is None or each.overwritten > event["t"] - 300]
 
     def _fetched(self, event: Event) -> None:
@@ -312,7 +312,7 @@ class Groups:
         if offset not in possible:
             self._verdict.find(
                 "commit lost",
-                f"{group} in {place} at {event['t']}: it is told {offset}, and committed {sorted(possible)[-3:]}",
+                f"{group} in {place} at {event['t']}: it gets {offset}, and committed {sorted(possible)[-3:]}",
             )
         self._floor[group, place] = (offset, event["t"])
 

@@ -1,6 +1,6 @@
 """The clients of a run, a process each: idempotent writers, readers of assigned partitions, members of groups.
 
-Each notes what it was told in its diary, before it acts on it. SIGTERM asks it to finish, SIGKILL is a fault.
+Each writes every answer to its diary before it acts on it. SIGTERM asks it to finish, SIGKILL is a fault.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNDER_WAY_MAX = 4000
 FINISH_S = 180
 REQUEST_S = 10.0
 FIRST = 0
-# Where the number of a process's records, and the time of the last acknowledgement, can be seen from outside.
+# Positions in shared memory: a process's number of records, and the time of its last acknowledgement.
 RECORDS, LAST_MS = 0, 1
 # Answers that say for certain that nothing was committed.
 REFUSED = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_STATE", "_NO_OFFSET"}
@@ -87,7 +87,7 @@ class Writer:
             due = int((time.monotonic() - began) * self._task.per_second) - sent
             for _ in range(min(due, UNDER_WAY_MAX - self._under_way)):
                 self._send()
-            sent += max(due, 0)  # what did not fit is not made up for
+            sent += max(due, 0)  # records that did not fit are not sent later
             self._producer.poll(0.02)
             self._note()
         deadline = time.monotonic() + FINISH_S
@@ -96,7 +96,7 @@ class Writer:
             self._note()
 
     def give_up(self) -> None:
-        """What is still under way may be stored or not."""
+        """Records that are still under way may be stored or not."""
         self._producer.purge()
         with suppress(KafkaException):
             self._producer.flush(10)
@@ -148,14 +148,14 @@ class Writer:
 
 
 class Reader:
-    """Reads what it is assigned, from the beginning; now and then it goes back and reads some of it again."""
+    """Reads its assigned partitions from the beginning; now and then it goes back and reads some records again."""
 
     def __init__(self, task: Task, seen: Any) -> None:
         self._task = task
         self._seen = seen
         self._diary = Diary(task.diaries, task.who, task.began)
         self._consumer = Consumer({**quiet(task), **_READING, "group.id": f"nobody-{task.who}", **self._more()})
-        # By place: the next offset, and by which assignment.
+        # By place: the next offset to read.
         self._positions: dict[tuple[str, int], int] = {}
         self._assignment = 0
 
@@ -172,7 +172,7 @@ class Reader:
         self._consumer.close()
 
     def read_until(self, ends: Mapping[tuple[str, int], int], within_s: float) -> dict[tuple[str, int], int]:
-        """All of it once; what is left when time is up."""
+        """Reads everything once. Returns what is left when time is up."""
         self._begin(dict.fromkeys(ends, FIRST))
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
@@ -196,7 +196,7 @@ class Reader:
         self._consumer.assign([TopicPartition(topic, index, at) for (topic, index), at in positions.items()])
 
     def _poll(self) -> None:
-        """Notes what came as runs of consecutive offsets."""
+        """Writes the polled records to the diary as runs of consecutive offsets."""
         runs: list[tuple[tuple[str, int], int, list[str]]] = []
         open_run: dict[tuple[str, int], list[str]] = {}
         lost: dict[tuple[str, int], None] = {}
@@ -225,14 +225,14 @@ class Reader:
 
 
 class Member(Reader):
-    """Reads what its group gives it, from where the group is, and commits how far it has come."""
+    """Reads the partitions that its group assigns, from the group's position, and commits its progress."""
 
     def run(self) -> None:
         told = Told()
         rng = random.Random(self._task.seed)
         self._commits = 0
         self._told = told
-        # What is committed of what is assigned, as far as this member knows.
+        # The committed offsets of the assigned partitions, as far as this member knows.
         self._known: dict[tuple[str, int], int] = {}
         self._consumer.subscribe(
             list(self._task.topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._taken_away
@@ -325,7 +325,7 @@ class Member(Reader):
 
 _READING: dict[str, Any] = {
     "enable.auto.commit": False,
-    # Whoever is told that its position does not exist has found something.
+    # A position that does not exist is an anomaly, so the client must not reset it.
     "auto.offset.reset": "error",
     "check.crcs": True,
     "fetch.wait.max.ms": 200,
@@ -334,7 +334,7 @@ _READING: dict[str, Any] = {
 
 
 def write(task: Task, seen: Any) -> None:
-    """A producer that gave up its promise is followed by another, with a name of its own."""
+    """After a fatal error a producer is replaced by a new one, with another name."""
     told = Told()
     who = task.who
     for successor in itertools.count(2):

@@ -35,11 +35,11 @@ SETTINGS: dict[str, str | int | bool] = {
     "leader.imbalance.check.interval.seconds": 20,
     "log.flush.offset.checkpoint.interval.ms": 5000,
     "replica.high.watermark.checkpoint.interval.ms": 1000,
-    # Snapshots of the metadata are taken, and fetched by whoever was away.
+    # Metadata snapshots are written, and fetched by nodes that were away.
     "metadata.log.max.record.bytes.between.snapshots": 20_000,
     "auto.create.topics.enable": False,
 }
-# Partitions and settings. The second topic is on disk before it is acknowledged.
+# Partitions and settings. Records of the second topic are on disk before they are acknowledged.
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "orders": (4, {"min.insync.replicas": "2", "segment.bytes": "1048576"}),
     "payments": (3, {"min.insync.replicas": "2", "segment.bytes": "1048576", "flush.messages": "1"}),
@@ -62,7 +62,7 @@ class ChaosCluster:
     # Disks
 
     def mount_small_disks(self) -> str | None:
-        """Why not, where it cannot be done."""
+        """Returns the reason where it cannot be done."""
         if not sys.platform.startswith("linux") or os.geteuid() != 0:
             return "a small file system per node needs root"
         for node_id in SMALL_DISKS:
@@ -138,7 +138,7 @@ class ChaosCluster:
         return True
 
     def last_words(self, node_id: int) -> str:
-        """Of one that ended by itself; it can be started again afterwards."""
+        """The error of a node that ended by itself; it can be started again afterwards."""
         try:
             self.node(node_id).discard()
         except Exception as said:  # noqa: BLE001 whatever made it fail
@@ -164,7 +164,7 @@ class ChaosCluster:
     # What it says about itself
 
     def partitions(self) -> dict[tuple[str, int], Leading]:
-        """As whoever answers sees it; nothing when nobody does."""
+        """As the broker that answers sees them; empty when no broker does."""
         assert self._admin is not None
         try:
             topics = self._admin.list_topics(timeout=2).topics
@@ -198,7 +198,7 @@ class ChaosCluster:
         return self._somebody(lambda address: reassignments.ask_for(address, wanted))
 
     def _somebody(self, ask: Callable[[str], object]) -> bool:
-        """Whether one of them did it: somebody may just be dead, another without a controller."""
+        """Tries the nodes in turn, and returns whether one succeeded: a node may be dead, or without a controller."""
         for address in ASKED_TIMES * self.bootstrap.split(","):
             with _silent(), contextlib.suppress(SystemExit):
                 ask(address)
@@ -209,6 +209,6 @@ class ChaosCluster:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """The commands say on stderr why they end."""
+    """Hides the errors that the commands write to stderr."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield

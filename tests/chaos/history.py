@@ -1,22 +1,22 @@
-"""What the clients of a run saw, what was done to the cluster: one JSON object per line, one file per process.
+"""What the clients of a run saw, and the faults of the cluster: one JSON object per line, one file per process.
 
 Every line has `t` (seconds since the run began, the same clock for all), `who` and `what`. By what:
 
     acked       place, records: [[offset, number], …]         a writer's records are stored there; -1: somewhere
     failed      place, numbers, why                           they may be stored or not
-    fatal       code, why                                     the producer gave up its promise
+    fatal       code, why                                     the producer had a fatal error
     assigned    place, assignment, at                         a reader begins to read at this offset
     polled      place, assignment, at, values                 consecutive records from this offset on
     lost        place, why                                    a reader's position does not exist (any more)
     damaged     place, at                                     a value that no writer wrote
-    committing  place, group, commit, offset                  about to be asked for
+    committing  place, group, commit, offset                  a commit is about to be sent
     committed   commit                                        acknowledged
     uncommitted commit, why                                   refused for certain
     fetched     place, group, began, offset                   what is committed, -1: nothing
-    written     place, runs: [[at, end, id, epoch], …]        by which producer, as the files say after the run
+    written     place, runs: [[at, end, id, epoch], …]        the producer of each run, from the files after the run
     fault, healed, died, healthy, stalled                     the nemesis and what it saw
 
-A value reads `writer:number:padding`; the padding follows from the number. Whatever is damaged on the way shows.
+A value reads `writer:number:padding`; the padding follows from the number, so that damage is detected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def value_of(writer: str, number: int) -> bytes:
 
 
 def identity_of(value: bytes | None) -> str | None:
-    """`writer:number`, or None when nobody wrote that."""
+    """`writer:number`, or None when no writer wrote that."""
     try:
         writer, number, _ = (value or b"").split(b":")
         whole = value_of(writer.decode(), int(number)) == value
@@ -46,7 +46,7 @@ def identity_of(value: bytes | None) -> str | None:
 
 
 class Diary:
-    """The file of one process. Each line is out of its hands when `note` returns: the process may be killed."""
+    """The file of one process. Each line is written when `note` returns: it survives a kill of the process."""
 
     def __init__(self, directory: Path, who: str, began: float) -> None:
         self.who = who
@@ -65,12 +65,12 @@ class Diary:
 
 
 def read_history(directory: Path) -> Iterator[Event]:
-    """All processes, in the order of time."""
+    """The events of all processes, in the order of time."""
     return heapq.merge(*(_lines(path) for path in sorted(directory.glob("*.jsonl"))), key=lambda event: event["t"])
 
 
 def _lines(path: Path) -> Iterator[Event]:
     with path.open() as file:
         for line in file:
-            if line.endswith("\n"):  # a killed process may have left half of one
+            if line.endswith("\n"):  # a killed process may have left half a line
                 yield json.loads(line)

@@ -1,7 +1,7 @@
-"""What goes wrong, when, and for how long. All of it follows from the seed, and from who leads at the moment.
+"""Which faults happen, when, and for how long. This follows from the seed, and from which nodes lead at the moment.
 
-A fault strikes, lasts, heals; then, half of the time, the cluster is given the time to become whole again.
-One that has nothing wrong with it any more and does not become whole is a finding: it stalls.
+A fault strikes, lasts, heals; then, half of the time, the cluster gets time until all replicas are in sync again.
+A cluster without faults whose replicas do not get in sync is an anomaly: it stalls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEALTHY_WITHIN_S = 90.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     kind: str
-    strike: Callable[[], str | None]  # says what, or None when there was nothing to strike
+    strike: Callable[[], str | None]  # returns a description, or None when there was nothing to strike
     lasts_s: tuple[float, float]
     weight: int = 2
 
@@ -30,7 +30,7 @@ class Nemesis:
     cluster: ChaosCluster
     diary: Diary
     seed: int
-    # Kills a member of a group and starts another in its place: they belong to whoever runs the clients.
+    # Kills a member of a group and starts another in its place. `run` passes it in, since it owns the clients.
     replace_member: Callable[[random.Random], str]
     strikes: dict[str, int] = field(default_factory=dict)
     now: str = ""
@@ -87,7 +87,7 @@ class Nemesis:
             self._look_for_dead()
 
     def _look_for_dead(self) -> None:
-        """Only a full disk may end a node."""
+        """Only a full disk may stop a node."""
         for node_id in NODES:
             if self.cluster.node(node_id).is_running and not self.cluster.is_alive(node_id):
                 self.diary.note(
@@ -153,7 +153,7 @@ class Nemesis:
         return self._rng.sample(NODES, 2)
 
     def _leader(self) -> int:
-        """Of some partition; of any, when nobody says."""
+        """The leader of a random partition; a random node when no broker answers."""
         known = self.cluster.partitions()
         place = self._rng.choice(sorted(known)) if known else None
         leader = known[place].leader if place else 0
@@ -220,7 +220,7 @@ class Nemesis:
         return "preferred leaders" if self.cluster.elect_preferred() else None
 
     def _reassign(self) -> str | None:
-        """New orders of the three, and now and then a copy less: the next one brings it back."""
+        """Reorders the three replicas, and now and then removes one: the next reassignment adds it again."""
         known = {place: each for place, each in sorted(self.cluster.partitions().items()) if place[0][0] != "_"}
         wanted = {
             place: self._rng.sample(NODES, 3 if self._rng.random() < 0.8 else 2)

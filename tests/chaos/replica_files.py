@@ -32,7 +32,7 @@ def batches_of(directory: Path) -> Iterator[tuple[int, int, bytes]]:
 def compare(nodes: Sequence[Path], replicas: Mapping[str, Sequence[int]]) -> tuple[int, list[str]]:
     """How many bytes were compared, and what differs. `replicas`: of each partition, numbers of nodes from 1 on.
 
-    The log of metadata and whatever begins later on one of them is compared where both have it.
+    The metadata log, and a log that begins later on one node, are compared where both nodes have records.
     """
     compared = 0
     differences: list[str] = []

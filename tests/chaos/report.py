@@ -1,4 +1,4 @@
-"""The verdict in words: for whoever started the run, and for docs/track-record.md."""
+"""The verdict as text: for the terminal, and for docs/internals/track-record.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def table(outcome: Outcome) -> str:
         ("faults", f"{verdict.faults.total()}"),
         *((f"  {kind}", f"{count}") for kind, count in sorted(verdict.faults.items())),
         ("records acknowledged", f"{verdict.acked:,}"),
-        ("records whose producer was told of a failure", f"{verdict.failed:,}"),
+        ("records whose producer got an error", f"{verdict.failed:,}"),
         ("records read", f"{verdict.read:,}"),
         ("  by the last full read", f"{verdict.read_at_the_end:,}"),
         ("  sent again by their producer in a later epoch", f"{verdict.sent_again:,}"),

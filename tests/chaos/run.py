@@ -1,4 +1,4 @@
-"""One run from start to verdict: cluster, clients, nemesis, a last look at everything, the checker."""
+"""One run from start to verdict: cluster, clients, nemesis, a full read at the end, the checker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Client:
     generation: int = 0
 
     def start(self) -> None:
-        """Its diary is named for this process: the next one in its place writes another."""
+        """The diary belongs to this process: its replacement writes a new one."""
         self.generation += 1
         if self.seen is None:
             self.seen = RawArray(ctypes.c_longlong, 2)
@@ -55,7 +55,7 @@ class Client:
         self.process.start()
 
     def kill(self) -> int | None:
-        """Gone when this returns. The code with which it had ended by itself before, if it had."""
+        """The process is gone when this returns. Returns its exit code if it had ended by itself before."""
         assert self.process is not None
         ended = self.process.exitcode
         self.process.kill()
@@ -73,7 +73,7 @@ class Client:
 
 
 def replaced(member: Client, diary: Diary) -> None:
-    """Killed, and another one started in its place; one that had ended before is a finding."""
+    """Kills the member and starts another in its place; a member that had ended before is an anomaly."""
     ended = member.kill()
     if ended is not None:
         note_death(member, diary, f"ended with {ended}")
@@ -285,7 +285,7 @@ def end_on_sigterm() -> None:
 
 
 def new_directory(root: Path, seed: int) -> Path:
-    """Fresh; of an earlier run with the same seed nothing stays."""
+    """A new directory; an earlier run with the same seed is removed."""
     out = root / f"seed-{seed}"
     for mounted in out.glob("data/*"):
         if os.path.ismount(mounted):

@@ -1,4 +1,4 @@
-"""The checker of chaos runs: a sound history passes, and each kind of anomaly is found in one that was doctored."""
+"""The checker of chaos runs: a correct history passes, and each kind of anomaly is found in a modified one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACE = "t-0"
 
 
 def sound() -> list[Event]:
-    """A writer's three records, all acknowledged; a reader, a group that passes a partition on, the last look."""
+    """A writer's three acknowledged records, a reader, a group that hands a partition over, and the final read."""
     values = ["w:0", "w:1", "w:2"]
     return [
         line("w", "acked", records=[[0, 0], [1, 1]]),
@@ -56,7 +56,7 @@ def timed(history: list[Event]) -> list[Event]:
 
 
 def find(history: list[Event], who: str, what: str) -> Event:
-    """The last one of the kind: doctors change it."""
+    """The last event of the kind, for a test to modify."""
     return [event for event in history if (event["who"], event["what"]) == (who, what)][-1]
 
 
@@ -200,7 +200,7 @@ def test_every_kind_has_a_doctor() -> None:
     assert {kind for kind, _ in DOCTORS} == set(KINDS)
 
 
-def test_what_may_have_been_committed_may_be_told() -> None:
+def test_a_commit_without_an_answer_may_be_returned_later() -> None:
     history = sound()
     at = history.index(find(history, "m1", "committed"))
     history.insert(at + 1, line("m1", "committing", group="g", commit="m1/2", offset=1))
@@ -216,13 +216,13 @@ def test_a_failed_write_may_be_there_once() -> None:
     assert check(timed(history)).clean
 
 
-def test_an_acknowledged_write_may_be_anywhere_when_nobody_said_where() -> None:
+def test_a_write_acknowledged_without_an_offset_may_be_at_any_offset() -> None:
     history = sound()
     find(history, "w", "acked")["records"] = [[-1, 2]]
     assert check(timed(history)).clean
 
 
-def test_what_a_producer_sends_again_in_its_next_epoch_is_no_duplicate() -> None:
+def test_records_that_a_producer_resends_in_its_next_epoch_are_not_duplicates() -> None:
     history = sound()
     find(history, "final", "polled")["values"] += ["w:1", "w:2"]
     runs = [[0, 3, 1000, 0], [3, 5, 1000, 1]]
@@ -234,7 +234,7 @@ def test_what_a_producer_sends_again_in_its_next_epoch_is_no_duplicate() -> None
     assert verdict.found["duplicate"] == 2
 
 
-def test_an_own_doing_of_the_client_is_no_finding() -> None:
+def test_a_client_side_failure_is_not_an_anomaly() -> None:
     assert check(timed([*sound(), line("w", "fatal", code="_INCONSISTENT", why="timed out in parts")])).clean
 
 

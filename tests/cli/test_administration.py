@@ -51,11 +51,11 @@ def test_configs_of_a_topic(odradek: Embedded) -> None:
         (("set", "topic", "t", "no.such=1"), 1, "no.such"),
         (("set", "topic", "t", "retention.ms=soon"), 1, "retention.ms"),
         (("set", "topic", "t", "retention.ms"), 2, "is not KEY=VALUE"),
-        (("get", "topic", "nosuch"), 3, "there is no topic 'nosuch'"),
+        (("get", "topic", "nosuch"), 3, 'topic "nosuch" does not exist'),
         (("get", "topic", "t", "no.such"), 2, "a topic has no config 'no.such'"),
     ],
 )
-def test_configs_that_cannot_be(odradek: Embedded, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_invalid_configs_are_refused(odradek: Embedded, arguments: tuple[str, ...], code: int, said: str) -> None:
     succeed(odradek, "topic", "create", "t")
     refused = odradek_command(odradek, "config", *arguments)
     assert (refused.exit_code, said in refused.stderr) == (code, True), refused.output
@@ -63,7 +63,9 @@ def test_configs_that_cannot_be(odradek: Embedded, arguments: tuple[str, ...], c
 
 def test_a_dry_run_changes_nothing_and_a_diff_shows_what_differs(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "a", "b")
-    assert "would be taken" in succeed(odradek, "config", "set", "topic", "a", "retention.ms=1", "--dry-run")
+    assert "valid; nothing was changed" in succeed(
+        odradek, "config", "set", "topic", "a", "retention.ms=1", "--dry-run"
+    )
     assert rows(odradek, "config", "diff", "topic", "a", "b") == []
     succeed(odradek, "config", "set", "topic", "a", "retention.ms=1")
     assert rows(odradek, "config", "diff", "topic", "a", "b") == [
@@ -77,14 +79,14 @@ def test_defaults_of_all_brokers(odradek: Embedded) -> None:
     assert (row["value"], row["from"]) == ("7000", "all brokers")
     succeed(odradek, "config", "unset", "broker", "all", "log.retention.ms")
     nobody = odradek_command(odradek, "config", "get", "broker", "9")
-    assert (nobody.exit_code, "there is no broker '9'; there are 1" in nobody.stderr) == (3, True)
+    assert (nobody.exit_code, 'broker "9" does not exist. Use 1' in nobody.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(
     ("to", "now"),
     [("beginning", 0), ("end", 10), ("7", 7), ("-2", 2), ("+3", 7), ("+100", 10), ("@-1h", 0), ("@-0s", 10)],
 )
-def test_a_group_is_moved(orders: Embedded, to: str, now: int) -> None:
+def test_group_reset_changes_the_committed_offset(orders: Embedded, to: str, now: int) -> None:
     [planned] = rows(orders, "group", "reset", "billing", "--to", to, "--dry-run")
     assert planned == {"topic": "orders", "partition": 0, "was": 4, "now": now}
     assert rows(orders, "group", "describe", "billing")[0]["committed"] == 4
@@ -95,50 +97,52 @@ def test_a_group_is_moved(orders: Embedded, to: str, now: int) -> None:
 @pytest.mark.parametrize(
     ("to", "now", "said"),
     [
-        ("99999999", 10, "orders-0: offset 99999999 lies beyond the end: 10, where the next record goes, is taken"),
-        ("+7", 10, "orders-0: offset 11 lies beyond the end"),
-        ("2", 3, "orders-0: offset 2 lies before the first record that is kept: 3 is taken"),
+        ("99999999", 10, "orders-0: offset 99999999 is beyond the end of the log; using the end offset 10"),
+        ("+7", 10, "orders-0: offset 11 is beyond the end"),
+        ("2", 3, "orders-0: offset 2 is before the start of the log; using the start offset 3"),
         ("10", 10, ""),
     ],
 )
-def test_a_group_that_is_moved_elsewhere_than_asked_is_told(orders: Embedded, to: str, now: int, said: str) -> None:
+def test_group_reset_outside_the_log_warns_and_uses_its_start_or_end(
+    orders: Embedded, to: str, now: int, said: str
+) -> None:
     succeed(orders, "topic", "trim", "orders", "--before", "3", "-y")
     done = odradek_command(orders, "group", "reset", "billing", "--to", to, "-o", "json", "--yes")
     assert (done.exit_code, [row["now"] for row in json.loads(done.stdout)]) == (0, [now])
     assert done.stderr.startswith(f"Warning: {said}") if said else not done.stderr
 
 
-def test_a_group_that_cannot_be_moved(orders: Embedded) -> None:
+def test_group_reset_refuses_unknown_groups_topics_and_partitions(orders: Embedded) -> None:
     nobody = odradek_command(orders, "group", "reset", "nobody", "--to", "end")
-    assert (nobody.exit_code, "committed nothing" in nobody.stderr) == (3, True)
+    assert (nobody.exit_code, "has no committed offsets" in nobody.stderr) == (3, True)
     nowhere = odradek_command(orders, "group", "reset", "billing", "--to", "end", "-t", "nosuch")
-    assert (nowhere.exit_code, "there is no topic 'nosuch'" in nowhere.stderr) == (3, True)
+    assert (nowhere.exit_code, 'topic "nosuch" does not exist' in nowhere.stderr) == (3, True)
     no_number = odradek_command(orders, "group", "reset", "billing", "--to", "end", "-t", "orders:x")
     assert (no_number.exit_code, "use TOPIC or TOPIC:0,1" in no_number.stderr) == (2, True)
     unknown = odradek_command(orders, "group", "members", "nobody")
-    assert (unknown.exit_code, "there is no group 'nobody'" in unknown.stderr) == (3, True)
+    assert (unknown.exit_code, 'group "nobody" does not exist' in unknown.stderr) == (3, True)
 
 
-def test_a_group_with_members_is_not_moved(orders: Embedded) -> None:
+def test_group_reset_refuses_a_group_with_members(orders: Embedded) -> None:
     with Consumer("orders", bootstrap=orders.bootstrap_servers, group="billing") as member:
         assert member.poll(60) is not None
         refused = odradek_command(orders, "group", "reset", "billing", "--to", "end", "--yes")
-    assert (refused.exit_code, "group 'billing' has members" in refused.stderr) == (1, True)
+    assert (refused.exit_code, 'group "billing" has members' in refused.stderr) == (1, True)
 
 
-def test_groups_that_cannot_be_listed_are_not_taken_for_none(orders: Embedded) -> None:
+def test_group_ls_fails_when_a_broker_cannot_list_its_groups(orders: Embedded) -> None:
     orders.fail("ListGroups", "COORDINATOR_NOT_AVAILABLE", times=None)
     for command in ("ls", "lag"):
         refused = odradek_command(orders, "group", command)
         assert (refused.exit_code, "COORDINATOR_NOT_AVAILABLE" in refused.stderr) == (1, True)
 
 
-def test_what_is_no_place_is_told_with_its_option(orders: Embedded) -> None:
+def test_an_invalid_offset_is_reported_with_its_option(orders: Embedded) -> None:
     refused = odradek_command(orders, "group", "reset", "billing", "--to", "rubbish")
     assert (refused.exit_code, "Invalid value for --to: 'rubbish'" in refused.stderr) == (2, True)
 
 
-def test_a_range_is_no_place(orders: Embedded) -> None:
+def test_trim_and_reset_refuse_a_range(orders: Embedded) -> None:
     for command in (["topic", "trim", "orders", "--yes", "--before"], ["group", "reset", "billing", "--to"]):
         refused = odradek_command(orders, *command, "3:6")
         assert (refused.exit_code, "'3:6' is a range" in refused.stderr) == (2, True)
@@ -150,7 +154,7 @@ def test_a_topic_is_trimmed(orders: Embedded) -> None:
     assert rows(orders, "topic", "describe", "orders")[0]["start"] == 9
 
 
-def test_what_was_trimmed_is_told_though_another_partition_is_too_short(odradek: Embedded) -> None:
+def test_trim_reports_trimmed_partitions_when_another_is_too_short(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "uneven", "-p", "2")
     succeed(odradek, "produce", "uneven", "-p", "1", stdin="1\n2\n3\n")
     done = odradek_command(odradek, "topic", "trim", "uneven", "--before", "2", "-y", "-o", "json")
@@ -158,7 +162,7 @@ def test_what_was_trimmed_is_told_though_another_partition_is_too_short(odradek:
     assert done.stderr == "Error: uneven-0: Broker: Offset out of range (OFFSET_OUT_OF_RANGE)\n"
 
 
-def test_every_form_of_output_says_the_same(orders: Embedded) -> None:
+def test_all_output_formats_have_the_same_content(orders: Embedded) -> None:
     [row] = rows(orders, "topic", "describe", "orders")
     jsonl = succeed(orders, "topic", "describe", "orders", "-o", "jsonl")
     assert [json.loads(line) for line in jsonl.splitlines()] == [row]
@@ -205,7 +209,7 @@ def test_damage_is_found_and_named(stored: Path, odradek: Embedded) -> None:
     (cut,) = [row for row in json.loads(found.stdout) if "ends after" in row["problem"]]
     assert cut["position"] > 0, "the batch that is broken, not the one before it"
     nothing = odradek_command(odradek, "log", "dump", str(stored.parent))
-    assert (nothing.exit_code, "is no segment file" in nothing.stderr) == (3, True)
+    assert (nothing.exit_code, "is not a segment file" in nothing.stderr) == (3, True)
 
 
 def test_a_reader_is_not_given_what_is_damaged(stored: Path, odradek: Embedded) -> None:
@@ -226,14 +230,14 @@ def test_a_reader_is_not_given_what_is_damaged(stored: Path, odradek: Embedded) 
     assert "`odradek log verify` on the directory t-0" in read.stderr
 
 
-def test_there_is_nothing_to_verify_where_there_are_no_segments(tmp_path: Path, odradek: Embedded) -> None:
+def test_log_verify_fails_without_segment_files(tmp_path: Path, odradek: Embedded) -> None:
     (tmp_path / "broker.log").touch()
     for path in (tmp_path, tmp_path / "broker.log", tmp_path / "nosuch"):
         nothing = odradek_command(odradek, "log", "verify", str(path))
-        assert (nothing.exit_code, "is no segment file" in nothing.stderr) == (3, True)
+        assert (nothing.exit_code, "is not a segment file" in nothing.stderr) == (3, True)
 
 
-def test_bytes_that_are_no_text_are_dumped(tmp_path: Path) -> None:
+def test_log_dump_keeps_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     with Embedded(data=tmp_path / "data") as broker:
         succeed(broker, "topic", "create", "t", "-p", "1")
         succeed(broker, "produce", "t", stdin=b"\xff\xfe\n")
@@ -244,7 +248,7 @@ def test_bytes_that_are_no_text_are_dumped(tmp_path: Path) -> None:
         assert succeed(broker, "consume", "t", "-o", ":", "-f", "%v{hex}\\n") == "fffe\nfffe\n"
 
 
-def test_an_index_that_lies_is_found(stored: Path, odradek: Embedded) -> None:
+def test_log_verify_finds_a_wrong_index_entry(stored: Path, odradek: Embedded) -> None:
     index = next(index for index in sorted(stored.glob("*.index")) if index.stat().st_size)
     data = bytearray(index.read_bytes())
     data[7] ^= 1
@@ -253,7 +257,7 @@ def test_an_index_that_lies_is_found(stored: Path, odradek: Embedded) -> None:
     assert "is not in the batch at" in json.loads(found.stdout)[0]["problem"]
 
 
-def test_speed_is_measured(odradek: Embedded) -> None:
+def test_perf_measures_throughput_and_latency(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "fast", "-p", "1")
     [written] = rows(odradek, "perf", "produce", "fast", "-n", "5000", "-s", "50")
     assert written["records"] == 5000
@@ -265,7 +269,7 @@ def test_speed_is_measured(odradek: Embedded) -> None:
     assert rows(odradek, "group", "ls") == [], "nothing is left behind"
 
 
-def test_the_doctor(odradek: Embedded, tmp_path: Path) -> None:
+def test_doctor_checks_the_machine_and_the_cluster(odradek: Embedded, tmp_path: Path) -> None:
     found = {row["check"]: row for row in rows(odradek, "doctor", "--data", str(tmp_path))}
     checks = ("Python", "librdkafka", "cluster", "metadata quorum", "partitions")
     assert {found[check]["verdict"] for check in checks} == {"ok"}
@@ -283,7 +287,7 @@ def completed(broker: Embedded, line: str) -> list[str]:
         "COMP_CWORD": str(len(words) - 1),
         "ODRADEK_BOOTSTRAP": broker.bootstrap_servers,
     }
-    # Whoever types waits for half a second at most; here the answer matters, not when it comes.
+    # A user at the shell waits for half a second at most. This test needs the answer, however long it takes.
     patient = "from odradek.cli import names; names.PATIENCE_S = 30"
     program = f"{patient}; from odradek.cli.main import main; main(prog_name='odradek')"
     answer = subprocess.run(

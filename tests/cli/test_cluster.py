@@ -1,4 +1,4 @@
-"""`odradek cluster` against a broker alone, and against brokers that are not there or say nonsense."""
+"""`odradek cluster` against a single broker, missing brokers, and brokers that send malformed answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(bootstrap: str, *arguments: str) -> Result:
 
 
 class Canned:
-    """Answers each connection's one request with what it was given, and keeps what it was asked."""
+    """A server that answers the first request of each connection with a fixed reply, and keeps the request."""
 
     def __init__(self, reply: bytes) -> None:
         self._reply = reply
@@ -113,14 +113,14 @@ def test_the_quorum_as_a_table() -> None:
     ]
 
 
-def test_a_quorum_without_a_leader_is_told() -> None:
+def test_a_quorum_without_a_leader_is_reported() -> None:
     with answering(quorum_response(error_code=6, error_message=None), 2) as broker:
         done = run(broker.bootstrap, "quorum")
     assert done.exit_code == 1
-    assert "nobody leads the metadata log: NOT_LEADER_OR_FOLLOWER" in done.output
+    assert "the metadata log has no leader: NOT_LEADER_OR_FOLLOWER" in done.output
 
 
-def test_moves_are_asked_for_and_refusals_told() -> None:
+def test_reassign_sends_the_moves_and_reports_refusals() -> None:
     refusal = ReassignablePartitionResponse(partition_index=1, error_code=39, error_message="no broker 9")
     response = AlterPartitionReassignmentsResponse(
         responses=[
@@ -131,7 +131,7 @@ def test_moves_are_asked_for_and_refusals_told() -> None:
         done = run(broker.bootstrap, "reassign", "t:0=2,3", "t:1=9", "--cancel", "u:5")
         asked = AlterPartitionReassignmentsRequest.decode(broker.asked, 1, 4 + 8 + 2 + len("odradek-cli") + 1)
     assert done.exit_code == 1
-    assert done.stdout == "u:5 stays where it was\nt:0 moves to 2,3\n"
+    assert done.stdout == "u:5 keeps its replicas: the move is cancelled\nt:0 moves to 2,3\n"
     assert "t:1: no broker 9 (INVALID_REPLICA_ASSIGNMENT)" in done.stderr
     assert [(topic.name, [(p.partition_index, p.replicas) for p in topic.partitions]) for topic in asked.topics] == [
         ("u", [(5, None)]),
@@ -139,7 +139,7 @@ def test_moves_are_asked_for_and_refusals_told() -> None:
     ]
 
 
-def test_what_moves_is_listed() -> None:
+def test_reassign_without_arguments_lists_moving_partitions() -> None:
     moving = OngoingPartitionReassignment(
         partition_index=3, replicas=[1, 2, 3], adding_replicas=[3], removing_replicas=[1]
     )
@@ -154,19 +154,19 @@ def test_what_moves_is_listed() -> None:
 @pytest.mark.parametrize(
     ("reply", "code", "said"),
     [
-        (b"", 1, "it may not know this request"),
-        (b"\0\0\0\6\0\0\0\1\0\7", 1, "answers something else than asked"),
+        (b"", 1, "it may not support this request"),
+        (b"\0\0\0\6\0\0\0\1\0\7", 1, "sent a malformed answer"),
         (b"\7\0\0\0", 1, "announces a reply"),
     ],
 )
-def test_nonsense_is_told(reply: bytes, code: int, said: str) -> None:
+def test_a_malformed_answer_is_reported(reply: bytes, code: int, said: str) -> None:
     with answering(reply) as broker:
         done = run(broker.bootstrap, "reassign")
     assert done.exit_code == code
     assert said in done.output
 
 
-def test_who_may_take_so_long_is_not_waited_for_longer() -> None:
+def test_an_answer_is_not_awaited_beyond_the_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where, request = f"127.0.0.1:{silent.getsockname()[1]}", ListPartitionReassignmentsRequest()
         began = time.monotonic()
@@ -180,7 +180,7 @@ def test_the_first_broker_that_answers_is_enough() -> None:
         assert run(f"127.0.0.1:1,{broker.bootstrap}", "reassign").exit_code == 0
         with answering(b"") as rude:
             assert run(f"{rude.bootstrap},{broker.bootstrap}", "reassign").exit_code == 0
-            assert "instead of an answer" in run(f"127.0.0.1:1,{rude.bootstrap}", "reassign").stderr
+            assert "without an answer" in run(f"127.0.0.1:1,{rude.bootstrap}", "reassign").stderr
     assert run("127.0.0.1:1,127.0.0.1:2", "reassign").exit_code == 4
 
 
@@ -194,13 +194,13 @@ def test_the_first_broker_that_answers_is_enough() -> None:
         (["elect", "--unclean"], "name the partitions"),
     ],
 )
-def test_what_cannot_be_meant(arguments: list[str], said: str) -> None:
+def test_invalid_arguments_are_refused(arguments: list[str], said: str) -> None:
     done = run("127.0.0.1:1", *arguments)
     assert done.exit_code == 2
     assert said in done.output
 
 
-def test_a_broker_alone_is_a_cluster_of_one(odradek: Embedded) -> None:
+def test_a_single_broker_is_a_cluster_of_one(odradek: Embedded) -> None:
     CliRunner().invoke(main, ["topic", "create", "t", "-p", "2", "-b", odradek.bootstrap_servers])
     assert run(odradek.bootstrap_servers, "health").output == (
         "healthy: 1 of 1 brokers alive, 1 of 1 voters following, 2 partitions with a leader and all replicas in sync\n"
@@ -208,7 +208,7 @@ def test_a_broker_alone_is_a_cluster_of_one(odradek: Embedded) -> None:
     assert "metadata led by node 1, 1 voting" in run(odradek.bootstrap_servers, "info").output
 
 
-def test_elections_of_a_broker_alone(odradek: Embedded) -> None:
+def test_elections_on_a_single_broker(odradek: Embedded) -> None:
     CliRunner().invoke(main, ["topic", "create", "t", "-p", "2", "-b", odradek.bootstrap_servers])
     assert run(odradek.bootstrap_servers, "elect", "t:1").output == "t:1 needs no election\n"
     assert "by its preferred replica already" in run(odradek.bootstrap_servers, "elect").output

@@ -19,7 +19,7 @@ from support.command_line import odradek_command, succeed
 from support.onlooker import await_whole
 
 
-def test_a_topic_lives_and_dies(odradek: Embedded) -> None:
+def test_a_topic_is_created_grown_and_deleted(odradek: Embedded) -> None:
     assert succeed(odradek, "topic", "create", "orders", "-p", "3", "-c", "retention.ms=60000") == "created orders\n"
     assert json.loads(succeed(odradek, "topic", "ls", "-o", "json")) == [
         {"topic": "orders", "partitions": 3, "replicas": 1}
@@ -34,7 +34,7 @@ def test_a_topic_lives_and_dies(odradek: Embedded) -> None:
     assert json.loads(succeed(odradek, "topic", "ls", "-o", "json")) == []
 
 
-def test_lines_become_records_and_come_back(odradek: Embedded) -> None:
+def test_produced_lines_are_consumed_as_records(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "lines", "-p", "1")
     succeed(odradek, "produce", "lines", "-K", ":", "-z", "zstd", "-H", "source=test", stdin="a:1\nb:2\nc\n")
     form = "%t/%p@%o %k=%v %h\\n"
@@ -46,7 +46,7 @@ def test_lines_become_records_and_come_back(odradek: Embedded) -> None:
     assert succeed(odradek, "consume", "lines", "-o", "-1", "-e", "-f", "→ ü %v\\t\\n") == "→ ü c\t\n"
 
 
-def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: Embedded) -> None:
+def test_consume_creates_a_group_only_with_the_group_option(odradek: Embedded) -> None:
     succeed(odradek, "produce", "queue", stdin="x\ny\n")
     succeed(odradek, "consume", "queue", "-o", "beginning", "-e")
     assert json.loads(succeed(odradek, "group", "ls", "-o", "json")) == []
@@ -60,29 +60,29 @@ def test_consume_without_a_group_disturbs_nobody_and_with_one_commits(odradek: E
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["topic", "describe", "nowhere"], 3, "there is no topic 'nowhere'"),
-        (["consume", "nowhere"], 3, "there is no topic 'nowhere'"),
-        (["group", "describe", "nobody"], 3, "there is no group 'nobody'"),
-        (["group", "lag", "nobody"], 3, "there is no group 'nobody'"),
+        (["topic", "describe", "nowhere"], 3, 'topic "nowhere" does not exist'),
+        (["consume", "nowhere"], 3, 'topic "nowhere" does not exist'),
+        (["group", "describe", "nobody"], 3, 'group "nobody" does not exist'),
+        (["group", "lag", "nobody"], 3, 'group "nobody" does not exist'),
         (["topic", "create", "bad name"], 1, "'bad name' contains"),
         (["topic", "create", "x", "-c", "no.such.key=1"], 1, "no.such.key"),
         (["topic", "create", "x", "-c", "nonsense"], 2, "KEY=VALUE"),
         (
             ["produce", "bad name"],
             1,
-            "no topic can have this name: 'bad name' contains one or more characters other than",
+            "invalid topic name: 'bad name' contains one or more characters other than",
         ),
         (["perf", "produce", "bad name"], 1, "other than ASCII alphanumerics, '.', '_' and '-'"),
-        (["perf", "consume", "nowhere"], 3, "there is no topic 'nowhere'"),
+        (["perf", "consume", "nowhere"], 3, 'topic "nowhere" does not exist'),
         (["consume", "x", "-o", "soon"], 2, "use beginning, end"),
         (["consume", "x", "-o", "5:2"], 2, "'5:2' ends before it begins"),
-        (["consume", "x", "-g", "workers", "-p", "0"], 2, "a group shares all partitions"),
-        (["consume", "x", "-g", "workers", "-o", "5"], 2, "a group goes on where it left off"),
+        (["consume", "x", "-g", "workers", "-p", "0"], 2, "cannot be combined: a group assigns"),
+        (["consume", "x", "-g", "workers", "-o", "5"], 2, "--offset must be beginning or end"),
         (["produce", "x", "-H", "nonsense"], 2, "NAME=VALUE"),
-        (["up", "--memory", "--data", "x"], 2, "exclude each other"),
+        (["up", "--memory", "--data", "x"], 2, "cannot be combined"),
         (["up", "--memory", "-c", "retention.mss=1"], 1, "retention.mss"),
-        (["up", "--memory", "-n", "3"], 2, "exclude each other"),
-        (["up", "--restart"], 2, "for the nodes of -n"),
+        (["up", "--memory", "-n", "3"], 2, "cannot be combined"),
+        (["up", "--restart"], 2, "--restart needs -n"),
     ],
 )
 def test_errors_say_what_and_why(odradek: Embedded, arguments: list[str], code: int, said: str) -> None:
@@ -92,7 +92,7 @@ def test_errors_say_what_and_why(odradek: Embedded, arguments: list[str], code: 
     assert "Error: " in result.stderr
 
 
-def test_the_listener_of_clients_may_have_any_name() -> None:
+def test_the_client_listener_may_have_any_name() -> None:
     settings = {"listeners": "CLIENTS://127.0.0.1:0", "listener.security.protocol.map": "CLIENTS:PLAINTEXT"}
     with Embedded(config=settings) as broker:
         succeed(broker, "produce", "t", stdin="x\n")
@@ -100,51 +100,51 @@ def test_the_listener_of_clients_may_have_any_name() -> None:
         assert json.loads(succeed(broker, "cluster", "info", "-o", "json"))[0]["broker"] == 1
 
 
-def test_no_broker_is_told_in_one_sentence() -> None:
+def test_an_unreachable_broker_is_reported_in_one_sentence() -> None:
     result = CliRunner().invoke(main, ["topic", "ls", "-b", "127.0.0.1:1"])
     assert result.exit_code == 4
     assert "no answer from 127.0.0.1:1" in result.output
     assert "odradek up" in result.output
 
 
-def test_who_listens_and_does_not_answer_is_not_told_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a broker does whose cluster has no controller."""
+def test_a_broker_that_accepts_but_does_not_answer_is_reported_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a broker of a cluster without a controller."""
     for patience in ("topic.REQUEST_TIMEOUT_S", "asking.PATIENCE_S", "quorum.ANSWER_S"):
         monkeypatch.setattr(f"odradek.cli.{patience}", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         result = CliRunner().invoke(main, ["topic", "ls", "-b", where])
     assert result.exit_code == 4
-    assert f"no answer in time from {where}, though somebody listens there" in result.output
+    assert f"{where} accepts connections, but did not answer in time" in result.output
     assert "odradek cluster health" in result.output
 
 
-def test_help_is_there_before_one_notices() -> None:
-    """Only that nothing heavy is imported; the figure itself is in the benchmark."""
+def test_help_imports_no_slow_module() -> None:
+    """Checks only that no slow module is imported. The benchmark measures the time."""
     program = "import sys, odradek.cli.main; print('confluent_kafka' in sys.modules, 'asyncio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
 
 
-def test_an_offset_outside_the_log_is_told(odradek: Embedded) -> None:
+def test_consume_from_an_offset_outside_the_log_fails(odradek: Embedded) -> None:
     succeed(odradek, "produce", "short", stdin="x\n")
     result = odradek_command(odradek, "consume", "short", "-o", "1000", "-e")
     assert result.exit_code == 3
-    assert "short-0 has no offset 1000: its first record is 0 and its last 0" in result.output
+    assert "short-0 has no offset 1000: its first offset is 0, its last 0" in result.output
     succeed(odradek, "topic", "trim", "short", "--before", "end", "-y")
     result = odradek_command(odradek, "consume", "short", "-o", "0", "-e")
-    assert "short-0 has no offset 0: it is empty, and goes on at 1" in result.output
+    assert "short-0 has no offset 0: it is empty, its next offset is 1" in result.output
 
 
-def test_each_of_several_topics_is_told_about(odradek: Embedded) -> None:
+def test_topic_delete_reports_each_topic(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "a", "b")
     result = odradek_command(odradek, "topic", "delete", "-y", "a", "nope", "b")
     assert result.exit_code == 3
     assert {"deleted a", "deleted b"} <= set(result.stdout.splitlines())
-    assert result.stderr == "Error: there is no topic 'nope'; `odradek topic ls` shows those that exist\n"
+    assert result.stderr == 'Error: topic "nope" does not exist. List topics with: odradek topic ls\n'
 
 
-def test_what_can_be_created_is_created_though_others_are_refused(odradek: Embedded) -> None:
+def test_topic_create_creates_valid_topics_when_others_are_refused(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "a")
     result = odradek_command(odradek, "topic", "create", "x", "a", "bad name", "y", "x")
     assert result.exit_code == 1
@@ -154,22 +154,22 @@ def test_what_can_be_created_is_created_though_others_are_refused(odradek: Embed
     assert sorted(again.splitlines()) == ["created z", "x exists already"]
 
 
-def test_what_is_named_twice_is_deleted_once(odradek: Embedded) -> None:
+def test_a_name_given_twice_is_deleted_once(odradek: Embedded) -> None:
     succeed(odradek, "produce", "a", stdin="x\n")
     succeed(odradek, "consume", "a", "-g", "readers", "-o", "beginning", "-n", "1")
     assert succeed(odradek, "group", "delete", "-y", "readers", "readers") == "deleted readers\n"
     assert succeed(odradek, "topic", "delete", "-y", "a", "a") == "deleted a\n"
 
 
-def test_nobody_is_asked_about_a_topic_that_is_not_there(odradek: Embedded) -> None:
+def test_topic_delete_fails_on_an_unknown_topic_before_asking(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "a")
     result = odradek_command(odradek, "topic", "delete", "a", "nope")
     assert result.exit_code == 3
-    assert result.stderr == "Error: there is no topic 'nope'; `odradek topic ls` shows those that exist\n"
+    assert result.stderr == 'Error: topic "nope" does not exist. List topics with: odradek topic ls\n'
 
 
 @pytest.mark.parametrize("group", [[], ["-g", "readers"]])
-def test_who_reads_a_topic_is_told_when_it_is_deleted(odradek: Embedded, group: list[str]) -> None:
+def test_consume_ends_when_its_topic_is_deleted(odradek: Embedded, group: list[str]) -> None:
     succeed(odradek, "produce", "doomed", stdin="x\n")
     command = ["odradek.cli", "consume", "-b", odradek.bootstrap_servers, "doomed", "-o", "beginning", *group]
     with subprocess.Popen(
@@ -179,11 +179,13 @@ def test_who_reads_a_topic_is_told_when_it_is_deleted(odradek: Embedded, group: 
         succeed(odradek, "topic", "delete", "-y", "doomed")
         said = reader.communicate(timeout=60)[1]
     assert reader.returncode == 3
-    assert "there is no topic 'doomed'" in said
+    assert 'topic "doomed" does not exist' in said
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_who_is_stopped_leaves_its_group_with_what_it_printed(odradek: Embedded, stop: signal.Signals) -> None:
+def test_a_stopped_consume_commits_what_it_printed_and_leaves_its_group(
+    odradek: Embedded, stop: signal.Signals
+) -> None:
     topic = f"stopped-{stop.name.lower()}"
     succeed(odradek, "produce", topic, stdin="x\n")
     command = ["odradek.cli", "consume", "-b", odradek.bootstrap_servers, topic, "-o", "beginning", "-g", topic]
@@ -196,7 +198,7 @@ def test_who_is_stopped_leaves_its_group_with_what_it_printed(odradek: Embedded,
     assert (row["committed"], row["owner"]) == (1, None)
 
 
-def test_who_reads_is_told_once_that_the_broker_is_gone_and_once_that_it_is_back(tmp_path: Path) -> None:
+def test_consume_reports_once_that_the_broker_is_gone_and_once_that_it_is_back(tmp_path: Path) -> None:
     with held_port() as port, Embedded(data=tmp_path, port=port) as broker:
         succeed(broker, "produce", "t", stdin="x\n")
         where = broker.bootstrap_servers
@@ -206,16 +208,16 @@ def test_who_reads_is_told_once_that_the_broker_is_gone_and_once_that_it_is_back
         ) as reader:
             assert reader.stdout.readline() == "x\n"
             broker.kill()
-            gone = f"Warning: {where} does not answer; waiting until that changes, Ctrl-C stops\n"
+            gone = f"Warning: {where} does not answer. Retrying; press Ctrl-C to stop\n"
             assert reader.stderr.readline() == gone
             broker.start()
-            assert reader.stderr.readline() == f"{where} is back: reading on\n"
+            assert reader.stderr.readline() == f"{where} is back: consuming continues\n"
             succeed(broker, "produce", "t", stdin="y\n")
             assert reader.communicate(timeout=60) == ("y\n", "")
 
 
-def test_who_reads_is_told_that_others_lead_instead_of_one_who_stays_dead() -> None:
-    # Sessions that outlast a controller that stands still: else it may take those who live for dead, too.
+def test_consume_reports_that_other_brokers_lead_instead_of_a_dead_one() -> None:
+    # Sessions outlast the pause of the controller. Otherwise it could fence live brokers, too.
     with Embedded(brokers=3, controllers=1, config={"broker.session.timeout.ms": 60_000}) as cluster:
         succeed(cluster, "topic", "create", "t", "-r", "3")
         await_whole(cluster, "t")
@@ -226,7 +228,7 @@ def test_who_reads_is_told_that_others_lead_instead_of_one_who_stays_dead() -> N
             [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as reader:
             assert reader.stdout.readline() == "x\n"
-            # Nobody else leads before it was missed.
+            # The paused controller elects no other leader before `consume` reports the missing one.
             cluster.nodes[4].pause()
             cluster.nodes[row["leader"]].kill()
             missed = reader.stderr.readline()
@@ -234,10 +236,10 @@ def test_who_reads_is_told_that_others_lead_instead_of_one_who_stays_dead() -> N
             followed = reader.stderr.readline()
             reader.terminate()
         assert "does not answer, and it leads t-0" in missed
-        assert followed.startswith("others lead instead of broker ")
+        assert followed.startswith("other brokers lead instead of broker ")
 
 
-def test_producing_to_a_topic_that_may_not_spring_up_is_refused_at_once() -> None:
+def test_produce_fails_at_once_when_the_topic_cannot_be_auto_created() -> None:
     with Embedded(config={"auto.create.topics.enable": False}) as broker:
         result = odradek_command(broker, "produce", "nowhere", stdin="x\n")
     assert result.exit_code == 3
@@ -245,14 +247,14 @@ def test_producing_to_a_topic_that_may_not_spring_up_is_refused_at_once() -> Non
 
 
 @pytest.mark.parametrize("nodes", [[], ["-n", "3"]])
-def test_a_taken_port_is_told_and_nothing_is_written(odradek: Embedded, tmp_path: Path, nodes: list[str]) -> None:
+def test_up_on_a_taken_port_fails_and_writes_nothing(odradek: Embedded, tmp_path: Path, nodes: list[str]) -> None:
     result = odradek_command(odradek, "up", *nodes, "--data", str(tmp_path / "data"), "--port", str(odradek.port))
     assert result.exit_code == 1
     assert f"cannot listen on 127.0.0.1:{odradek.port}" in result.output
     assert not (tmp_path / "data").exists()
 
 
-def test_a_cluster_and_a_node_alone_do_not_share_a_directory(odradek: Embedded, tmp_path: Path) -> None:
+def test_a_cluster_and_a_single_node_cannot_share_a_directory(odradek: Embedded, tmp_path: Path) -> None:
     (tmp_path / "1.properties").touch()
     result = odradek_command(odradek, "up", "--data", str(tmp_path))
     assert result.exit_code == 2
@@ -260,25 +262,25 @@ def test_a_cluster_and_a_node_alone_do_not_share_a_directory(odradek: Embedded, 
     (tmp_path / "1.properties").rename(tmp_path / "meta.properties")
     result = odradek_command(odradek, "up", "-n", "3", "--data", str(tmp_path))
     assert result.exit_code == 1
-    assert "a node alone" in result.output
+    assert "a single node" in result.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"), [(["--seed", "2", "--trace"], "seed 2: ok"), (["--seeds", "0..2"], ", 0 failed")]
 )
-def test_the_simulation_tells_its_story(arguments: list[str], said: str) -> None:
-    """In a process of its own: it silences logging."""
+def test_sim_prints_the_outcome(arguments: list[str], said: str) -> None:
+    """In its own process, because the simulation silences logging."""
     command = [sys.executable, "-m", "odradek.cli", "sim", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
 
 
-def test_a_host_without_a_port_is_asked_at_9092() -> None:
-    """No broker is needed for it: the address is in what is said, be one there or not."""
+def test_the_default_port_is_9092() -> None:
+    """Needs no broker: the error message has the address."""
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.9", 9092))  # bound and never listened on: nobody answers there
+        taken.bind(("127.0.0.9", 9092))  # bound but not listening: connections are refused
         told = CliRunner().invoke(main, ["topic", "ls", "-b", "127.0.0.9"])
     assert told.exit_code == 4
     assert "no answer from 127.0.0.9:9092 (" in told.output
@@ -286,7 +288,7 @@ def test_a_host_without_a_port_is_asked_at_9092() -> None:
 
 @pytest.mark.parametrize("command", [["topic", "ls"], ["cluster", "info"], ["doctor"], ["streams", "status"]])
 @pytest.mark.parametrize("bootstrap", ["127.0.0.1:x", "127.0.0.1:99999", ",", "[::1"])
-def test_an_address_that_is_none_is_refused(command: list[str], bootstrap: str) -> None:
+def test_an_invalid_address_is_refused(command: list[str], bootstrap: str) -> None:
     told = CliRunner().invoke(main, [*command, "-b", bootstrap])
     assert told.exit_code == 2
     assert "such as 127.0.0.1:9092" in told.output
@@ -294,13 +296,13 @@ def test_an_address_that_is_none_is_refused(command: list[str], bootstrap: str) 
 
 @pytest.mark.parametrize("command", [["topic", "ls"], ["streams", "status"]])
 @pytest.mark.parametrize("protocol", ["SSL", "sasl_plaintext", "SASL_SSL"])
-def test_a_protocol_that_commands_do_not_speak_is_named(command: list[str], protocol: str) -> None:
+def test_an_unsupported_security_protocol_is_refused_by_name(command: list[str], protocol: str) -> None:
     told = CliRunner().invoke(main, [*command, "-b", f"{protocol}://127.0.0.1:1"], terminal_width=200)
     assert told.exit_code == 2
     assert f"{protocol.upper()} is not supported: the command line speaks only PLAINTEXT so far" in told.output
 
 
-def test_the_protocol_that_commands_speak_may_be_named_in_any_case(odradek: Embedded) -> None:
+def test_plaintext_may_be_written_in_any_case(odradek: Embedded) -> None:
     told = CliRunner().invoke(main, ["cluster", "info", "-b", f"plaintext://{odradek.bootstrap_servers}"])
     assert told.exit_code == 0, told.output
 
@@ -315,15 +317,15 @@ def test_the_protocol_that_commands_speak_may_be_named_in_any_case(odradek: Embe
         (["streams", "status"], "ODRADEK_STREAMS_BOOTSTRAP"),
     ],
 )
-def test_a_variable_that_is_not_read_is_refused_with_the_one_that_is(command: list[str], variable: str) -> None:
-    """By commands that only read: where the check is missing, they reach whatever broker listens on port 9092."""
+def test_an_unsupported_variable_is_refused_and_the_right_one_named(command: list[str], variable: str) -> None:
+    """Only commands that read: without the check they would reach any broker on port 9092."""
     told = CliRunner().invoke(main, command, env={"ODRADEK_BOOTSTRAP": None, variable: "kafka.example:9092"})
     assert told.exit_code == 2
     assert f"{variable} is set, but odradek does not read it: " in told.stderr
     assert "set ODRADEK_BOOTSTRAP, or use -b HOST:PORT" in told.stderr
 
 
-def test_a_variable_that_is_not_read_does_no_harm_where_the_cluster_is_named(odradek: Embedded) -> None:
+def test_an_unsupported_variable_is_ignored_when_the_cluster_is_named(odradek: Embedded) -> None:
     other = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     ours = other | {"ODRADEK_BOOTSTRAP": odradek.bootstrap_servers}
     by_option = CliRunner().invoke(main, ["topic", "ls", "-b", odradek.bootstrap_servers], env=other)
@@ -331,36 +333,36 @@ def test_a_variable_that_is_not_read_does_no_harm_where_the_cluster_is_named(odr
     assert (by_option.exit_code, by_variable.exit_code) == (0, 0), by_option.output + by_variable.output
 
 
-def test_kafkas_variable_is_left_to_applications(tmp_path: Path) -> None:
-    """Their code may read it."""
+def test_streams_commands_ignore_kafkas_variable(tmp_path: Path) -> None:
+    """The code of an application may read it."""
     place = ["--state-dir", str(tmp_path)]
     told = CliRunner().invoke(main, ["streams", "status", *place], env={"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
     assert told.exit_code == 0, told.output
 
 
-def test_empty_parts_of_addresses_are_passed_over(odradek: Embedded) -> None:
+def test_empty_parts_of_the_address_list_are_ignored(odradek: Embedded) -> None:
     told = CliRunner().invoke(main, ["cluster", "info", "-b", f",{odradek.bootstrap_servers}, "])
     assert told.exit_code == 0, told.output
 
 
-def test_a_record_that_is_too_large_is_told_with_the_limit_and_how_to_raise_it(odradek: Embedded) -> None:
+def test_a_too_large_record_is_refused_with_the_limit_and_how_to_raise_it(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "small", "-c", "max.message.bytes=1000")
     refused = odradek_command(odradek, "produce", "small", stdin="x" * 1500 + "\n")
     assert refused.exit_code == 1
     assert refused.stderr == (
-        "Error: a record of 1500 bytes is too large: topic 'small' takes at most 1000 bytes (max.message.bytes).\n"
+        'Error: the record has 1500 bytes; topic "small" takes 1000 (max.message.bytes).\n'
         "Raise it with: odradek config set topic small max.message.bytes=2048\n"
     )
     succeed(odradek, "config", "set", "topic", "small", "max.message.bytes=2048")
     succeed(odradek, "produce", "small", stdin="x" * 1500 + "\n")
     refused = odradek_command(odradek, "produce", "small", "-X", "message.max.bytes=1000", stdin="x" * 1500 + "\n")
     assert refused.stderr == (
-        "Error: a record of 1500 bytes is too large: this command sends at most 1000 bytes (message.max.bytes).\n"
+        "Error: the record has 1500 bytes; this command sends at most 1000 (message.max.bytes).\n"
         "Raise it with: -X message.max.bytes=2048\n"
     )
 
 
-def test_records_that_are_too_large_together_are_told_so(odradek: Embedded) -> None:
+def test_a_too_large_batch_is_refused_with_the_limit(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "small", "-p", "1", "-c", "max.message.bytes=500")
     refused = odradek_command(odradek, "produce", "small", "-X", "linger.ms=1000", stdin=("x" * 300 + "\n") * 3)
-    assert "Error: a batch of records is too large: topic 'small' takes at most 500 bytes" in refused.stderr
+    assert 'Error: a batch of records has more than the 500 bytes that topic "small" takes' in refused.stderr

@@ -1,4 +1,4 @@
-"""Commands that destroy something: shown, asked about at a terminal, refused to a script without --yes."""
+"""Destructive commands show their plan, ask for confirmation at a terminal, and refuse in a script without --yes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = [
     (GROUP_DELETE, "delete billing: empty, 1 committed offset"),
     (GROUP_RESET, "orders          0    2    0"),
     (UNCLEAN, "elect an unclean leader of orders:0: records that only other replicas have are lost"),
-    (VOTER_REMOVE, "left to vote: nobody"),
+    (VOTER_REMOVE, "remaining voters: none"),
 ]
 
 
@@ -46,7 +46,7 @@ def what_there_is(broker: Embedded) -> tuple[str, str, str]:
 
 
 def at_a_terminal(broker: Embedded, *arguments: str, answer: str) -> tuple[int, str]:
-    """The exit status, and all that is on the screen."""
+    """The exit status, and the terminal output."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "odradek.cli", *arguments]
     environment = os.environ | {"ODRADEK_BOOTSTRAP": broker.bootstrap_servers}
@@ -57,27 +57,30 @@ def at_a_terminal(broker: Embedded, *arguments: str, answer: str) -> tuple[int, 
     try:
         while part := os.read(ours, 4096):
             screen += part
-    except OSError:  # Linux says the end of a terminal so
+    except OSError:  # Linux reports the end of a terminal as an error
         pass
     os.close(ours)
     return process.wait(60), screen.decode()
 
 
 @pytest.mark.parametrize(("command", "plan"), SHOWN)
-def test_without_a_terminal_the_plan_is_shown_and_nothing_is_done(
+def test_without_a_terminal_the_plan_is_shown_and_nothing_changes(
     orders: Embedded, command: list[str], plan: str
 ) -> None:
     before = what_there_is(orders)
     refused = odradek_command(orders, *command, stdin="y\n")
     assert refused.exit_code == 2
     assert plan in refused.output
-    assert refused.stderr.endswith("Error: nothing was changed: there is no terminal to ask at. Add --yes to do it\n")
+    reason = "there is no terminal to ask for confirmation. Use --yes to confirm"
+    assert refused.stderr.endswith(f"Error: nothing was changed: {reason}\n")
     assert what_there_is(orders) == before
 
 
 @pytest.mark.parametrize(("command", "plan"), SHOWN)
 @pytest.mark.parametrize("yes", [[], ["--yes"]])
-def test_a_dry_run_only_shows(orders: Embedded, command: list[str], plan: str, yes: list[str]) -> None:
+def test_a_dry_run_shows_the_plan_and_changes_nothing(
+    orders: Embedded, command: list[str], plan: str, yes: list[str]
+) -> None:
     before = what_there_is(orders)
     shown = odradek_command(orders, *command, "--dry-run", *yes)
     assert shown.exit_code == 0, shown.output
@@ -87,7 +90,7 @@ def test_a_dry_run_only_shows(orders: Embedded, command: list[str], plan: str, y
 
 
 @pytest.mark.parametrize(("command", "plan"), SHOWN[:3])
-def test_a_person_who_does_not_say_yes_changes_nothing(orders: Embedded, command: list[str], plan: str) -> None:
+def test_an_unconfirmed_command_changes_nothing(orders: Embedded, command: list[str], plan: str) -> None:
     before = what_there_is(orders)
     status, screen = at_a_terminal(orders, *command, answer="")
     assert (status, plan in screen, "[y/N]" in screen) == (1, True, True), screen
@@ -100,22 +103,22 @@ def test_a_person_who_does_not_say_yes_changes_nothing(orders: Embedded, command
         (TOPIC_DELETE, "deleted orders"),
         (TRIM, "PARTITION  START"),
         (GROUP_DELETE, "deleted billing"),
-        (GROUP_RESET, "group billing was moved"),
+        (GROUP_RESET, "group billing was reset"),
     ],
 )
-def test_a_person_who_says_yes_is_obeyed(orders: Embedded, command: list[str], done: str) -> None:
+def test_a_confirmed_command_is_executed(orders: Embedded, command: list[str], done: str) -> None:
     status, screen = at_a_terminal(orders, *command, answer="y")
     assert (status, done in screen) == (0, True), screen
 
 
-def test_a_preferred_election_loses_nothing_and_asks_nobody(orders: Embedded) -> None:
+def test_a_preferred_election_runs_without_confirmation(orders: Embedded) -> None:
     assert succeed(orders, "cluster", "elect", "orders:0") == "orders:0 needs no election\n"
     refused = odradek_command(orders, "cluster", "elect", "--dry-run")
     assert (refused.exit_code, "--dry-run is for --unclean" in refused.stderr) == (2, True)
 
 
-def test_groups_that_cannot_be_deleted_are_told_in_sentences(orders: Embedded) -> None:
+def test_deleting_an_unknown_group_prints_a_sentence(orders: Embedded) -> None:
     for more in ([], ["--yes"]):
         nobody = odradek_command(orders, "group", "delete", "nobody", *more)
         assert nobody.exit_code == 3
-        assert nobody.stderr == "Error: there is no group 'nobody'; `odradek group ls` shows those that exist\n"
+        assert nobody.stderr == 'Error: group "nobody" does not exist. List groups with: odradek group ls\n'

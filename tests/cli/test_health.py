@@ -1,4 +1,4 @@
-"""What `odradek cluster health` says about states that are hard to bring about."""
+"""What `odradek cluster health` reports in states that are hard to produce."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def partition(leader=1, in_sync=(1, 2, 3), index=0, min_in_sync=None, topic="ord
     )
 
 
-def test_where_nothing_is_wrong_nothing_is_said():
+def test_a_healthy_cluster_has_no_problems():
     assert list(problems(GOOD, [], [partition(), partition(index=1)])) == []
 
 
@@ -68,7 +68,7 @@ def test_partitions(state, said):
     assert list(problems(GOOD, [], [state])) == [said]
 
 
-def test_partitions_whose_leader_cannot_be_reached_while_nobody_can_elect_another():
+def test_unreachable_leaders_are_reported_while_no_election_is_possible():
     state, led, lost = quorum(None, 0, None, None), partition(), partition(leader=2, index=1)
     assert list(problems(state, [], [led, lost], silent_brokers=[2, 3, 4]))[1:] == [
         "broker 4 cannot be reached",
@@ -84,7 +84,7 @@ def test_many_partitions_are_counted_and_some_named():
     assert sentence.endswith("and 15 more)")
 
 
-def test_the_gravest_comes_first():
+def test_the_most_severe_problem_comes_first():
     found = problems(
         quorum(None, 0, None, None), [2, 3], [partition(in_sync=(1, 2)), partition(leader=None), partition(index=2)]
     )
@@ -97,7 +97,7 @@ def test_the_gravest_comes_first():
     ]
 
 
-def test_what_users_have_is_named_before_what_the_cluster_keeps():
+def test_user_topics_are_listed_before_internal_topics():
     behind = [partition(in_sync=(1,), topic="__consumer_offsets", index=index) for index in range(50)]
     (sentence,) = problems(GOOD, [], [*behind, partition(in_sync=(1,))])
     assert "under-replicated (orders-0: 1 of 3, without 2, 3, __consumer_offsets-0" in sentence

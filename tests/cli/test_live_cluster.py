@@ -47,7 +47,7 @@ def eventually(cluster: Embedded, holds: Callable[[Result], bool], *arguments: s
 
 
 def first_has(what: str, wanted: object) -> Callable[[Result], bool]:
-    """Of the partitions of a topic, as a broker describes them that may not have heard yet what was decided."""
+    """Checks a topic's first partition. The broker that describes it may not have the latest metadata yet."""
     return lambda done: done.exit_code == 0 and json.loads(done.stdout)[0][what] == wanted
 
 
@@ -57,7 +57,7 @@ def is_healthy(done: Result) -> bool:
 
 @pytest.fixture
 def topic(cluster: Embedded, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Known to all brokers: each question is another's. Of its own name, as some may still know the one before."""
+    """A topic that all brokers know, as any may answer. Its name is unique, as some may still know the one before."""
     name = request.node.name
     succeed(cluster, "topic", "create", name, "-p", "3", "-c", "min.insync.replicas=2")
     await_whole(cluster, name)
@@ -66,7 +66,7 @@ def topic(cluster: Embedded, request: pytest.FixtureRequest) -> Iterator[str]:
     succeed(cluster, "topic", "delete", name, "-y")
 
 
-def test_who_is_in_it(cluster: Embedded, topic: str) -> None:
+def test_cluster_info_lists_the_brokers(cluster: Embedded, topic: str) -> None:
     brokers = rows(cluster, "cluster", "info")
     assert [broker["broker"] for broker in brokers] == [1, 2, 3]
     assert {broker["state"] for broker in brokers} == {"alive"}
@@ -74,7 +74,7 @@ def test_who_is_in_it(cluster: Embedded, topic: str) -> None:
     assert "3 voting" in succeed(cluster, "cluster", "info")
 
 
-def test_who_votes(cluster: Embedded) -> None:
+def test_cluster_quorum_lists_the_voters(cluster: Embedded) -> None:
     members = rows(cluster, "cluster", "quorum")
     assert [member["node"] for member in members] == [1, 2, 3]
     assert sorted(str(member["role"]) for member in members) == ["leader", "voter", "voter"]
@@ -86,7 +86,7 @@ def test_each_partition_has_a_leader_and_replicas_in_sync(cluster: Embedded, top
         assert partition["leader"] in (1, 2, 3)
 
 
-def test_what_one_and_two_dead_nodes_mean(cluster: Embedded, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_report_one_and_two_dead_nodes(cluster: Embedded, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     leader = next(member["node"] for member in rows(cluster, "cluster", "quorum") if member["role"] == "leader")
     others = [node_id for node_id in (1, 2, 3) if node_id != leader]
     cluster.nodes[others[0]].kill()
@@ -110,9 +110,9 @@ def test_what_one_and_two_dead_nodes_mean(cluster: Embedded, topic: str, monkeyp
 
 
 def check_the_survivor(cluster: Embedded, topic: str, survivor: int, dead: list[int]) -> None:
-    """What is true of it is told."""
+    """Commands report the state of the surviving node correctly."""
     header, _, *brokers = succeed(cluster, "cluster", "info").splitlines()
-    assert header.endswith("metadata led by nobody, 1 of 3 voting can be reached")
+    assert header.endswith("no metadata leader, 1 of 3 voters can be reached")
     states = {int(line.split()[0]): "no answer" not in line and "alive" in line for line in brokers}
     assert states == {survivor: True, **dict.fromkeys(dead, False)}
     described = rows(cluster, "topic", "describe", topic)
@@ -125,7 +125,7 @@ def check_the_survivor(cluster: Embedded, topic: str, survivor: int, dead: list[
 
 
 def check_what_is_refused(cluster: Embedded) -> None:
-    """Nobody decides it: that is told long before a request would have timed out."""
+    """Without a majority these commands fail, long before a request would have timed out."""
     for refused in (["topic", "create", "later"], ["cluster", "elect"]):
         began = time.monotonic()
         done = run(cluster, *refused)

@@ -45,12 +45,12 @@ def test_grammar(text: str, span: Span) -> None:
 
 
 @pytest.mark.parametrize("text", ["middle", "@soon", "1.5", "@-5y", "3:middle"])
-def test_what_is_none(text: str) -> None:
+def test_invalid_offsets_are_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="use"):
         parse_span(text, NOW)
 
 
 @pytest.mark.parametrize("text", ["5:2", "-3:-5", "+4:+1", "@-1h:@-2h"])
-def test_what_ends_before_it_begins(text: str) -> None:
+def test_a_range_that_ends_before_it_begins_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="ends before it begins"):
         parse_span(text, NOW)

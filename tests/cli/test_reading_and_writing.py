@@ -1,4 +1,4 @@
-"""produce and consume: formats, ranges, files, and what goes in comes out."""
+"""produce and consume: formats, ranges, files and round trips."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_ranges(odradek_session: Embedded, lines: str, offset: str, values: str)
     assert succeed(odradek_session, "consume", lines, "-o", offset, "-e").split() == values.split()
 
 
-def test_a_range_ends_by_itself(odradek_session: Embedded, lines: str) -> None:
+def test_consume_stops_at_the_end_of_a_range(odradek_session: Embedded, lines: str) -> None:
     assert succeed(odradek_session, "consume", lines, "-o", "3:5") == "v3\nv4\n"
     assert succeed(odradek_session, "consume", lines, lines, "-o", "3:5") == "v3\nv4\n", "named twice, read once"
 
@@ -67,28 +67,28 @@ def test_formats(odradek_session: Embedded, lines: str, form: str, text: str) ->
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("%v{rot13}", "there are hex, base64 and json"),
+        ("%v{rot13}", "unknown encoding; use hex, base64 or json"),
         ("\\x", "truncated"),
-        ("yaml", "'yaml' is no format: use json, jsonl or a format string"),
-        ("%v %q", "%q: there is no such field"),
-        ("100%", "%: there is no such field"),
+        ("yaml", "'yaml' is not a format: use json, jsonl or a format string"),
+        ("%v %q", "%q: unknown field"),
+        ("100%", "%: unknown field"),
         ("%k{hex", "a brace is not closed"),
-        ("%o{hex}", "%o has no other spelling"),
-        ("%h{%k=%s}", "%s of a header: there are %k and %v"),
-        ("\\\\\\q", "\\q: there is no such escape"),
+        ("%o{hex}", "%o takes no encoding"),
+        ("%h{%k=%s}", "%s is not a field of a header; use %k or %v"),
+        ("\\\\\\q", "\\q: unknown escape"),
     ],
 )
-def test_a_format_that_is_none(odradek_session: Embedded, form: str, said: str) -> None:
+def test_an_invalid_format_is_refused(odradek_session: Embedded, form: str, said: str) -> None:
     refused = odradek_command(odradek_session, "consume", "anything", "-f", form)
     assert (refused.exit_code, said in refused.stderr) == (2, True), refused.stderr
 
 
-def test_a_range_without_records_is_told(odradek_session: Embedded, lines: str) -> None:
+def test_consume_reports_a_range_without_records(odradek_session: Embedded, lines: str) -> None:
     done = odradek_command(odradek_session, "consume", lines, "-o", "5:5")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no record lies in this range\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no records in this range\n")
 
 
-def test_what_comes_out_as_jsonl_goes_in_again(odradek_session: Embedded, lines: str, tmp_path: Path) -> None:
+def test_consumed_jsonl_can_be_produced_again(odradek_session: Embedded, lines: str, tmp_path: Path) -> None:
     odd = tmp_path / "odd"
     odd.write_bytes(b"\xff\xfe:\x80\n:\n")
     succeed(odradek_session, "produce", lines, str(odd), "-K", ":", "-Z")
@@ -104,20 +104,20 @@ def test_what_comes_out_as_jsonl_goes_in_again(odradek_session: Embedded, lines:
     assert json.loads(again.splitlines()[-1])["value"] is None
 
 
-def test_a_line_that_is_no_record_is_named(odradek_session: Embedded, lines: str) -> None:
+def test_an_invalid_jsonl_line_is_reported_with_its_number(odradek_session: Embedded, lines: str) -> None:
     refused = odradek_command(odradek_session, "produce", lines, "--input", "jsonl", stdin='{"value": "good"}\n[1]\n')
     assert refused.exit_code == 1
-    assert "line 2 is no record as `odradek consume -f jsonl` prints it" in refused.stderr
+    assert "line 2 is not a record as `odradek consume -f jsonl` prints it" in refused.stderr
 
 
-def test_what_came_before_a_line_that_is_no_record_is_written(odradek_session: Embedded, lines: str) -> None:
+def test_records_before_an_invalid_jsonl_line_are_written(odradek_session: Embedded, lines: str) -> None:
     wrong = ('{"timestamp": "now"}', '{"headers": {"ab": "c"}}', "")
     for line in wrong:
         text = f'{{"value": "good"}}\n{line}\n'
         refused = odradek_command(
             odradek_session, "produce", lines, "--input", "jsonl", "-X", "linger.ms=200", stdin=text
         )
-        assert (refused.exit_code, "what came before it was written" in refused.stderr) == (1, True)
+        assert (refused.exit_code, "The lines before it were written" in refused.stderr) == (1, True)
     assert succeed(odradek_session, "consume", lines, "-o", "10:end").split() == ["good"] * len(wrong)
 
 
@@ -128,7 +128,7 @@ def test_configs_of_the_client(odradek_session: Embedded, lines: str) -> None:
     assert "fetch.max.wait.ms" in refused.stderr
 
 
-def test_what_a_rebalance_takes_away_has_not_ended(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_revoked_partitions_do_not_count_as_read_to_the_end(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     class Told:
         def __init__(self, partition: int, offset: int, ended: bool = False) -> None:
             self.topic, self.partition, self.offset = lambda: "t", lambda: partition, lambda: offset
@@ -147,7 +147,7 @@ def test_what_a_rebalance_takes_away_has_not_ended(capfdbinary: pytest.CaptureFi
     assert capfdbinary.readouterr().out == b"0\n1\n"
 
 
-def test_a_pattern_waits_for_what_matches(odradek_session: Embedded) -> None:
+def test_a_pattern_waits_for_matching_topics(odradek_session: Embedded) -> None:
     asked = [
         "consume",
         "^later-.*",
@@ -176,11 +176,13 @@ def test_partitions(odradek_session: Embedded) -> None:
     both = succeed(odradek_session, "consume", "parts", "-p", "0,2", "-o", ":")
     assert sorted(both.splitlines()) == ["in 0", "in 2"]
     refused = odradek_command(odradek_session, "consume", "parts", "-p", "0,x", "-o", ":")
-    assert "use numbers, as 0,1" in refused.stderr
+    assert "use numbers, such as 0,1" in refused.stderr
 
 
-def test_who_writes_slowly_is_not_stopped_for_want_of_a_majority(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is none, what has a leader is written all the same, be it after a while."""
+def test_slow_produce_without_a_majority_continues_while_records_are_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a majority, partitions that have a leader are still written, if slowly."""
 
     class Slow:
         def __init__(self, *left: int) -> None:
@@ -203,8 +205,8 @@ def test_who_writes_slowly_is_not_stopped_for_want_of_a_majority(monkeypatch: py
     assert asked == ["5 records were not acknowledged: "]
 
 
-def test_who_reads_a_partition_that_is_gone_goes_on(odradek: Embedded) -> None:
-    """Its topic was deleted, and made anew with fewer."""
+def test_consume_continues_when_a_partition_is_gone(odradek: Embedded) -> None:
+    """Its topic was deleted and created again with fewer partitions."""
     succeed(odradek, "topic", "create", "t", "-p", "1")
     consumer = Consumer({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0, "group.id": "g"})
     consumer.assign([TopicPartition("t", 0), TopicPartition("t", 1)])

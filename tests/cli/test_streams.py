@@ -94,7 +94,7 @@ def test_describe_shows_the_cluster_that_run_would_use(app_file, monkeypatch):
     assert (data["bootstrap"], data["queries"][0]["checkpoint"]) == ("kafka:2", "/srv/fleet/positions")
 
 
-def test_a_file_that_does_not_load_is_told_without_a_trace(tmp_path):
+def test_a_file_that_does_not_load_is_reported_without_a_traceback(tmp_path):
     (tmp_path / "bad.py").write_text("from odradek.streams import App\napp = App(1 / 0)\n")
     result = streams("describe", str(tmp_path / "bad.py"))
     assert result.exit_code == 1
@@ -109,7 +109,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["run", "views"])
-def test_an_application_with_nothing_to_do_is_told_by_its_own_line(command, odradek, tmp_path, monkeypatch):
+def test_an_application_without_steps_is_reported_with_its_source_line(command, odradek, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in ("PYTHONPATH", "ODRADEK_BOOTSTRAP", "ODRADEK_STREAMS_STATE_DIR"):
         monkeypatch.setenv(name, "")
@@ -143,7 +143,7 @@ def test_status_as_data_has_names_that_jq_takes(odradek, tmp_path):
     state = str(tmp_path / "state")
     record(state, odradek.bootstrap_servers)
     [row] = json.loads(streams("status", "--state-dir", state, "-o", "json").stdout)
-    assert {"input_rows_per_s", "planning_ms", "execution_ms", "late_rows", "seconds_behind", "warning"} <= set(row)
+    assert {"input_rows_per_s", "planning_ms", "execution_ms", "late_rows", "event_time", "warning"} <= set(row)
     assert all(name.isidentifier() for name in row)
 
 
@@ -184,22 +184,43 @@ def test_reset_shows_first_and_does_it_with_yes(odradek, app_file, tmp_path):
         "topic       fleet-top-changelog",
     ]
     assert shown.exit_code == 2
-    assert "Add --yes to do it" in shown.stderr
+    assert "Use --yes to confirm" in shown.stderr
     dry = streams(*arguments, "--dry-run")
     assert (dry.exit_code, dry.stdout) == (0, shown.stdout)
     assert cluster.topics() == ["fleet-top-changelog"]
     lock = AppLock(layout)
     refused = streams(*arguments, "--yes")
+    listed = streams(*arguments, "--dry-run")
     lock.release()
+    assert refused.stdout == "", "it is refused before anything is listed"
+    assert (listed.exit_code, listed.stdout) == (0, shown.stdout)
     assert refused.exit_code == 1
-    assert "fleet is run by process" in refused.stderr
+    assert "fleet is already running: process" in refused.stderr
     assert cluster.topics() == ["fleet-top-changelog"]
     assert streams(*arguments, "--yes").exit_code == 0
     assert cluster.topics() == []
     assert not layout.folder.exists()
 
 
-def test_run_says_at_once_that_nobody_is_there(app_file, tmp_path, monkeypatch):
+def test_reset_of_an_application_that_never_ran(odradek, tmp_path):
+    refused = streams("reset", "nosuch", "--state-dir", str(tmp_path), "-b", odradek.bootstrap_servers)
+    assert refused.exit_code == 3
+    assert f"nosuch has not run from {tmp_path}" in refused.stderr
+
+
+def test_status_without_a_broker_shows_what_is_stored(tmp_path):
+    state = str(tmp_path / "state")
+    record(state, "127.0.0.1:1")
+    told = streams("status", "fleet", "--state-dir", state)
+    assert told.exit_code == 0
+    assert "fleet.aggregate-1-updates  failed" in told.stdout
+    assert "warning: no answer from 127.0.0.1:1" in told.stderr
+    assert "BEHIND and LAG are not known" in told.stderr
+    [row] = json.loads(streams("status", "fleet", "--state-dir", state, "-o", "json").stdout)
+    assert (row["state"], row["lag"]) == ("failed", None)
+
+
+def test_run_fails_at_once_without_a_broker(app_file, tmp_path, monkeypatch):
     for name in ("BOOTSTRAP", "STATE_DIR", "MASTER"):
         monkeypatch.setenv(f"ODRADEK_STREAMS_{name}", "")
     result = streams("run", app_file, "-b", "127.0.0.1:1", "--state-dir", str(tmp_path / "state"))

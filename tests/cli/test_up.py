@@ -1,4 +1,4 @@
-"""`odradek up -n`: a second start goes on with the ports and settings of the first."""
+"""`odradek up -n`: a second start uses the ports and settings of the first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def started_and_stopped(data: Path, *arguments: str) -> list[str]:
     return said[:3]
 
 
-def test_the_next_start_goes_on_with_ports_settings_and_edits(tmp_path: Path) -> None:
+def test_the_next_start_keeps_ports_settings_and_edits(tmp_path: Path) -> None:
     data = tmp_path / "cluster"
     with held_ports(2) as port:
         first = started_and_stopped(data, "--port", str(port), "-c", "num.partitions=5")

@@ -29,13 +29,13 @@ def succeed(cluster: Embedded, *arguments: str) -> str:
 
 
 def quorum(cluster: Embedded) -> str:
-    """Nothing while nobody leads."""
+    """Empty while the metadata log has no leader."""
     done = run(cluster, "cluster", "quorum", "-o", "json")
     return done.stdout if done.exit_code == 0 else ""
 
 
 def members(cluster: Embedded) -> dict[int, dict[str, object]]:
-    rows = json.loads(eventually(lambda: quorum(cluster), "nobody leads"))
+    rows = json.loads(eventually(lambda: quorum(cluster), "the metadata log has no leader"))
     return {row["node"]: row for row in rows if row["role"] != "observer"}
 
 
@@ -59,7 +59,7 @@ def lose_disk(cluster: Embedded, data: Path, node_id: int) -> None:
     shutil.rmtree(data / str(node_id))
 
 
-def format_anew(cluster: Embedded, data: Path, node_id: int) -> None:
+def format_again(cluster: Embedded, data: Path, node_id: int) -> None:
     cluster_id = succeed(cluster, "cluster", "info").split()[1].strip(",")
     config = str(data / f"{node_id}.properties")
     succeed(cluster, "node", "format", "--config", config, "-t", cluster_id, "--no-initial-controllers")
@@ -78,7 +78,7 @@ def cluster(data: Path) -> Iterator[Embedded]:
 
 
 class Load:
-    """Produces until it is told to stop, and counts what was acknowledged."""
+    """Produces until `stop` is called, and collects the acknowledged records."""
 
     def __init__(self, cluster: Embedded) -> None:
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
@@ -122,8 +122,8 @@ def stored(cluster: Embedded, partitions: int) -> set[tuple[int, int, bytes]]:
     return found
 
 
-def test_a_lost_disk_is_replaced_under_load(cluster: Embedded, data: Path) -> None:
-    """Of the leader of the metadata log, which is the worst one to lose; three voters before and after."""
+def test_a_voter_with_a_lost_disk_is_replaced_under_load(cluster: Embedded, data: Path) -> None:
+    """Replaces the leader of the metadata log, the worst voter to lose. Three voters before and after."""
     succeed(cluster, "topic", "create", "t", "-p", "3", "-r", "3", "-c", "min.insync.replicas=2")
     load = Load(cluster)
     try:
@@ -134,17 +134,17 @@ def test_a_lost_disk_is_replaced_under_load(cluster: Embedded, data: Path) -> No
         eventually(lambda: leader(cluster) != lost, "no other leads")
 
         said = succeed(cluster, "cluster", "voter", "remove", str(lost), "--yes")
-        assert said == f"node {lost} votes no longer with directory {before}\n"
-        format_anew(cluster, data, lost)
+        assert said == f"removed voter {lost} with directory {before}\n"
+        format_again(cluster, data, lost)
         cluster.nodes[lost].start()
         said = succeed(cluster, "cluster", "voter", "add", f"{lost}@{controller_address(data, lost)}")
 
         after = members(cluster)
-        assert said == f"node {lost} votes, with directory {after[lost]['directory']}\n"
+        assert said == f"added voter {lost} with directory {after[lost]['directory']}\n"
         assert sorted(after) == [1, 2, 3]
         assert after[lost]["directory"] != before
         eventually(lambda: run(cluster, "cluster", "health").exit_code == 0, "it is not healthy again")
-        # The new one counts: with it, one of the others may go.
+        # The new voter counts: with it, one of the others may fail.
         other = next(node_id for node_id in (1, 2, 3) if node_id not in (lost, leader(cluster)))
         cluster.nodes[other].kill()
         succeed(cluster, "topic", "create", "decided-with-the-new-voter", "-r", "1")
@@ -155,13 +155,13 @@ def test_a_lost_disk_is_replaced_under_load(cluster: Embedded, data: Path) -> No
     assert stored(cluster, 3) >= set(load.acknowledged)
 
 
-def test_a_controller_joins_by_itself(data: Path) -> None:
-    """The same disk lost, with `controller.quorum.auto.join.enable`: formatting and starting is all there is to do."""
+def test_a_controller_joins_the_voters_automatically(data: Path) -> None:
+    """With `controller.quorum.auto.join.enable`, a lost disk only needs formatting and a start."""
     with Embedded(brokers=3, data=data, config={"controller.quorum.auto.join.enable": True}) as cluster:
         lost = next(node_id for node_id in (1, 2, 3) if node_id != leader(cluster))
         before = members(cluster)[lost]["directory"]
         lose_disk(cluster, data, lost)
-        format_anew(cluster, data, lost)
+        format_again(cluster, data, lost)
         cluster.nodes[lost].start()
         eventually(lambda: members(cluster).get(lost, {}).get("directory", before) != before, "it does not join")
         eventually(lambda: follows(cluster, lost), "it does not follow")
@@ -170,7 +170,7 @@ def test_a_controller_joins_by_itself(data: Path) -> None:
 
 
 def test_the_active_controller_itself_can_be_removed(cluster: Embedded, data: Path) -> None:
-    """KAFKA-17608: it leads until that is committed, and follows on; nobody stops, and it may vote again."""
+    """KAFKA-17608: it leads until its removal is committed, then follows. No node stops, and it may vote again."""
     old = leader(cluster)
     succeed(cluster, "cluster", "voter", "remove", str(old), "--yes")
     eventually(lambda: leader(cluster) != old, "no other leads")
@@ -180,20 +180,20 @@ def test_the_active_controller_itself_can_be_removed(cluster: Embedded, data: Pa
     assert sorted(members(cluster)) == [1, 2, 3]
 
 
-def test_what_cannot_be_done_is_said_with_the_reason(cluster: Embedded, data: Path) -> None:
+def test_refused_voter_changes_report_the_reason(cluster: Embedded, data: Path) -> None:
     led_by = leader(cluster)
     one, other = (node_id for node_id in (1, 2, 3) if node_id != led_by)
 
     done = run(cluster, "cluster", "voter", "remove", "7")
     assert done.exit_code == 3
-    assert "node 7 does not vote" in done.stderr
+    assert "node 7 is not a voter" in done.stderr
     assert f"{one}:{members(cluster)[one]['directory']}" in done.stderr
 
-    assert succeed(cluster, "cluster", "voter", "add", f"{one}@127.0.0.1:1") == f"node {one} votes already\n"
+    assert succeed(cluster, "cluster", "voter", "add", f"{one}@127.0.0.1:1") == f"node {one} is a voter already\n"
     done = run(cluster, "cluster", "voter", "add", f"{one}@127.0.0.1:1:AAAAAAAAAAAAAAAAAAAAAQ")
     assert done.exit_code == 1
-    assert f"Node {one} votes already, with directory" in done.stderr
-    assert "`odradek cluster voter remove` it first" in done.stderr
+    assert f"Node {one} is already a voter, with directory" in done.stderr
+    assert "remove the voter first with: odradek cluster voter remove" in done.stderr
 
     done = run(cluster, "cluster", "voter", "add", "7@127.0.0.1:1", "--timeout", "0")
     assert done.exit_code == 3
@@ -204,10 +204,10 @@ def test_what_cannot_be_done_is_said_with_the_reason(cluster: Embedded, data: Pa
     elsewhere = controller_address(data, one)
     done = run(cluster, "cluster", "voter", "add", f"7@{elsewhere}:AAAAAAAAAAAAAAAAAAAAAQ", "--timeout", "0")
     assert done.exit_code == 1
-    assert f"It is not node 7 of this cluster that answers at {elsewhere}" in done.stderr
+    assert f"The server at {elsewhere} is not node 7 of this cluster" in done.stderr
 
     cluster.nodes[one].kill()
-    eventually(lambda: not follows(cluster, one), "who is dead seems to follow")
+    eventually(lambda: not follows(cluster, one), "the dead node seems to follow")
     done = run(cluster, "cluster", "voter", "remove", str(other), "--timeout", "0", "--yes")
     assert done.exit_code == 4
     assert f"Without node {other} no majority would be left: 1 of the 2 other voters follow" in done.stderr

@@ -1,4 +1,4 @@
-"""What a reader says about brokers that do not answer."""
+"""What `odradek consume` reports about brokers that do not answer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from odradek.cli.watching import Watch
 
 
 class Unanswered:
-    """A consumer whose question for metadata times out."""
+    """A consumer whose metadata request times out."""
 
     def list_topics(self, timeout: float) -> None:
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
 
-def test_one_question_in_vain_says_nothing_while_an_address_accepts_connections(
+def test_one_unanswered_request_is_not_reported_while_an_address_accepts_connections(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """librdkafka may have asked the one broker of three that died."""

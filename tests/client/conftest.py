@@ -1,4 +1,4 @@
-"""One broker for the tests of this room, and a topic for each of them."""
+"""One broker for all client tests, and a topic for each test."""
 
 from __future__ import annotations
 

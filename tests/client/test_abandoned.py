@@ -1,4 +1,4 @@
-"""Clients that are still open when their cluster goes."""
+"""Clients that are still open when their cluster is gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Client:
     pass
 
 
-def test_all_are_ended_and_named_also_when_some_cannot_be() -> None:
+def test_end_all_ends_every_client_even_when_some_fail() -> None:
     ended: list[int] = []
 
     def end(number: int) -> None:
@@ -31,7 +31,7 @@ def test_all_are_ended_and_named_also_when_some_cannot_be() -> None:
     assert (ended, len(warned)) == ([0, 1, 2], 3)
 
 
-def test_what_could_not_be_ended_is_told_also_where_warnings_are_errors() -> None:
+def test_end_all_reports_failures_even_when_warnings_are_errors() -> None:
     """As in a test run with `-W error`."""
 
     def stuck() -> None:

@@ -22,7 +22,7 @@ from odradek.client.addresses import BadAddress, parse_addresses, protocols
         (" one , two:2 ,, ", "one:9092,two:2"),
     ],
 )
-def test_a_host_without_a_port_is_at_kafkas(text: str, read: str) -> None:
+def test_the_default_port_is_kafkas(text: str, read: str) -> None:
     assert ",".join(map(str, parse_addresses(text))) == read
 
 

@@ -1,4 +1,4 @@
-"""What clients say about a broker that is away."""
+"""Log lines of clients about an unreachable broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def said(text: str, at: float) -> logging.LogRecord:
     return record
 
 
-def test_the_same_is_told_once_in_a_while() -> None:
+def test_repeated_log_lines_are_dropped_for_a_while() -> None:
     once = SayOnce(again_after_s=30)
     refused = "FAIL [rdkafka#producer-1] 127.0.0.1:{}/bootstrap: Connection refused (after {}ms in state CONNECT)"
     told = [once.filter(said(refused.format(1, number), at=number)) for number in (0, 1, 29, 31, 32)]

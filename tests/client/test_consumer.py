@@ -1,4 +1,4 @@
-"""Consumers of both flavours against a real broker."""
+"""Consumer and AsyncConsumer against a real broker."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Order:
 
 @pytest.fixture
 def orders(bootstrap: str, topic: str) -> str:
-    """Twelve of them, four in each partition."""
+    """Twelve orders, four in each partition."""
     with Producer(bootstrap, value=json_of(Order)) as producer:
         for number in range(12):
             producer.send(topic, Order(number), partition=number % 3)
     return topic
 
 
-def test_without_a_group_everything_is_read_and_nothing_committed(bootstrap: str, orders: str) -> None:
+def test_a_consumer_without_a_group_reads_everything_and_commits_nothing(bootstrap: str, orders: str) -> None:
     for _ in range(2):
         with Consumer(orders, bootstrap=bootstrap, value=Order, stop_at_end=True) as consumer:
             assert sorted(record.value.id for record in consumer) == list(range(12))
@@ -54,7 +54,7 @@ def test_without_a_group_everything_is_read_and_nothing_committed(bootstrap: str
     assert "odradek-reader" not in Admin(bootstrap).groups()
 
 
-def test_a_group_goes_on_after_the_last_record_that_was_done(bootstrap: str, orders: str) -> None:
+def test_a_group_continues_after_the_last_record_that_was_done(bootstrap: str, orders: str) -> None:
     def read(count: int, fail: bool = False) -> list[int]:
         seen = []
         with Consumer(orders, bootstrap=bootstrap, group=orders, value=Order, stop_at_end=True) as consumer:
@@ -83,7 +83,7 @@ def test_commits_by_hand(bootstrap: str, orders: str) -> None:
         assert sorted((record.partition, record.offset) for record in consumer if record.partition == 0) == [(0, 3)]
 
 
-def test_where_to_begin(bootstrap: str, topic: str) -> None:
+def test_start_positions(bootstrap: str, topic: str) -> None:
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     with Producer(bootstrap) as producer:
         for hours in range(4):
@@ -102,7 +102,7 @@ def test_where_to_begin(bootstrap: str, topic: str) -> None:
         read(start="middle")
 
 
-def test_rewinding(bootstrap: str, orders: str) -> None:
+def test_seek_reads_records_again(bootstrap: str, orders: str) -> None:
     with Consumer(orders, bootstrap=bootstrap, stop_at_end=True) as consumer:
         assert len(list(consumer)) == 12
         consumer.seek(orders, 1, 2)
@@ -110,7 +110,7 @@ def test_rewinding(bootstrap: str, orders: str) -> None:
         assert sorted(consumer.assignment()) == [(orders, partition) for partition in range(3)]
 
 
-def test_a_record_that_cannot_be_read_is_named_and_may_be_passed_over(bootstrap: str, topic: str) -> None:
+def test_a_bad_record_is_reported_and_can_be_skipped(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap) as producer:
         for value in ('{"id": 1}', "{", '{"id": 2}'):
             producer.send(topic, value, partition=0).result(10)
@@ -126,7 +126,7 @@ def test_a_record_that_cannot_be_read_is_named_and_may_be_passed_over(bootstrap:
 
 @pytest.fixture
 def half_broken(bootstrap: str, topic: str) -> str:
-    """In partition 0: an order, two records that are none, and another order. In partition 1 one that is none."""
+    """In partition 0: an order, two bad records, and another order. In partition 1: one bad record."""
     with Producer(bootstrap) as producer:
         for value in ('{"id": 1}', "{", "[", '{"id": 2}'):
             producer.send(topic, value, key="k", partition=0, headers={"source": "web"}).result(10)
@@ -135,7 +135,7 @@ def half_broken(bootstrap: str, topic: str) -> str:
 
 
 def ids_with_next(iterator: Iterator[Record[bytes, Order]]) -> tuple[list[int], int]:
-    """By `next` on one iterator, as a program does that catches BadRecord and goes on."""
+    """Calls `next` on one iterator, like a program that catches BadRecord and continues."""
     seen, bad = [], 0
     while True:
         try:
@@ -146,13 +146,13 @@ def ids_with_next(iterator: Iterator[Record[bytes, Order]]) -> tuple[list[int], 
             return seen, bad
 
 
-def test_an_iterator_goes_on_after_bad_records(bootstrap: str, half_broken: str) -> None:
+def test_an_iterator_continues_after_bad_records(bootstrap: str, half_broken: str) -> None:
     with Consumer(half_broken, bootstrap=bootstrap, value=Order, stop_at_end=True) as consumer:
         assert ids_with_next(iter(consumer)) == ([1, 2], 3)
         assert consumer.skipped == 0, "the program passed them over, not on_bad"
 
 
-def test_an_async_iterator_goes_on_after_bad_records(bootstrap: str, half_broken: str) -> None:
+def test_an_async_iterator_continues_after_bad_records(bootstrap: str, half_broken: str) -> None:
     async def main() -> tuple[list[int], int]:
         seen, bad = [], 0
         async with AsyncConsumer(half_broken, bootstrap=bootstrap, value=Order, stop_at_end=True) as consumer:
@@ -191,7 +191,7 @@ def test_bad_records_go_to_a_function(bootstrap: str, half_broken: str) -> None:
     assert [each.headers for each in bad if each.offset == 1] == [[("source", b"web")]]
 
 
-def test_a_function_that_fails_leaves_the_record_to_the_group(bootstrap: str, half_broken: str) -> None:
+def test_a_failing_on_bad_leaves_the_record_uncommitted_for_the_group(bootstrap: str, half_broken: str) -> None:
     def refuse(_: BadRecord) -> None:
         raise ZeroDivisionError
 
@@ -224,20 +224,20 @@ def test_bad_records_become_dead_letters(bootstrap: str, half_broken: str) -> No
 
 
 def committed_in_first_partition(bootstrap: str, topic: str) -> int | None:
-    """By the group that is called as the topic."""
+    """The offset that the group, named as the topic, committed."""
     return Admin(bootstrap).committed(topic).get((topic, 0))
 
 
 @pytest.fixture
 def broken(bootstrap: str, topic: str) -> str:
-    """In partition 0: a record that is no order, and an order."""
+    """In partition 0: a bad record, and an order."""
     with Producer(bootstrap) as producer:
         for value in ("{", '{"id": 2}'):
             producer.send(topic, value, partition=0).result(10)
     return topic
 
 
-def test_a_record_is_given_to_on_bad_again_when_the_function_failed(bootstrap: str, broken: str) -> None:
+def test_on_bad_gets_a_record_again_when_it_failed(bootstrap: str, broken: str) -> None:
     attempts: list[int] = []
 
     def fail_once(bad: BadRecord) -> None:
@@ -269,7 +269,7 @@ def test_a_record_whose_on_bad_failed_is_not_committed(bootstrap: str, broken: s
     assert committed_in_first_partition(bootstrap, broken) in (None, 0)
 
 
-def test_a_seek_goes_before_a_record_that_would_come_again(bootstrap: str, broken: str) -> None:
+def test_a_seek_drops_a_record_that_would_be_returned_again(bootstrap: str, broken: str) -> None:
     def refuse(_: BadRecord) -> None:
         raise ZeroDivisionError
 
@@ -287,7 +287,7 @@ class Later:
 
 
 @pytest.mark.parametrize("on_bad", [lambda bad: Later().with_reason(bad, "?"), Later()], ids=["lambda", "object"])
-def test_a_coroutine_that_nobody_awaits_is_refused(bootstrap: str, broken: str, on_bad: OnBad) -> None:
+def test_an_on_bad_that_returns_a_coroutine_is_refused(bootstrap: str, broken: str, on_bad: OnBad) -> None:
     with Consumer(broken, bootstrap=bootstrap, group=broken, value=Order, on_bad=on_bad) as consumer:
         with pytest.raises(TypeError, match="on_bad returned a coroutine: use AsyncConsumer, or a plain function"):
             consumer.poll(20)
@@ -296,7 +296,7 @@ def test_a_coroutine_that_nobody_awaits_is_refused(bootstrap: str, broken: str, 
     assert committed_in_first_partition(bootstrap, broken) in (None, 0)
 
 
-def test_async_a_record_is_given_to_on_bad_again_when_the_poll_was_cancelled(bootstrap: str, broken: str) -> None:
+def test_async_on_bad_gets_a_record_again_when_the_poll_was_cancelled(bootstrap: str, broken: str) -> None:
     async def story() -> None:
         begun, attempts = asyncio.Event(), []
 
@@ -336,7 +336,7 @@ def test_async_a_record_whose_on_bad_failed_is_not_committed(bootstrap: str, bro
     assert committed_in_first_partition(bootstrap, broken) in (None, 0)
 
 
-def test_async_a_timeout_ends_among_bad_records(bootstrap: str, half_broken: str) -> None:
+def test_async_poll_respects_its_timeout_between_bad_records(bootstrap: str, half_broken: str) -> None:
     async def story() -> None:
         bad: list[BadRecord] = []
         async with AsyncConsumer(half_broken, bootstrap=bootstrap, value=Order, on_bad=bad.append) as consumer:
@@ -368,7 +368,7 @@ def test_patterns_and_topics_that_do_not_exist(bootstrap: str, orders: str) -> N
     for group in (None, f"{orders}-elsewhere"):
         with Consumer(elsewhere, bootstrap=bootstrap, group=group) as consumer:
             assert consumer.poll(1.5) is None, "a pattern matches from the beginning of the name"
-    with pytest.raises(UnknownTopic, match="there is no topic 'nosuch'"):
+    with pytest.raises(UnknownTopic, match='topic "nosuch" does not exist'):
         Consumer("nosuch", bootstrap=bootstrap)
     with Consumer("nosuch", bootstrap=bootstrap, group="nobody") as consumer, pytest.raises(UnknownTopic):
         consumer.poll(20)
@@ -383,7 +383,7 @@ def test_a_dropped_consumer_warns_and_leaves_its_group(bootstrap: str, orders: s
     threads_end()
     with Consumer(orders, **options) as other:
         again = [other.poll(20) for _ in range(12)]
-    assert first in again, "it comes again: nobody said that it was done"
+    assert first in again, "the record was not committed, so it is read again"
 
 
 def test_a_dropped_async_consumer_warns_and_ends_its_thread(bootstrap: str, orders: str) -> None:
@@ -401,9 +401,9 @@ def test_an_async_consumer_that_was_never_used_has_nothing_to_close(topic: str) 
 
 
 @pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
-def test_an_address_is_not_taken_for_a_topic(kind: type) -> None:
+def test_an_address_in_place_of_a_topic_is_refused(kind: type) -> None:
     with pytest.raises(
-        ValueError, match="'localhost:9092' is an address, and no topic: write bootstrap='localhost:9092'"
+        ValueError, match="'localhost:9092' is an address, not a topic: write bootstrap='localhost:9092'"
     ):
         kind("orders", "localhost:9092")
 
@@ -421,7 +421,7 @@ def test_async(bootstrap: str, orders: str) -> None:
     asyncio.run(story())
 
 
-def test_async_what_was_fetched_ahead_is_not_committed(bootstrap: str, orders: str) -> None:
+def test_async_prefetched_records_are_not_committed(bootstrap: str, orders: str) -> None:
     async def story() -> None:
         options = {"bootstrap": bootstrap, "group": f"{orders}-ahead", "stop_at_end": True}
         async with AsyncConsumer(orders, **options) as consumer:
@@ -435,7 +435,7 @@ def test_async_what_was_fetched_ahead_is_not_committed(bootstrap: str, orders: s
     asyncio.run(story())
 
 
-def test_async_a_poll_that_is_cancelled_loses_nothing(bootstrap: str, topic: str) -> None:
+def test_async_a_cancelled_poll_loses_no_records(bootstrap: str, topic: str) -> None:
     async def story() -> None:
         async with AsyncProducer(bootstrap) as producer, AsyncConsumer(topic, bootstrap=bootstrap) as consumer:
             seen: list[bytes] = []
@@ -450,7 +450,7 @@ def test_async_a_poll_that_is_cancelled_loses_nothing(bootstrap: str, topic: str
     asyncio.run(story())
 
 
-def test_async_a_record_does_not_wait_for_others(bootstrap: str, topic: str) -> None:
+def test_async_poll_returns_the_first_record_without_waiting_for_more(bootstrap: str, topic: str) -> None:
     async def story() -> float:
         async with AsyncProducer(bootstrap) as producer, AsyncConsumer(topic, bootstrap=bootstrap) as consumer:
             took = []

@@ -1,4 +1,4 @@
-"""A failure and whoever asks for it come from two threads: it is counted as unseen, or told, and never both."""
+"""A future fails on one thread and is read on another: its failure counts as unseen or is raised, never both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAILURE = SendFailed("sending", KafkaError(KafkaError._TRANSPORT))
 
 
 class LateLock:
-    """Before its first owner gets it, something else happens."""
+    """A lock that runs a function before its first owner gets it."""
 
     def __init__(self, meanwhile) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class LateLock:
         self._lock.release()
 
 
-def test_who_asks_while_it_fails_has_asked() -> None:
+def test_a_callback_added_while_the_future_fails_counts_as_reading_it() -> None:
     unseen = Unseen()
     delivery = Delivery(unseen)
     unseen.lock = LateLock(lambda: delivery.add_done_callback(lambda _: None))
@@ -38,7 +38,7 @@ def test_who_asks_while_it_fails_has_asked() -> None:
 
 
 @pytest.mark.parametrize("ask", [Delivery.result, Delivery.exception])
-def test_who_stops_waiting_while_it_fails_was_not_told(ask) -> None:
+def test_a_wait_that_times_out_while_the_future_fails_does_not_count_as_reading_it(ask) -> None:
     class Failing(Delivery):
         def set_exception(self, failure) -> None:
             with pytest.raises(TimeoutError):

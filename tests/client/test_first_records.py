@@ -1,4 +1,4 @@
-"""The timestamps of single records, as often as somebody asks."""
+"""Timestamps of single records, in repeated calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def written(odradek) -> str:
     return odradek.bootstrap_servers
 
 
-def test_the_record_at_each_offset_again_and_again(written):
+def test_repeated_calls_return_the_record_at_each_offset(written):
     with closing(FirstRecords(written, timeout_s=60)) as first:
         for number in range(5):
             places = {("in", 0): number, ("in", 1): 0}
@@ -37,12 +37,12 @@ def test_a_partition_without_a_record_there_is_left_out(written):
         assert first.timestamps_ms({("in", 0): 5, ("in", 1): 4}) == {("in", 1): 2_000_004}
 
 
-def test_a_deleted_record_is_that_after_it(written):
+def test_a_deleted_offset_returns_the_next_record(written):
     Admin(written).delete_records({("in", 0): 3})
     with closing(FirstRecords(written, timeout_s=60)) as first:
         assert first.timestamps_ms({("in", 0): 0}) == {("in", 0): 1_000_003}
 
 
-def test_nobody_answers():
+def test_an_unreachable_broker_raises_a_client_error():
     with closing(FirstRecords("127.0.0.1:1", timeout_s=0.1)) as first, pytest.raises(ClientError, match="_TIMED_OUT"):
         first.timestamps_ms({("in", 0): 0})

@@ -1,4 +1,4 @@
-"""Java's config names in librdkafka's: what passes, what is translated, what is refused and with which words."""
+"""Java's config names as librdkafka's: names that pass, translations, and refusals with their reasons."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TRANSLATIONS = [
 
 
 @pytest.mark.parametrize("name", sorted(SAME))
-def test_a_name_of_both_worlds_passes(name: str) -> None:
+def test_a_name_that_both_have_passes(name: str) -> None:
     value = VALUES.get(name, "1000")
     assert librdkafka_config({name: value}) == {name: value}
 
@@ -92,14 +92,14 @@ def test_a_substitute_that_is_a_config_exists(instead: str) -> None:
         assert librdkafka_config({name: value or VALUES.get(name, "1000")})
 
 
-def test_unknown_in_both_worlds_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(RefusedConfig, match=r"'linger\.msec' is refused: .*; instead: linger\.ms"):
         librdkafka_config({"linger.msec": "5"})
     with pytest.raises(RefusedConfig, match=r"'colour' is refused: Kafka's clients know no such config$"):
         librdkafka_config({"colour": "blue"})
 
 
-def test_a_value_that_librdkafka_refuses_is_told_under_the_name_that_was_given() -> None:
+def test_an_invalid_value_is_reported_under_the_given_name() -> None:
     with pytest.raises(RefusedConfig, match=r"'request\.timeout\.ms' is refused: .*900000 is outside allowed range"):
         librdkafka_config({"request.timeout.ms": "900000"})
     with pytest.raises(RefusedConfig, match=r"'acks' is refused: Invalid value"):
@@ -108,13 +108,13 @@ def test_a_value_that_librdkafka_refuses_is_told_under_the_name_that_was_given()
         librdkafka_config({"buffer.memory": "32m"})
 
 
-def test_a_callback_cannot_be_given_as_text() -> None:
+def test_a_callback_cannot_be_set_as_text() -> None:
     for name in ("error_cb", "on_delivery", "dr_cb", "default.topic.config"):
         with pytest.raises(RefusedConfig, match=name):
             librdkafka_config({name: "x"})
 
 
-def test_a_path_is_no_command_line() -> None:
+def test_a_kinit_path_without_arguments_is_refused() -> None:
     with pytest.raises(RefusedConfig, match=r"kinit\.cmd.*write the arguments too"):
         librdkafka_config({"sasl.kerberos.kinit.cmd": "/usr/bin/kinit"})
 
@@ -130,6 +130,6 @@ def test_a_large_fetch_makes_a_consumer_that_librdkafka_accepts() -> None:
     Consumer({**config, "log_level": 0}).close()
 
 
-def test_what_is_translated_makes_a_producer() -> None:
+def test_translated_configs_create_a_producer() -> None:
     everything = {"bootstrap.servers": "127.0.0.1:1", "buffer.memory": "1048576", "acks": "all", "linger.ms": "3"}
     Producer({**librdkafka_config(everything), "log_level": 0})

@@ -1,4 +1,4 @@
-"""Trust stores, key stores and JAAS in librdkafka's terms."""
+"""Trust stores, key stores and JAAS configs, translated to librdkafka's configs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_refused_with_the_substitute(java: dict[str, str], told: str) -> None:
         librdkafka_config(java)
 
 
-def test_a_password_is_never_repeated() -> None:
+def test_error_messages_never_contain_the_password() -> None:
     with pytest.raises(RefusedConfig) as refused:
         librdkafka_config({"sasl.jaas.config": f'{PLAIN} required username="alice" password hidden;'})
     assert "hidden" not in str(refused.value)

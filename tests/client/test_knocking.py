@@ -1,4 +1,4 @@
-"""Whether somebody accepts connections at an address."""
+"""Whether an address accepts connections."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from odradek.client.knocking import refusal, refusals
 LIVE, SILENT, OTHER = Address("live", 1), Address("silent", 1), Address("other", 1)
 
 
-def test_a_refusal_says_why_and_no_refusal_is_none() -> None:
+def test_refusal_has_the_reason_and_is_none_for_an_open_port() -> None:
     assert refusal(Address("127.0.0.1", 1)) == "Connection refused"
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert refusal(Address(*server.getsockname())) is None
 
 
-def test_all_refusals_are_told_in_the_order_of_the_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_are_in_the_order_of_the_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     later = threading.Event()
 
     def refused(address: Address) -> str:
-        """Of the first address last."""
+        """The first address is refused last."""
         if address == LIVE:
             assert later.wait(10)
         else:
@@ -36,7 +36,7 @@ def test_all_refusals_are_told_in_the_order_of_the_addresses(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("addresses", [[LIVE, SILENT, OTHER], [SILENT, OTHER, LIVE]], ids=["first", "last"])
-def test_nobody_waits_for_silent_addresses_when_one_accepts(
+def test_refusals_do_not_wait_for_silent_addresses_when_one_accepts(
     addresses: list[Address], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = threading.Event()

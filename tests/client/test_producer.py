@@ -1,4 +1,4 @@
-"""Producers of both flavours against a real broker."""
+"""Producer and AsyncProducer against a real broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def everything(bootstrap: str, topic: str, **options: object) -> list:
         return sorted(consumer, key=lambda record: (record.partition, record.offset))
 
 
-def test_a_future_tells_where_the_record_is(bootstrap: str, topic: str) -> None:
+def test_the_future_returns_where_the_record_was_stored(bootstrap: str, topic: str) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     with Producer(bootstrap, key=str, value=JSON) as producer:
         stored = producer.send(topic, {"amount": 3}, "42", headers={"who": "me"}, timestamp=at).result(10)
@@ -44,7 +44,7 @@ def test_a_future_tells_where_the_record_is(bootstrap: str, topic: str) -> None:
     assert (record.key, record.value, record.header("who"), record.header("no")) == ("42", {"amount": 3}, b"me", None)
 
 
-def test_the_same_key_goes_where_java_puts_it(bootstrap: str, topic: str) -> None:
+def test_a_key_maps_to_the_same_partition_as_in_java(bootstrap: str, topic: str) -> None:
     # What Utils.murmur2 of Java's client gives for these keys, by its own tests.
     hashes = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "abc": 479470107}
     with Producer(bootstrap) as producer:
@@ -61,7 +61,7 @@ def test_a_partitioner_is_a_function(bootstrap: str, topic: str) -> None:
         assert producer.send(topic, "xx", partition=1).result(10).partition == 1
     with (
         Producer(bootstrap, partitioner=lambda *_: 3) as producer,
-        pytest.raises(ValueError, match=r"chose 3, and .* has partitions 0 to 2"),
+        pytest.raises(ValueError, match=r"chose 3, but .* has partitions 0 to 2"),
     ):
         producer.send(topic, "x")
 
@@ -74,7 +74,7 @@ def test_a_tombstone_and_a_full_queue(bootstrap: str, topic: str) -> None:
     assert {record.value for record in everything(bootstrap, topic)} == {None}
 
 
-def test_refusals_say_what_was_wrong(bootstrap: str, topic: str) -> None:
+def test_errors_name_the_config_or_topic(bootstrap: str, topic: str) -> None:
     with pytest.raises(RefusedConfig, match=r"'linger.mss' is refused: .*instead: linger.ms"):
         Producer(bootstrap, linger_mss=5)
     with pytest.raises(RefusedConfig, match=r"'value.serializer' is refused: .*instead: value=str"):
@@ -106,14 +106,14 @@ asyncio.run(story())
 
 
 @pytest.mark.parametrize("program", [SENT, ASYNC_SENT], ids=["Producer", "AsyncProducer"])
-def test_what_was_sent_is_stored_although_nobody_closed(bootstrap: str, topic: str, program: str) -> None:
+def test_records_of_an_unclosed_producer_are_stored_at_exit(bootstrap: str, topic: str, program: str) -> None:
     options = ["-W", "default::ResourceWarning", "-c", program.format(bootstrap, topic)]
     done = subprocess.run([sys.executable, *options], check=True, timeout=60, capture_output=True, text=True)
     assert "ResourceWarning: unclosed " in done.stderr
     assert [record.value for record in everything(bootstrap, topic)] == [b"last"]
 
 
-def test_what_an_async_producer_without_its_loop_could_not_send_is_told() -> None:
+def test_an_async_producer_without_its_loop_logs_undelivered_records() -> None:
     hurry = "import odradek.client.deliveries as it\nit.NOBODY_THERE_S = it.ASK_S = 0.2\n"
     refused = "import time\nwhile p._deliveries._reach.trouble is None:\n    time.sleep(0.01)\n"
     program = hurry + ASYNC_SENT.format("127.0.0.1:1", "t") + refused
@@ -140,7 +140,7 @@ def test_a_dropped_async_producer_warns_stores_and_ends_its_thread(bootstrap: st
     assert [record.value for record in everything(bootstrap, topic)] == [b"last"]
 
 
-def test_a_dropped_producer_that_reaches_nobody_says_what_is_lost(
+def test_a_dropped_producer_without_a_broker_logs_undelivered_records(
     impatient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = Producer("127.0.0.1:1")
@@ -165,7 +165,7 @@ NOBODY = (
 
 
 def refused(producer: Producer | AsyncProducer) -> None:
-    """Waits until it knows why it reaches nobody: then it can say so, however short its patience is."""
+    """Waits until the producer knows why it cannot reach a broker, so that its error has the reason."""
     patience = time.monotonic() + 60
     while producer._deliveries._reach.trouble is None:
         assert time.monotonic() < patience
@@ -195,7 +195,7 @@ async def send_and_close_async(bootstrap: str, topic: str, **config: object) -> 
         await producer.send(topic, b"x")
 
 
-def test_where_nobody_is_a_producer_ends_soon_and_says_so(impatient: None) -> None:
+def test_a_producer_without_a_broker_closes_soon_and_raises_undelivered(impatient: None) -> None:
     began = time.monotonic()
     with pytest.raises(Undelivered, match=NOBODY) as told:
         send_to_nobody()
@@ -205,7 +205,7 @@ def test_where_nobody_is_a_producer_ends_soon_and_says_so(impatient: None) -> No
         asyncio.run(send_to_nobody_async())
 
 
-def test_a_flush_where_nobody_is_says_why_it_takes_so_long(impatient: None) -> None:
+def test_a_flush_without_a_broker_reports_the_connection_error(impatient: None) -> None:
     producer = Producer("127.0.0.1:1")
     future = producer.send("t", b"x")
     refused(producer)
@@ -217,7 +217,7 @@ def test_a_flush_where_nobody_is_says_why_it_takes_so_long(impatient: None) -> N
         future.result()
 
 
-def test_who_answers_is_waited_for_longer(
+def test_close_waits_longer_when_a_broker_answers(
     broker: Embedded, bootstrap: str, topic: str, impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("odradek.client.deliveries.ASK_S", 5)
@@ -228,13 +228,13 @@ def test_who_answers_is_waited_for_longer(
 
 @pytest.fixture
 def refusing(broker: Embedded) -> Iterator[str]:
-    """A broker that takes no records."""
+    """A broker that refuses all records."""
     broker.fail("Produce", "INVALID_RECORD", times=None)
     yield broker.bootstrap_servers
     broker.calm()
 
 
-def test_a_failure_is_told_at_the_end_unless_somebody_asked(refusing: str, topic: str) -> None:
+def test_close_raises_failures_unless_their_futures_were_read(refusing: str, topic: str) -> None:
     with Producer(refusing, acks=1) as producer:
         with pytest.raises(SendFailed):
             producer.send(topic, b"x").result(10)
@@ -247,7 +247,7 @@ def test_a_failure_is_told_at_the_end_unless_somebody_asked(refusing: str, topic
         send_and_close(refusing, topic, count=3, acks=1)
 
 
-def test_async_a_failure_is_told_at_the_end_unless_somebody_asked(refusing: str, topic: str) -> None:
+def test_async_close_raises_failures_unless_their_futures_were_read(refusing: str, topic: str) -> None:
     async def story() -> None:
         async with AsyncProducer(refusing, acks=1) as producer:
             (await producer.send(topic, b"x")).cancel()
@@ -267,7 +267,7 @@ def test_async_a_failure_is_told_at_the_end_unless_somebody_asked(refusing: str,
     asyncio.run(story())
 
 
-def test_an_error_of_the_block_is_not_hidden_by_what_was_not_delivered(
+def test_undelivered_records_do_not_hide_an_error_of_the_with_block(
     impatient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:
@@ -287,9 +287,7 @@ def test_an_error_of_the_block_is_not_hidden_by_what_was_not_delivered(
     assert caplog.text.count("1 record was not delivered") == 2
 
 
-def test_a_close_that_is_given_up_logs_what_was_not_delivered(
-    impatient: None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cancelled_close_logs_undelivered_records(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         producer = AsyncProducer("127.0.0.1:1")
         await producer.send("t", b"x")
@@ -304,7 +302,7 @@ def test_a_close_that_is_given_up_logs_what_was_not_delivered(
     assert re.search(NOBODY, caplog.text)
 
 
-def test_the_last_acknowledgement_may_close(bootstrap: str, topic: str) -> None:
+def test_a_delivery_callback_may_close_the_producer(bootstrap: str, topic: str) -> None:
     producer = Producer(bootstrap)
     producer.send(topic, b"x").add_done_callback(lambda _: producer.close())
     threads_end()
@@ -312,8 +310,8 @@ def test_the_last_acknowledgement_may_close(bootstrap: str, topic: str) -> None:
         producer.send(topic, b"x")
 
 
-def test_who_waits_for_room_while_another_closes_is_told(impatient: None) -> None:
-    """A record that is handed over afterwards would be told of by nobody."""
+def test_a_send_that_waits_for_room_fails_when_the_producer_is_closed(impatient: None) -> None:
+    """After the close no thread would report the record's outcome."""
     told: list[str] = []
 
     def send_late(producer: Producer) -> None:
@@ -342,7 +340,9 @@ def test_who_waits_for_room_while_another_closes_is_told(impatient: None) -> Non
     assert told == ["sync"]
 
 
-def test_no_acknowledgement_is_forgotten(bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_acknowledgement_is_lost_between_threads(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = Deliveries.outcome
 
     def slowly(*args: Any) -> Any:
@@ -354,7 +354,7 @@ def test_no_acknowledgement_is_forgotten(bootstrap: str, topic: str, monkeypatch
             futures = [await producer.send(topic, b"x") for _ in range(300)]
             patience = time.monotonic() + 10
             while not all(future.done() for future in futures):
-                assert time.monotonic() < patience, "some are acknowledged, and nobody tells"
+                assert time.monotonic() < patience, "the futures of acknowledged records are not done"
                 time.sleep(0.0015)  # noqa: ASYNC251, a loop that has other things to do
                 await asyncio.sleep(0)
 
@@ -387,7 +387,7 @@ def test_an_async_partitioner_does_not_wait_on_the_loop(bootstrap: str, topic: s
     assert asyncio.run(story()) == 2
 
 
-def test_a_fork_does_not_wait_for_what_only_its_parent_can_send() -> None:
+def test_a_forked_process_does_not_wait_for_its_parents_records() -> None:
     program = (
         "import os, sys\nfrom odradek.client import Producer\np = Producer('127.0.0.1:1')\np.send('t', b'x')\n"
         "if os.fork() == 0:\n    sys.exit(7)\n"

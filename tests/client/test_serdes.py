@@ -1,4 +1,4 @@
-"""Keys and values to bytes and back."""
+"""Encoding and decoding of keys and values."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ ORDER.size, ORDER.tags = (3, "cm"), ("new", "blue", "hot")
         (
             json_of(Order),
             ORDER,
-            b'{"id":7,"items":[{"name":"cup","price":"2.50","colour":"red"}],"at":"2026-01-02T03:04:00+00:00",'
+            b'{"id":7,"items":[{"name":"cup","price":"2.50","colour":"red"}],"at":"2026-01-02T03:04:00Z",'
             b'"note":null,"weights":{"cup":1.0},"size":[3,"cm"],"tags":["new","blue","hot"]}',
         ),
     ],
 )
-def test_there_and_back(serde: Serde[object], value: object, data: bytes) -> None:
+def test_encoded_values_are_decoded_again(serde: Serde[object], value: object, data: bytes) -> None:
     assert serde.to_bytes(value) == data
     assert serde.from_bytes(data) == value
     assert serde.to_bytes(None) is None
     assert serde.from_bytes(None) is None
 
 
-def test_text_is_taken_for_bytes_and_anything_else_is_refused_with_what_to_do() -> None:
+def test_bytes_takes_text_and_refuses_other_types_with_a_hint() -> None:
     assert BYTES.to_bytes("text") == b"text"
-    with pytest.raises(TypeError, match=r"3 is neither bytes nor text; say how.*value=odradek"):
+    with pytest.raises(TypeError, match=r"3 is neither bytes nor text; choose.*value=odradek"):
         BYTES.to_bytes(3)
 
 
-def test_types_stand_for_their_serdes() -> None:
+def test_types_select_their_serdes() -> None:
     assert [serde_of(chosen) for chosen in (bytes, str, int, float, dict)] == [BYTES, TEXT, INT64, FLOAT64, JSON]
     with pytest.raises(TypeError, match="complex is neither a dataclass nor a pydantic model"):
         serde_of(complex)
@@ -79,27 +79,30 @@ def test_types_stand_for_their_serdes() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b'{"items":[],"at":"2026-01-01"}', "Order lacks the field 'id'"),
-        (b'{"id":"7","items":[],"at":"2026-01-01"}', "Order.id is '7', not int"),
-        (b'{"id":true,"items":[],"at":"2026-01-01"}', "Order.id is True, not int"),
-        (b'{"id":7,"items":[{"name":1,"price":"1"}],"at":"2026-01-01"}', r"Order.items\[0\].name is 1, not str"),
-        (b'{"id":7,"items":[],"at":"soon"}', "Order.at is 'soon', which is no datetime"),
-        (b'{"id":7,"items":[],"at":"2026-01-01","note":3}', "Order.note is 3, not str"),
-        (b'{"id":7,"items":[],"at":"2026-01-01","size":[3]}', "Order.size has 1 items, not 2"),
-        (b"[]", r"Order is \[\], not dict"),
+        (b'{"items":[],"at":"2026-01-01T00:00:00"}', "missing required field `id`"),
+        (b'{"id":"7","items":[],"at":"2026-01-01T00:00:00"}', r"Expected `int`, got `str` - at `\$.id`"),
+        (b'{"id":true,"items":[],"at":"2026-01-01T00:00:00"}', r"Expected `int`, got `bool` - at `\$.id`"),
+        (b'{"id":7,"items":[{"name":1,"price":"1"}],"at":"2026-01-01T00:00:00"}', r"at `\$.items\[0\].name`"),
+        (b'{"id":7,"items":[],"at":"soon"}', r"Invalid RFC3339 encoded datetime - at `\$.at`"),
+        (
+            b'{"id":7,"items":[],"at":"2026-01-01T00:00:00","note":3}',
+            r"got `int` - at `\$.note`",
+        ),
+        (b'{"id":7,"items":[],"at":"2026-01-01T00:00:00","size":[3]}', "length 2"),
+        (b"[]", "Expected `object`, got `array`"),
     ],
 )
-def test_what_does_not_fit_is_named(data: bytes, why: str) -> None:
+def test_a_field_that_does_not_match_is_named(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         json_of(Order).from_bytes(data)
 
 
-def test_writers_may_add_fields() -> None:
-    assert json_of(Order).from_bytes(b'{"id":1,"items":[],"at":"2026-01-01T00:00Z","new":9}') == Order(
+def test_unknown_fields_are_ignored() -> None:
+    assert json_of(Order).from_bytes(b'{"id":1,"items":[],"at":"2026-01-01T00:00:00Z","new":9}') == Order(
         1, [], datetime(2026, 1, 1, tzinfo=UTC)
     )
 
 
-def test_another_type_is_refused_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match="3 is no Order"):
+def test_encoding_a_value_of_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match="3 is not of type Order"):
         json_of(Order).to_bytes(3)

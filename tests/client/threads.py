@@ -1,4 +1,4 @@
-"""The ends of clients that nobody closes."""
+"""Waits for the end of clients that were not closed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def threads_end(within_s: float = 10.0) -> None:
 
 
 def run_and_collect(story: Coroutine[object, object, None]) -> None:
-    """Also what only the loop has kept alive."""
+    """Runs the coroutine, and collects objects that only the loop kept alive."""
     asyncio.run(story)
     gc.collect()

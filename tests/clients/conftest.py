@@ -1,4 +1,4 @@
-"""A broker process with a wiretap in front of it; after the run, what each client spoke is printed."""
+"""A broker process behind a wiretap. After the run, the API versions that each client used are printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiokafka against a broker process: the client that opens with ApiVersions v0."""
+"""aiokafka against a broker process. This client begins with ApiVersions v0."""
 
 from __future__ import annotations
 

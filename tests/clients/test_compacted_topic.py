@@ -1,4 +1,4 @@
-"""Clients read a topic while it is compacted, after that, and from inside its gaps."""
+"""Clients read a topic during and after compaction, also from offsets inside its gaps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker
         yield broker, latest
 
 
-def test_librdkafka_reads_what_is_left_from_anywhere(compacted):
+def test_librdkafka_reads_a_compacted_log_from_any_offset(compacted):
     broker, latest = compacted
     left = compacted_topic.read(broker.bootstrap)
     assert {key: value for _, key, value in left} == latest
@@ -47,7 +47,7 @@ def test_librdkafka_reads_what_is_left_from_anywhere(compacted):
         assert compacted_topic.read(broker.bootstrap, start) == [row for row in left if row[0] >= start]
 
 
-def test_aiokafka_reads_what_is_left(compacted):
+def test_aiokafka_reads_a_compacted_log(compacted):
     broker, latest = compacted
 
     async def story() -> dict[bytes, bytes | None]:
@@ -67,7 +67,7 @@ def test_aiokafka_reads_what_is_left(compacted):
     assert asyncio.run(asyncio.wait_for(story(), 60)) == latest
 
 
-def test_kafka_python_reads_what_is_left(compacted):
+def test_kafka_python_reads_a_compacted_log(compacted):
     broker, latest = compacted
     reader = KafkaConsumer(bootstrap_servers=broker.bootstrap, check_crcs=True)
     partition = PythonPartition(TOPIC, 0)
@@ -82,8 +82,8 @@ def test_kafka_python_reads_what_is_left(compacted):
     assert found == latest
 
 
-def test_a_reader_that_is_under_way_misses_nothing_that_is_last(compacted):
-    """It has read the beginning when the log is written over and compacted again."""
+def test_consumer_gets_the_last_value_of_every_key_while_the_log_is_compacted(compacted):
+    """It has read the beginning when all keys get new values and the log is compacted again."""
     broker, _ = compacted
     little = {"max.partition.fetch.bytes": 2000, "queued.min.messages": 1}
     reader = Consumer({**small_world.client(broker.bootstrap, "slow"), **little})
@@ -102,7 +102,7 @@ def test_a_reader_that_is_under_way_misses_nothing_that_is_last(compacted):
     assert found == latest
 
 
-def test_a_killed_broker_tells_the_same(compacted):
+def test_compacted_log_is_the_same_after_a_kill(compacted):
     broker, _ = compacted
     left = compacted_topic.read(broker.bootstrap)
     broker.kill()
@@ -112,8 +112,8 @@ def test_a_killed_broker_tells_the_same(compacted):
     }
 
 
-def test_a_topic_of_commits_stays_small(tmp_path):
-    """`bench/commits.py` has the million."""
+def test_compaction_keeps_the_offsets_topic_small(tmp_path):
+    """`bench/commits.py` does the same with a million commits."""
     broker = BrokerProcess(tmp_path / "data")
     broker.config |= compacted_topic.BROKER
     broker.config |= {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": str(1 << 20)}

@@ -1,4 +1,4 @@
-"""Real clients write with any codec to topics that store another one, and read back what they wrote."""
+"""Real clients write with any codec to topics that store another codec, and read back their records."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_librdkafka_reads_back_what_is_stored_in_another_codec(
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_all_acks(tap: Wiretap, broker: BrokerProcess, acks: str) -> None:
+def test_recompression_works_with_all_acks_settings(tap: Wiretap, broker: BrokerProcess, acks: str) -> None:
     create_topic(tap, f"acks-{acks}", compression_type="zstd")
     produce(tap, f"acks-{acks}", VALUES, acks=acks)
     assert read(tap, f"acks-{acks}", len(VALUES)) == VALUES
@@ -89,7 +89,7 @@ def test_idempotent_requests_in_flight_keep_their_order(tap: Wiretap) -> None:
     assert read(tap, "in-order", len(values)) == values
 
 
-def test_a_batch_that_grows_beyond_max_message_bytes_is_refused(tap: Wiretap) -> None:
+def test_batch_that_exceeds_max_message_bytes_after_recompression_is_refused(tap: Wiretap) -> None:
     create_topic(tap, "too-large", compression_type="uncompressed", max_message_bytes="2000")
     refused: list[str] = []
     producer = Producer({"bootstrap.servers": tap.bootstrap, "compression.type": "gzip"})
@@ -99,7 +99,7 @@ def test_a_batch_that_grows_beyond_max_message_bytes_is_refused(tap: Wiretap) ->
 
 
 @pytest.mark.parametrize(("key", "value"), [("compression.type", "brotli"), ("compression.gzip.level", "10")])
-def test_what_does_not_exist_is_refused_by_name(tap: Wiretap, key: str, value: str) -> None:
+def test_unknown_codec_or_level_is_refused_by_name(tap: Wiretap, key: str, value: str) -> None:
     with pytest.raises(KafkaException, match=key):
         create_topic(tap, "refused", **{key: value})
 

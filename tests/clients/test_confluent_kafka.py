@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) against a broker process, as its users use it."""
+"""confluent-kafka (librdkafka) against a broker process."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_commit_and_resume(tap: Wiretap) -> None:
     successor.close()
 
 
-def test_a_static_member_comes_back_without_a_rebalance(tap: Wiretap) -> None:
+def test_static_member_rejoins_without_a_rebalance(tap: Wiretap) -> None:
     create_topic(tap, "static", 2)
     settings = {"group.instance.id": "one", "session.timeout.ms": 20000, "partition.assignment.strategy": "range"}
     member = consumer(tap, "static-group", **settings)
@@ -226,7 +226,7 @@ def test_records_can_be_deleted_from_the_front(tap: Wiretap) -> None:
     reader.close()
 
 
-def test_a_topic_appears_when_first_written_to(tap: Wiretap) -> None:
+def test_topic_is_auto_created_by_the_first_write(tap: Wiretap) -> None:
     assert len(produce(tap, "sprung-up", [b"hello"])) == 1
 
 

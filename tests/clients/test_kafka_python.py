@@ -1,4 +1,4 @@
-"""kafka-python against a broker process: the strict one, that aborts on any reply it cannot decode."""
+"""kafka-python against a broker process. This client is strict: it fails on any response it cannot decode."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def read(member: KafkaConsumer, count: int) -> list[ConsumerRecord]:
 
 
 class Member:
-    """Polls on a thread of its own and for long: kafka-python 3.0 loses an assignment that comes between two polls."""
+    """Polls in its own thread with a long timeout: kafka-python 3.0 loses an assignment that is made between polls."""
 
     def __init__(self, tap: Wiretap, topic: str, group: str) -> None:
         self._consumer = consumer(tap, topic, group=group)
         self.seen: list[int] = []
-        self.enough = 1_000_000  # records after which it commits and leaves
+        self.enough = 1_000_000  # the number of records after which it commits and leaves
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -137,7 +137,7 @@ def test_topics_are_created_and_deleted(tap: Wiretap) -> None:
     admin.close()
 
 
-def test_replicas_stay_in_the_only_directory_there_is(tap: Wiretap) -> None:
+def test_alter_replica_log_dirs_accepts_only_the_current_directory(tap: Wiretap) -> None:
     create_topic(tap, "kp-directories")
     admin = KafkaAdminClient(bootstrap_servers=tap.bootstrap)
     (described,) = admin.describe_log_dirs()

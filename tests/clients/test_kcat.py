@@ -1,4 +1,4 @@
-"""kcat from the distribution: an old librdkafka, and the tool in everybody's fingers."""
+"""kcat from the Linux distribution, with an old librdkafka."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class SparkCluster:
             self._start(work.name, "org.apache.spark.deploy.worker.Worker", *room, self.url)
         deadline = time.monotonic() + START_TIMEOUT_S
         while self._alive_workers() < len(self._workers):
-            assert all(process.poll() is None for process in self._processes), "a part of the cluster did not start"
+            assert all(process.poll() is None for process in self._processes), "a process of the cluster did not start"
             assert time.monotonic() < deadline, f"the workers did not come within {START_TIMEOUT_S:.0f} s"
             time.sleep(POLL_S)
         return self
@@ -53,7 +53,7 @@ class SparkCluster:
             process.wait(STOP_TIMEOUT_S)
 
     def finished_tasks(self) -> dict[str, int]:
-        """By worker: what its executors wrote into their logs there."""
+        """The number of finished tasks by worker, from the logs of its executors."""
         return {
             work.name: sum(log.read_text().count("Finished task") for log in work.glob("app-*/*/stderr"))
             for work in self._workers
@@ -80,5 +80,5 @@ class SparkCluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:  # it does not listen yet
+        except OSError:  # the master does not listen yet
             return 0

@@ -1,4 +1,4 @@
-"""The application of the demo, unchanged, on a Spark cluster: `--master` is all that is said."""
+"""The application of the demo runs unchanged on a Spark cluster, with only `--master` set."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.cluster
 
 TIMEOUT_S = 300.0
 POLL_S = 0.2
-# The fleet's day begins that long ago: what has happened since is sent at once, the rest as it happens.
+# The fleet's day began this long ago. Earlier events are sent at once, later events in real time.
 HISTORY_MS = 45_000
 
 
@@ -42,13 +42,13 @@ def _java() -> None:
 
 
 @pytest.mark.timeout(3 * TIMEOUT_S)
-def test_the_trucking_application_runs_on_two_workers_by_master_alone(
+def test_trucking_application_runs_on_two_workers_with_only_master_set(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent: list[Record] = []
     results, lock = Results(), threading.Lock()
 
-    def see(messages: list[Message]) -> None:  # on the follower's thread
+    def see(messages: list[Message]) -> None:  # in the thread of the follower
         with lock:
             for message in messages:
                 if message.topic() in topics.OUTPUTS:
@@ -74,9 +74,9 @@ def test_the_trucking_application_runs_on_two_workers_by_master_alone(
             stop(application)
             follower.stop()
         tasks = spark.finished_tasks()
-    assert all(tasks.values()), f"not every worker had something to do: {tasks}"
+    assert all(tasks.values()), f"a worker had no tasks: {tasks}"
     spread = {path.name for path in tmp_path.glob("state/trucking/*/state/0/*") if path.name.isdigit()}
-    assert len(spread) == topics.PARTITIONS, "state is in as many parts as the topics, not in Spark's 200"
+    assert len(spread) == topics.PARTITIONS, "state must have as many partitions as the topics, not Spark's 200"
     with capsys.disabled():
         print(
             f"\n{truth.events.total():,} positions of {len(truth.events)} drivers, {len(truth.violations):,} "

@@ -21,7 +21,7 @@ CLUSTER = "cluster"
 
 
 class Cluster:
-    """An image and every record that led to it."""
+    """A cluster image, and the records that produced it."""
 
     def __init__(self) -> None:
         self.image = ClusterImage(cluster_id=CLUSTER)
@@ -31,7 +31,7 @@ class Cluster:
         self.take(Decision(records=bootstrap_records(), response=None))
 
     def forget_eligible_leaders(self) -> None:
-        """As in a directory from before KIP-966."""
+        """Disables the feature, as in a directory from before KIP-966."""
         self.take(Decision(records=(FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=0),), response=None))
 
     def take(self, decision: Decision):
@@ -51,7 +51,7 @@ class Cluster:
         clean: bool = False,
         disk: int = 0,
     ) -> int:
-        """`clean`: it comes back after a stop in order. `disk`: another number is another disk, with nothing on it."""
+        """`clean`: it returns after a clean stop. `disk`: another number means another, empty disk."""
         previous = self.image.brokers[broker_id].broker_epoch if clean else -1
         registration = Registration(
             broker_id=BrokerId(broker_id),
@@ -109,7 +109,7 @@ def empty() -> Cluster:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """One broker, number 1, as Odradek is for now."""
+    """One broker, with id 1."""
     cluster = Cluster()
     cluster.add_broker(1)
     return cluster

@@ -81,7 +81,7 @@ def test_a_restarted_broker_leads_its_partitions_in_new_leader_epochs(cluster):
     assert leadership(cluster, "t") == [(1, (1,), 2)] * 2
 
 
-def test_a_fenced_broker_hands_over_to_a_replica_in_sync(empty):
+def test_fencing_a_leader_elects_an_in_sync_replica(empty):
     empty.add_broker(1)
     empty.add_broker(2)
     create(empty, "t", replication=2, partitions=2)
@@ -89,7 +89,7 @@ def test_a_fenced_broker_hands_over_to_a_replica_in_sync(empty):
     assert [(leader, isr) for leader, isr, _ in leadership(empty, "t")] == [(2, (2,))] * 2
 
 
-def test_registrations_that_are_refused(empty):
+def test_invalid_registrations_are_refused(empty):
     empty.take(register_broker(empty.image, ME))
     refused = {
         ErrorCode.INCONSISTENT_CLUSTER_ID: replace(ME, cluster_id="other"),
@@ -106,7 +106,7 @@ def test_registrations_that_are_refused(empty):
         assert error.value.code is ErrorCode.INVALID_REGISTRATION
 
 
-def test_a_second_broker_of_the_same_number_is_refused_while_the_first_is_heard(empty):
+def test_a_second_broker_with_the_same_id_is_refused_while_the_first_has_a_session(empty):
     empty.take(register_broker(empty.image, ME))
     stranger = replace(ME, incarnation_id=b"2" * 16, directories=(DirectoryId(b"e" * 16),))
     with pytest.raises(KafkaError) as refused:
@@ -116,16 +116,16 @@ def test_a_second_broker_of_the_same_number_is_refused_while_the_first_is_heard(
     assert register_broker(empty.image, ME, has_session=True).records
 
 
-def test_who_comes_with_the_directory_follows_who_had_it(empty):
-    """It need not wait for the session of its own dead process to end."""
+def test_a_restarted_broker_with_the_same_directory_registers_at_once(empty):
+    """It need not wait until the session of its dead predecessor expires."""
     empty.take(register_broker(empty.image, ME))
     successor = replace(ME, incarnation_id=b"2" * 16)
     epoch = empty.take(register_broker(empty.image, successor, has_session=True))
     assert empty.image.brokers[1].broker_epoch == epoch == empty.image.offset
 
 
-def test_what_the_dead_said_does_not_put_out_who_came_after_them(empty):
-    """Killed while its registration was on the way: the kernel sends it all the same, seconds later."""
+def test_a_delayed_registration_of_a_dead_process_does_not_replace_its_successor(empty):
+    """A process was killed while it registered: the kernel may still deliver its request seconds later."""
     late, living = ME, replace(ME, incarnation_id=b"2" * 16)
     empty.take(register_broker(empty.image, living))
     with pytest.raises(KafkaError) as refused:
@@ -134,7 +134,7 @@ def test_what_the_dead_said_does_not_put_out_who_came_after_them(empty):
     assert register_broker(empty.image, living, has_session=True, is_heard=True).records
 
 
-def test_registrations_arrive_as_messages(empty):
+def test_registration_requests_are_decoded(empty):
     request = BrokerRegistrationRequest(
         broker_id=1,
         cluster_id="cluster",
@@ -165,7 +165,7 @@ def test_registrations_arrive_as_messages(empty):
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_older_incarnation_can_no_longer_act(cluster):
+def test_requests_of_an_older_incarnation_are_refused(cluster):
     old = cluster.image.brokers[1].broker_epoch
     cluster.add_broker(1, incarnation=1)
     for act in (unfence_broker, allocate_producer_ids):
@@ -194,7 +194,7 @@ def test_elections_on_one_broker_are_not_needed(cluster):
         assert [(r.topic, r.partition_result) for r in everything] == [("t", [])]
 
 
-def test_the_preferred_leader_comes_back(empty):
+def test_a_preferred_election_restores_the_first_replica_as_leader(empty):
     empty.add_broker(1)
     empty.add_broker(2)
     create(empty, "t", replication=2, partitions=1)
@@ -206,7 +206,7 @@ def test_the_preferred_leader_comes_back(empty):
     assert empty.image.topics["t"].partitions[0].leader == second
 
 
-def test_unclean_election_only_when_nobody_in_sync_is_alive(empty):
+def test_an_unclean_election_needs_that_no_in_sync_replica_is_alive(empty):
     empty.add_broker(1)
     empty.add_broker(2)
     create(empty, "t", replication=2, partitions=1)
@@ -230,14 +230,14 @@ def test_an_empty_log_gets_the_bootstrap_records_in_a_transaction():
     ]
 
 
-def test_with_eligible_leaders_the_minimum_is_written_down():
+def test_with_eligible_leaders_min_insync_replicas_is_written_at_activation():
     config = BrokerConfig.parse({"min.insync.replicas": "2"})
     decision = activate(ClusterImage(cluster_id="c"), bootstrap_records(), config)
     image, _ = ClusterImage(cluster_id="c").replay(decision.records, Offset(9), LeaderEpoch(1))
     assert image.config(BROKER_RESOURCE, "") == {"min.insync.replicas": "2"}
 
 
-def test_a_transaction_left_open_is_aborted(cluster):
+def test_an_open_metadata_transaction_is_aborted(cluster):
     assert activate(cluster.image, bootstrap_records()).records == ()
     left_open = replace(cluster.image, transaction=())
     assert [type(r) for r in activate(left_open, bootstrap_records()).records] == [AbortTransactionRecord]
@@ -247,14 +247,14 @@ def test_a_transaction_left_open_is_aborted(cluster):
     ("elr", "last_known", "clean", "isr", "recovering"),
     [
         ([1], [1], True, (1,), 0),  # Kafka stopped cleanly
-        ([1], [1], False, (1,), 1),  # Kafka was killed: nobody else knows more
+        ([1], [1], False, (1,), 1),  # Kafka was killed: no other replica has more
         ([], [1], True, (1,), 1),
         ([], [], True, (), 0),
-        ([2], [1], True, (), 0),  # broker 2 knows more
+        ([2], [1], True, (), 0),  # broker 2 has more
         ([], [1, 2], True, (), 0),
     ],
 )
-def test_a_broker_leads_again_what_kafka_took_from_its_isr(cluster, elr, last_known, clean, isr, recovering):
+def test_a_broker_leads_partitions_again_whose_isr_kafka_emptied(cluster, elr, last_known, clean, isr, recovering):
     create(cluster, "orders")
     topic = cluster.image.topics["orders"]
     emptied = PartitionChangeRecord(

@@ -87,7 +87,7 @@ def test_brokers_and_the_default_of_all_brokers(orders):
         assert orders.image.config(BROKER_RESOURCE, name) == {"log.retention.ms": "7"}
 
 
-def test_a_resource_changes_whole_or_not_at_all_and_alone(orders):
+def test_a_resource_changes_atomically_and_independently_of_others(orders):
     half_wrong = single(("retention.ms", Operation.SET, "5"), ("segment.ms", Operation.SET, "x"))
     other = single(("log.retention.ms", Operation.SET, "7"), resource_type=BROKER_RESOURCE, name="")
     assert incremental(orders, half_wrong, other) == [ErrorCode.INVALID_CONFIG, 0]
@@ -95,12 +95,12 @@ def test_a_resource_changes_whole_or_not_at_all_and_alone(orders):
     assert orders.image.config(BROKER_RESOURCE, "") == {"log.retention.ms": "7"}
 
 
-def test_a_resource_named_twice(orders):
+def test_a_resource_named_twice_is_refused(orders):
     change = single(("retention.ms", Operation.SET, "5"))
     assert incremental(orders, change, change) == [ErrorCode.INVALID_REQUEST] * 2
 
 
-def test_a_whole_set_removes_what_it_does_not_name(orders):
+def test_alter_configs_removes_keys_that_it_does_not_name(orders):
     incremental(orders, single(("retention.ms", Operation.SET, "5"), ("segment.ms", Operation.SET, "6")))
     results = orders.take(alter_configs(orders.image, [whole({"retention.ms": "8"})]))
     assert [r.error_code for r in results] == [0]
@@ -118,7 +118,7 @@ def test_validate_only_and_unchanged_values_write_nothing(orders):
     assert incremental_alter_configs(orders.image, [change]).records == ()
 
 
-def test_values_that_contradict_each_other(orders):
+def test_contradicting_values_are_refused(orders):
     assert incremental(orders, single(("max.compaction.lag.ms", Operation.SET, "5"))) == [0]
     assert incremental(orders, single(("min.compaction.lag.ms", Operation.SET, "6"))) == [ErrorCode.INVALID_CONFIG]
     assert incremental(orders, single(("min.compaction.lag.ms", Operation.SET, "5"))) == [0]

@@ -32,7 +32,7 @@ def assign(cluster, broker_id, directory, *, topic_id=None, index=0, broker_epoc
     return ErrorCode(response.directories[0].topics[0].partitions[0].error_code)
 
 
-def test_a_replica_lies_where_its_broker_says(three):
+def test_a_broker_assigns_its_replicas_to_directories(three):
     own = three.image.brokers[2].directories[0]
     before = three.partition()
     assert assign(three, 2, own) is ErrorCode.NONE
@@ -42,13 +42,13 @@ def test_a_replica_lies_where_its_broker_says(three):
     assert three.partition().directories == before.directories
 
 
-def test_on_a_disk_that_is_gone_it_neither_leads_nor_is_in_sync(three):
+def test_a_replica_on_a_failed_disk_leaves_leadership_and_isr(three):
     assert assign(three, 1, LOST) is ErrorCode.NONE
     partition = three.partition()
     assert (partition.leader, partition.isr, partition.directories[0]) == (2, (2, 3), LOST)
 
 
-def test_the_last_in_sync_whose_log_failed_leads_again_when_it_is_back(three):
+def test_the_last_in_sync_replica_leads_again_when_its_failed_log_is_back(three):
     own = three.image.brokers[1].directories[0]
     assert assign(three, 2, LOST) is ErrorCode.NONE
     assert assign(three, 3, LOST) is ErrorCode.NONE
@@ -61,7 +61,7 @@ def test_the_last_in_sync_whose_log_failed_leads_again_when_it_is_back(three):
     assert partition.leader_epoch > epoch
 
 
-def test_a_log_that_failed_is_not_lost_with_the_process(three):
+def test_a_failed_log_is_not_lost_when_its_broker_restarts(three):
     own = three.image.brokers[1].directories[0]
     for broker_id in (2, 3, 1):
         assert assign(three, broker_id, LOST) is ErrorCode.NONE
@@ -71,8 +71,8 @@ def test_a_log_that_failed_is_not_lost_with_the_process(three):
     assert three.partition().leader == 1
 
 
-def test_a_log_that_failed_is_lost_when_nobody_knows_which_disks_its_broker_had(three):
-    """Unregistered, and back with an empty disk: as the last to lead it would take everything from the others."""
+def test_a_failed_log_is_lost_when_its_brokers_disks_are_unknown(three):
+    """The broker was unregistered and returned with an empty disk: as the last leader it would truncate the others."""
     for broker_id in (2, 3, 1):
         assert assign(three, broker_id, LOST) is ErrorCode.NONE
     three.add_broker(3, incarnation=1)

@@ -43,9 +43,9 @@ def configure(cluster, name, value, resource_type=TOPIC_RESOURCE, resource="t"):
 # Eligible leaders (KIP-966)
 
 
-def test_who_leaves_a_small_isr_stays_eligible(three):
+def test_a_replica_that_leaves_a_small_isr_stays_eligible(three):
     three.fence(3)
-    assert shape(three) == (1, (1, 2), ())  # two are enough: they acknowledge without 3
+    assert shape(three) == (1, (1, 2), ())  # two are enough: they acknowledge without broker 3
     three.fence(2)
     assert shape(three) == (1, (1,), (2,))
     three.fence(1)
@@ -53,23 +53,23 @@ def test_who_leaves_a_small_isr_stays_eligible(three):
     assert three.partition().last_known_elr == (1,)
 
 
-def test_an_eligible_replica_leads_cleanly_when_nobody_is_in_sync(three):
+def test_an_eligible_replica_is_elected_cleanly_when_the_isr_is_empty(three):
     three.fence(3, 2, 1)
     three.unfence(3)
-    assert shape(three)[0] == NO_BROKER  # it lacks what 1 and 2 acknowledged without it
+    assert shape(three)[0] == NO_BROKER  # it lacks records that 1 and 2 acknowledged without it
     three.unfence(2)
     assert shape(three) == (2, (2,), (1,))
     assert three.partition().recovery == Recovery.RECOVERED
     assert three.partition().last_known_elr == ()
 
 
-def test_nobody_is_eligible_beside_an_isr_that_is_large_enough(three):
+def test_the_elr_is_empty_while_the_isr_is_large_enough(three):
     three.add_topic("u", [1, 2, 3], min_isr=1)
     three.fence(2, 3)
     assert shape(three, "u") == (1, (1,), ())
 
 
-def test_min_insync_replicas_counts_no_more_than_there_are_replicas(three):
+def test_min_insync_replicas_is_capped_at_the_number_of_replicas(three):
     three.add_topic("u", [1], min_isr=2)
     assert shape(three, "u") == (1, (1,), ())
     three.add_topic("v", [1, 2], min_isr=3)
@@ -77,7 +77,7 @@ def test_min_insync_replicas_counts_no_more_than_there_are_replicas(three):
     assert shape(three, "v") == (2, (2,), (1,))
 
 
-def test_after_an_unclean_stop_nobody_is_eligible(three):
+def test_after_an_unclean_stop_the_replica_is_not_eligible(three):
     three.fence(3, 2)
     three.add_broker(2, incarnation=1, unfence=False)
     assert shape(three) == (1, (1,), ())
@@ -89,7 +89,7 @@ def test_after_a_clean_stop_the_replica_stays_eligible(three):
     assert shape(three) == (1, (1,), (2,))
 
 
-def test_when_all_stopped_uncleanly_only_the_last_leader_leads_and_it_recovers(three):
+def test_when_all_stopped_uncleanly_only_the_last_leader_is_elected_and_recovers(three):
     three.fence(3, 2, 1)
     for broker_id in (3, 2):
         three.add_broker(broker_id, incarnation=1)
@@ -99,7 +99,7 @@ def test_when_all_stopped_uncleanly_only_the_last_leader_leads_and_it_recovers(t
     assert three.partition().recovery == Recovery.RECOVERING
 
 
-def test_a_last_leader_that_lost_its_disk_leads_only_when_asked(three):
+def test_a_last_leader_that_lost_its_disk_needs_an_unclean_election(three):
     three.fence(3, 2, 1)
     for broker_id in (3, 2):
         three.add_broker(broker_id, incarnation=1)
@@ -111,7 +111,7 @@ def test_a_last_leader_that_lost_its_disk_leads_only_when_asked(three):
     assert three.partition().recovery == Recovery.RECOVERING
 
 
-def test_a_lost_disk_is_gone_from_isr_even_after_a_clean_stop(three):
+def test_a_replica_on_a_lost_disk_leaves_the_isr_even_after_a_clean_stop(three):
     three.add_broker(2, incarnation=1, clean=True, disk=9)
     assert shape(three) == (1, (1, 3), ())
     three.fence(3)
@@ -119,8 +119,8 @@ def test_a_lost_disk_is_gone_from_isr_even_after_a_clean_stop(three):
     assert shape(three) == (NO_BROKER, (), (3,))
 
 
-def test_min_insync_replicas_is_lowered_while_nobody_leads(three):
-    """Whoever leads next acknowledges alone from the first record on: the others fall behind unseen."""
+def test_lowering_min_insync_replicas_without_a_leader_limits_the_elr_at_the_next_election(three):
+    """The next leader acknowledges alone from its first record: the others fall behind unnoticed."""
     three.fence(3, 2, 1)
     assert configure(three, "min.insync.replicas", "1") == ErrorCode.NONE
     assert shape(three) == (NO_BROKER, (), (2, 1))
@@ -128,7 +128,7 @@ def test_min_insync_replicas_is_lowered_while_nobody_leads(three):
     assert shape(three) == (2, (2,), ())
 
 
-def test_min_insync_replicas_is_lowered_and_the_eligible_are_forgotten(three):
+def test_lowering_min_insync_replicas_clears_the_elr(three):
     three.fence(3, 2)
     before = three.partition().partition_epoch
     assert configure(three, "min.insync.replicas", "1") == ErrorCode.NONE
@@ -136,13 +136,13 @@ def test_min_insync_replicas_is_lowered_and_the_eligible_are_forgotten(three):
     assert three.partition().partition_epoch > before
 
 
-def test_a_leader_must_know_the_new_minimum_before_it_proposes(three):
+def test_a_new_min_insync_replicas_starts_a_new_partition_epoch(three):
     before = three.partition().partition_epoch
     assert configure(three, "min.insync.replicas", "3") == ErrorCode.NONE
     assert three.partition().partition_epoch > before
 
 
-def test_the_minimum_of_the_cluster_concerns_topics_without_their_own(three):
+def test_the_clusters_min_insync_replicas_applies_to_topics_without_their_own(three):
     assert configure(three, "min.insync.replicas", None) == ErrorCode.NONE
     three.add_topic("own", [1, 2, 3], min_isr=2)
     epochs = three.partition().partition_epoch, three.partition("own").partition_epoch
@@ -150,7 +150,7 @@ def test_the_minimum_of_the_cluster_concerns_topics_without_their_own(three):
     assert (three.partition().partition_epoch, three.partition("own").partition_epoch) == (epochs[0] + 1, epochs[1])
 
 
-def test_the_minimum_is_one_number_for_the_cluster(three):
+def test_min_insync_replicas_is_one_value_for_the_cluster(three):
     assert configure(three, "min.insync.replicas", "2", BROKER_RESOURCE, "1") == ErrorCode.INVALID_CONFIG
     assert configure(three, "min.insync.replicas", "2", BROKER_RESOURCE, "") == ErrorCode.NONE
     assert configure(three, "min.insync.replicas", None, BROKER_RESOURCE, "") == ErrorCode.INVALID_CONFIG
@@ -169,7 +169,7 @@ def test_without_the_feature_the_isr_is_never_empty(empty):
     assert shape(empty) == (2, (2,), ())
 
 
-def test_without_the_feature_those_it_left_are_not_eligible_beside_an_isr(three):
+def test_without_the_feature_a_leftover_elr_is_ignored_beside_an_isr(three):
     three.fence(3, 2)
     three.forget_eligible_leaders()
     assert shape(three) == (1, (1,), (2,))
@@ -178,7 +178,7 @@ def test_without_the_feature_those_it_left_are_not_eligible_beside_an_isr(three)
     assert shape(three) == (NO_BROKER, (1,), ())
 
 
-def test_without_the_feature_those_it_left_lead_what_nobody_led_since(three):
+def test_without_the_feature_a_leftover_elr_is_used_while_the_isr_is_empty(three):
     three.fence(3, 2, 1)
     three.forget_eligible_leaders()
     three.unfence(2)
@@ -188,7 +188,7 @@ def test_without_the_feature_those_it_left_lead_what_nobody_led_since(three):
 # Unclean elections
 
 
-def test_topics_that_allow_it_are_led_by_anyone_alive(three):
+def test_topics_that_allow_unclean_elections_get_any_live_leader(three):
     three.add_topic("u", [1, 2], unclean=True)
     three.fence(2, 1)
     three.add_broker(1, incarnation=1, unfence=False)
@@ -196,7 +196,7 @@ def test_topics_that_allow_it_are_led_by_anyone_alive(three):
     assert (three.partition("u").leader, three.partition("u").recovery) == (2, Recovery.RECOVERING)
 
 
-def test_a_topic_allowed_it_after_its_leader_was_gone(three):
+def test_allowing_unclean_elections_elects_a_leader_at_once(three):
     three.fence(3, 2, 1)
     three.unfence(3)
     configure(three, "unclean.leader.election.enable", "false")
@@ -206,7 +206,7 @@ def test_a_topic_allowed_it_after_its_leader_was_gone(three):
     assert three.partition().recovery == Recovery.RECOVERING
 
 
-def test_an_operator_may_ask_for_it(three):
+def test_an_operator_may_request_an_unclean_election(three):
     three.fence(3, 2, 1)
     assert elect(three, ElectionType.UNCLEAN) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     three.unfence(3)
@@ -247,7 +247,7 @@ def test_balance_can_be_off():
 # Leaving
 
 
-def test_a_broker_that_shuts_down_leads_nothing_and_is_in_no_isr(three):
+def test_a_broker_in_controlled_shutdown_leaves_leadership_and_isrs(three):
     three.take(begin_controlled_shutdown(three.image, BrokerId(1), three.epoch(1)))
     assert shape(three) == (2, (2, 3), ())
     assert three.image.brokers[1].in_controlled_shutdown
@@ -255,7 +255,7 @@ def test_a_broker_that_shuts_down_leads_nothing_and_is_in_no_isr(three):
     assert again.records == ()
 
 
-def test_a_broker_that_shuts_down_does_not_lead_because_it_is_heard_again(three):
+def test_a_heartbeat_during_controlled_shutdown_does_not_restore_leadership(three):
     three.add_topic("alone", [1])
     three.take(begin_controlled_shutdown(three.image, BrokerId(1), three.epoch(1)))
     three.fence(1)
@@ -278,7 +278,7 @@ def test_an_unregistered_broker_is_unknown(three):
     assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_a_failed_disk_takes_only_its_own_replicas(three):
+def test_a_failed_disk_affects_only_its_own_replicas(three):
     spare = bytes([7]) * 16
     broker = three.image.brokers[1]
     brokers = {**three.image.brokers, 1: replace(broker, directories=(*broker.directories, spare))}

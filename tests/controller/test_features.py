@@ -30,16 +30,16 @@ def refusal(cluster, *asked) -> str:
     return refused.value.message
 
 
-def test_levels_rise_and_fall_for_whoever_says_so(cluster):
+def test_a_level_is_lowered_only_by_a_downgrade_request(cluster):
     update(cluster, METADATA_VERSION, 29)
-    assert "ask for a downgrade" in refusal(cluster, METADATA_VERSION, 26)
-    assert "no downgrade" in refusal(cluster, METADATA_VERSION, 30, SAFE)
+    assert "request a safe or unsafe downgrade" in refusal(cluster, METADATA_VERSION, 26)
+    assert "is not a downgrade" in refusal(cluster, METADATA_VERSION, 30, SAFE)
     update(cluster, METADATA_VERSION, 26, SAFE)
     assert cluster.image.features[METADATA_VERSION] == 26
 
 
 @pytest.mark.parametrize("kind", [SAFE, UNSAFE])
-def test_what_was_written_at_a_level_is_not_forgotten(cluster, kind):
+def test_a_downgrade_that_would_lose_metadata_is_refused(cluster, kind):
     update(cluster, METADATA_VERSION, 30)
     assert "might be lost" in refusal(cluster, METADATA_VERSION, 29, kind)
 
@@ -48,11 +48,11 @@ def test_what_was_written_at_a_level_is_not_forgotten(cluster, kind):
     ("feature", "level"),
     [(METADATA_VERSION, 31), (METADATA_VERSION, 24), (METADATA_VERSION, -1), ("transaction.version", 2), ("other", 1)],
 )
-def test_what_we_do_not_speak_is_refused(cluster, feature, level):
+def test_an_unsupported_level_is_refused(cluster, feature, level):
     assert "this version of Odradek" in refusal(cluster, feature, level)
 
 
-def test_what_one_broker_does_not_speak_is_refused(cluster):
+def test_a_level_that_one_broker_does_not_support_is_refused(cluster):
     older = Registration(
         broker_id=BrokerId(9),
         cluster_id=CLUSTER,
@@ -62,12 +62,12 @@ def test_what_one_broker_does_not_speak_is_refused(cluster):
         features={METADATA_VERSION: FeatureRange(25, 26), ELIGIBLE_LEADERS: FeatureRange(0, 1)},
     )
     cluster.take(register_broker(cluster.image, older))
-    assert "broker 9 speaks 25 to 26" in refusal(cluster, METADATA_VERSION, 27)
+    assert "broker 9 supports 25 to 26" in refusal(cluster, METADATA_VERSION, 27)
     update(cluster, METADATA_VERSION, 26)
 
 
-def test_of_a_feature_named_twice_the_last_update_counts(cluster):
-    """As in Kafka, where the first is not even looked at."""
+def test_the_last_update_of_a_feature_applies(cluster):
+    """As in Kafka, which ignores the first one."""
     nonsense, wanted = FeatureUpdate(METADATA_VERSION, 99, UP), FeatureUpdate(METADATA_VERSION, 29, UP)
     cluster.take(update_features(cluster.image, [nonsense, wanted], CONFIG))
     assert cluster.image.features[METADATA_VERSION] == 29
@@ -75,17 +75,17 @@ def test_of_a_feature_named_twice_the_last_update_counts(cluster):
         update_features(cluster.image, [wanted, nonsense], CONFIG)
 
 
-def test_an_unknown_kind_of_upgrade(cluster):
-    assert "no kind of upgrade" in refusal(cluster, METADATA_VERSION, 26, 7)
+def test_an_unknown_upgrade_type_is_refused(cluster):
+    assert "is not an upgrade type" in refusal(cluster, METADATA_VERSION, 26, 7)
 
 
-def test_the_version_of_the_quorum_stays(cluster):
+def test_kraft_version_cannot_be_changed(cluster):
     assert update_features(cluster.image, [FeatureUpdate("kraft.version", 1, UP)], CONFIG).records == ()
     assert "kraft.version" in refusal(cluster, "kraft.version", 0, SAFE)
 
 
-def test_with_eligible_leaders_min_isr_is_one_number_for_all(cluster):
-    """KIP-966. Leaders that mean another one must hear of it before they propose an ISR: a new partition epoch."""
+def test_with_eligible_leaders_min_isr_is_one_value_for_the_cluster(cluster):
+    """KIP-966. A new partition epoch makes leaders with another value learn the new one before they propose an ISR."""
     cluster.forget_eligible_leaders()
     for broker_id in (2, 3):
         cluster.add_broker(broker_id)
@@ -103,8 +103,8 @@ def test_with_eligible_leaders_min_isr_is_one_number_for_all(cluster):
     assert ELIGIBLE_LEADERS not in cluster.image.features
 
 
-def test_without_the_feature_nobody_stays_eligible(three):
-    """Nobody would notice that it falls behind: with min.insync.replicas at 1, say, the leader acknowledges alone."""
+def test_disabling_the_feature_clears_the_elr(three):
+    """No node would notice that it falls behind: with min.insync.replicas=1 the leader acknowledges alone."""
     three.fence(3, 2)
     assert three.partition().elr == (2,)
     update(three, ELIGIBLE_LEADERS, 0, SAFE)
@@ -116,8 +116,8 @@ def test_without_the_feature_nobody_stays_eligible(three):
     assert three.partition().leader == 1
 
 
-def test_what_was_left_of_the_feature_is_forgotten_when_it_returns(three):
-    """Kafka leaves it in the log."""
+def test_enabling_the_feature_clears_a_leftover_elr(three):
+    """Kafka leaves the ELR in the log."""
     minimum = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="2")
     three.take(Decision(records=(minimum,), response=None))
     three.fence(3, 2)
@@ -127,7 +127,7 @@ def test_what_was_left_of_the_feature_is_forgotten_when_it_returns(three):
     assert three.partition().elr == ()
 
 
-def test_the_feature_stays_while_only_it_knows_who_may_lead(three):
+def test_the_feature_cannot_be_disabled_while_an_isr_is_empty(three):
     three.fence(3, 2, 1)
     assert "t-0 has no replica in sync" in refusal(three, ELIGIBLE_LEADERS, 0, SAFE)
     three.unfence(2)

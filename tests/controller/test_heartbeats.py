@@ -34,8 +34,8 @@ def beat(cluster, heartbeats, broker_id, now_ms=1000, *, offset=CAUGHT_UP, broke
 # Sessions
 
 
-def test_a_new_controller_gives_everyone_a_whole_session(three, heartbeats):
-    """KAFKA-18138: also those who have died before it was elected, and will never be heard."""
+def test_a_new_controller_gives_every_broker_a_whole_session(three, heartbeats):
+    """KAFKA-18138: also brokers that died before its election and will never send a heartbeat."""
     assert heartbeats.next_deadline_ms == 9000
     assert heartbeats.stale(9000) == []
     assert heartbeats.stale(9001) == [1, 2, 3]
@@ -50,7 +50,7 @@ def test_a_heartbeat_renews_the_session(three, heartbeats):
     assert not heartbeats.has_session(BrokerId(1), 14_001)
 
 
-def test_the_silent_are_fenced_one_after_the_other_longest_silent_first(three, heartbeats):
+def test_stale_brokers_are_fenced_one_by_one_the_longest_silent_first(three, heartbeats):
     beat(three, heartbeats, 1, 5000)
     beat(three, heartbeats, 3, 100)
     assert three.take(heartbeats.fence_one_stale(three.image, 9101)) is True
@@ -62,18 +62,18 @@ def test_the_silent_are_fenced_one_after_the_other_longest_silent_first(three, h
     assert heartbeats.next_deadline_ms == 14_000
 
 
-def test_a_controller_that_stood_still_itself_gives_everyone_another_moment(three, heartbeats):
+def test_a_controller_that_paused_extends_expired_sessions_once(three, heartbeats):
     heartbeats.excuse(30_000)
     assert heartbeats.stale(33_000) == []
     beat(three, heartbeats, 1, 32_000)
     heartbeats.excuse(40_000)
-    assert heartbeats.stale(40_000) == [2, 3]  # but once
+    assert heartbeats.stale(40_000) == [2, 3]  # only once
     heartbeats.excuse(50_000)
-    assert heartbeats.stale(50_000) == [2, 3]  # the other one was heard in between
+    assert heartbeats.stale(50_000) == [2, 3]  # the other broker sent a heartbeat in between
 
 
-def test_one_that_is_in_time_looks_a_second_time_just_after(three, heartbeats):
-    """It may have stood still until now, with what was sent to it unread."""
+def test_a_controller_checks_an_expired_session_a_second_time(three, heartbeats):
+    """The controller may have paused until now, with unread heartbeats."""
     heartbeats.excuse(9100)
     assert heartbeats.stale(9150) == []
     assert heartbeats.stale(9151) == [1, 2, 3]
@@ -81,7 +81,7 @@ def test_one_that_is_in_time_looks_a_second_time_just_after(three, heartbeats):
     assert heartbeats.stale(9151) == [1, 2, 3]
 
 
-def test_whoever_follows_a_silent_broker_is_not_fenced_for_it(three, heartbeats):
+def test_a_new_incarnation_is_not_fenced_for_the_session_of_the_old_one(three, heartbeats):
     three.add_broker(1, incarnation=1)
     decision = heartbeats.fence_one_stale(three.image, 9001)
     assert (decision.records, decision.response) == ((), True)
@@ -91,14 +91,14 @@ def test_a_lost_connection_shortens_the_session_and_a_heartbeat_clears_it(three,
     heartbeats.suspect(BrokerId(1), 1000)
     assert heartbeats.next_deadline_ms == 1000 + 3000
     heartbeats.suspect(BrokerId(1), 2000)
-    assert heartbeats.next_deadline_ms == 1000 + 3000  # a second hint does not lengthen it
+    assert heartbeats.next_deadline_ms == 1000 + 3000  # a second lost connection does not extend it
     beat(three, heartbeats, 1, 3000)
     assert heartbeats.stale(9000) == []
     heartbeats.suspect(BrokerId(2), 8000)
-    assert heartbeats.stale(9001) == [2, 3]  # nor does a late one
+    assert heartbeats.stale(9001) == [2, 3]  # nor does a late report
 
 
-def test_who_cannot_be_reached_by_a_new_controller_is_not_waited_for_unless_it_was_heard(three, heartbeats):
+def test_an_unreachable_broker_loses_its_session_early_unless_the_controller_got_a_heartbeat(three, heartbeats):
     beat(three, heartbeats, 2, 500)
     for broker_id in (1, 2):
         heartbeats.suspect_unheard(BrokerId(broker_id), 1000)
@@ -108,7 +108,7 @@ def test_who_cannot_be_reached_by_a_new_controller_is_not_waited_for_unless_it_w
     assert heartbeats.stale(9001) == [3]
 
 
-def test_who_is_heard_is_not_suspected(three, heartbeats):
+def test_is_heard_follows_heartbeats_and_lost_connections(three, heartbeats):
     assert not heartbeats.is_heard(BrokerId(1))  # not by this controller
     beat(three, heartbeats, 1)
     assert heartbeats.is_heard(BrokerId(1))
@@ -118,7 +118,7 @@ def test_who_is_heard_is_not_suspected(three, heartbeats):
     assert heartbeats.is_heard(BrokerId(1))
 
 
-def test_nobody_is_heard_by_who_is_not_active(three, heartbeats):
+def test_an_inactive_controller_has_no_sessions(three, heartbeats):
     heartbeats.end()
     assert heartbeats.next_deadline_ms is None
     assert not heartbeats.has_session(BrokerId(1), 0)
@@ -136,20 +136,20 @@ def test_a_broker_is_unfenced_when_it_has_replayed_its_own_registration(three, h
     assert not three.image.brokers[3].fenced
 
 
-def test_without_that_rule_it_is_unfenced_at_once(three, heartbeats, monkeypatch):
+def test_without_the_catch_up_rule_a_broker_is_unfenced_at_once(three, heartbeats, monkeypatch):
     monkeypatch.setattr(safeguards, "caught_up_before_unfenced", lambda offset, epoch: True)
     three.add_broker(3, incarnation=1, unfence=False)
     assert beat(three, heartbeats, 3, offset=0) == (True, False, False)
 
 
-def test_the_registration_comes_after_what_it_takes_away(three):
+def test_the_registration_record_comes_after_the_partition_changes(three):
     before = three.image.offset
     epoch = three.add_broker(1, incarnation=1, unfence=False)
     assert (three.partition().leader, epoch) == (2, three.image.offset)
     assert epoch > before + 1
 
 
-def test_a_broker_may_wish_to_be_fenced(three, heartbeats):
+def test_a_broker_is_fenced_on_its_own_request(three, heartbeats):
     assert beat(three, heartbeats, 1, want_fence=True) == (True, True, False)
     assert (three.image.brokers[1].fenced, three.partition().leader) == (True, 2)
     assert beat(three, heartbeats, 1, want_fence=True) == (True, True, False)
@@ -167,7 +167,7 @@ def test_an_older_incarnation_is_refused_and_has_no_session(three, heartbeats):
 # Controlled shutdown
 
 
-def test_a_leader_ends_when_all_have_heard_that_it_no_longer_leads(three, heartbeats):
+def test_a_leader_stops_when_all_brokers_have_replayed_the_loss_of_its_leaderships(three, heartbeats):
     for broker_id in (2, 3):
         beat(three, heartbeats, broker_id, offset=three.image.offset)
     assert beat(three, heartbeats, 1, want_shut_down=True) == (True, False, False)
@@ -182,17 +182,17 @@ def test_a_leader_ends_when_all_have_heard_that_it_no_longer_leads(three, heartb
     assert three.image.brokers[1].fenced
 
 
-def test_who_leads_nothing_ends_at_once(three, heartbeats):
+def test_a_broker_without_leaderships_stops_at_once(three, heartbeats):
     assert beat(three, heartbeats, 3, want_shut_down=True) == (True, True, True)
     assert (three.image.brokers[3].fenced, three.partition().isr) == (True, (1, 2))
 
 
-def test_who_is_fenced_ends_at_once(three, heartbeats):
+def test_a_fenced_broker_stops_at_once(three, heartbeats):
     three.fence(3)
     assert beat(three, heartbeats, 3, want_shut_down=True, want_fence=True) == (True, True, True)
 
 
-def test_the_last_broker_ends_too(cluster):
+def test_the_last_broker_can_stop(cluster):
     cluster.add_topic("t", [1])
     heartbeats = Heartbeats(CONFIG)
     heartbeats.begin(cluster.image, 0)
@@ -201,7 +201,7 @@ def test_the_last_broker_ends_too(cluster):
     assert cluster.partition().leader == -1
 
 
-def test_another_controller_takes_the_shutdown_over(three, heartbeats):
+def test_another_controller_continues_a_controlled_shutdown(three, heartbeats):
     beat(three, heartbeats, 1, want_shut_down=True)
     successor = Heartbeats(CONFIG)
     successor.begin(three.image, 2000)

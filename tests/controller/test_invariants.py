@@ -1,4 +1,4 @@
-"""Whatever happens to brokers and in whatever order proposals arrive: no acknowledged record is lost unasked."""
+"""For any order of broker failures and proposals: no acknowledged record is lost without an unclean election."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tell(new_cluster, seed: int, *, eligible_leaders: bool = True) -> None:
 
 @pytest.mark.parametrize("eligible_leaders", [True, False])
 @pytest.mark.parametrize("batch", range(4))
-def test_partitions_stay_whole(new_cluster, batch, eligible_leaders):
+def test_random_failures_keep_the_partition_invariants(new_cluster, batch, eligible_leaders):
     for seed in range(batch * 40, batch * 40 + 40):
         tell(new_cluster, seed, eligible_leaders=eligible_leaders)
 
@@ -44,6 +44,6 @@ def first_violation(new_cluster, seeds: int) -> tuple[int, str] | None:
         ("fenced_broker_leaves_isr", lambda: False),
     ],
 )
-def test_each_rule_is_missed_when_it_is_off(new_cluster, monkeypatch, rule, without):
+def test_switching_off_a_safeguard_breaks_an_invariant(new_cluster, monkeypatch, rule, without):
     monkeypatch.setattr(safeguards, rule, without)
     assert first_violation(new_cluster, seeds=400) is not None

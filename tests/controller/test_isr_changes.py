@@ -1,4 +1,4 @@
-"""AlterPartition: each reason to refuse, in Kafka's order, and what follows when it is accepted."""
+"""AlterPartition: each reason to refuse, in Kafka's order, and the result of accepted changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONFIG = BrokerConfig()
 
 
 def proposal(cluster, isr, *, leader=None, name="t", index=0, epochs=None, broker_epoch=None, **fields):
-    """What the leader would propose now, unless said otherwise."""
+    """What the leader would propose now; arguments override its fields."""
     partition = cluster.partition(name, min(index, 0))
     leader = partition.leader if leader is None else leader
     wanted = AlterPartitionRequestPartitionData(
@@ -60,7 +60,7 @@ def code(cluster, request) -> ErrorCode:
     return answered
 
 
-def test_a_smaller_isr_is_a_new_partition_epoch_and_the_same_leader_epoch(three):
+def test_a_smaller_isr_changes_the_partition_epoch_but_not_the_leader_epoch(three):
     before = three.partition()
     answered = answer(three, proposal(three, [1, 2]))
     after = three.partition()
@@ -70,7 +70,7 @@ def test_a_smaller_isr_is_a_new_partition_epoch_and_the_same_leader_epoch(three)
     assert (answered.leader_epoch, answered.partition_epoch) == (after.leader_epoch, after.partition_epoch)
 
 
-def test_an_isr_that_is_there_already_changes_nothing(three):
+def test_an_unchanged_isr_writes_no_record(three):
     decision = alter_partition(three.image, proposal(three, [1, 2, 3]), CONFIG)
     assert decision.records == ()
     assert decision.response.topics[0].partitions[0].partition_epoch == three.partition().partition_epoch
@@ -84,13 +84,13 @@ def test_a_shrink_below_the_minimum_leaves_eligible_leaders(three):
 
 
 @pytest.mark.parametrize("epoch", ["leader_epoch", "partition_epoch"])
-def test_who_knows_more_than_this_controller_shall_ask_another(three, epoch):
+def test_a_proposal_with_newer_epochs_gets_not_controller(three, epoch):
     newer = {epoch: getattr(three.partition(), epoch) + 1}
     assert code(three, proposal(three, [1, 2], **newer)) is ErrorCode.NOT_CONTROLLER
 
 
 def deposed(three):
-    """A proposal of leader 1 that arrives when it has been followed, and leads again."""
+    """A proposal of leader 1 that arrives after another leader was elected and leader 1 was elected again."""
     late = proposal(three, [1, 2])
     three.fence(1)
     three.unfence(1)
@@ -101,7 +101,7 @@ def test_a_deposed_leader_is_fenced(three):
     assert code(three, deposed(three)) is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_without_the_leader_epoch_a_deposed_leader_is_not_told_that_it_is(three, monkeypatch):
+def test_without_the_leader_epoch_check_a_deposed_leader_is_not_fenced(three, monkeypatch):
     monkeypatch.setattr(safeguards, "is_current_leader_epoch", lambda proposed, current: True)
     assert code(three, deposed(three)) is not ErrorCode.FENCED_LEADER_EPOCH
 
@@ -111,7 +111,7 @@ def test_only_the_leader_proposes(three):
 
 
 def outdated(three):
-    """The leader wants 3 back; meanwhile 2 is fenced and comes again, with less."""
+    """The leader proposes to add 3; meanwhile 2 is fenced and returns with less data."""
     answer(three, proposal(three, [1, 2]))
     late = proposal(three, [1, 2, 3])
     three.fence(2)
@@ -123,7 +123,7 @@ def test_an_outdated_proposal_is_refused(three):
     assert code(three, outdated(three)) is ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_without_the_partition_epoch_a_replica_comes_back_with_less(three, monkeypatch):
+def test_without_the_partition_epoch_check_a_replica_rejoins_with_less_data(three, monkeypatch):
     monkeypatch.setattr(safeguards, "is_current_partition_epoch", lambda proposed, current: True)
     late = outdated(three)
     assert three.partition().isr == (1,)
@@ -132,7 +132,7 @@ def test_without_the_partition_epoch_a_replica_comes_back_with_less(three, monke
 
 
 def restarted(three):
-    """KAFKA-14139: 3 caught up, crashed with what it had not synced, and came back before the proposal arrived."""
+    """KAFKA-14139: 3 caught up, crashed, lost unsynced records, and returned before the proposal arrived."""
     answer(three, proposal(three, [1, 2]))
     late = proposal(three, [1, 2, 3])
     three.add_broker(3, incarnation=1)
@@ -143,12 +143,12 @@ def test_another_incarnation_does_not_join(three):
     assert code(three, restarted(three)) is ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_without_broker_epochs_another_incarnation_joins(three, monkeypatch):
+def test_without_the_broker_epoch_check_another_incarnation_joins(three, monkeypatch):
     monkeypatch.setattr(safeguards, "is_same_incarnation", lambda proposed, registered: True)
     assert code(three, restarted(three)) is ErrorCode.NONE
 
 
-def test_who_is_fenced_or_shuts_down_or_is_unknown_does_not_join(three):
+def test_a_fenced_stopping_or_unknown_broker_does_not_join_the_isr(three):
     three.fence(3)
     assert code(three, proposal(three, [1, 2, 3])) is ErrorCode.INELIGIBLE_REPLICA
     three.unfence(3)
@@ -158,7 +158,7 @@ def test_who_is_fenced_or_shuts_down_or_is_unknown_does_not_join(three):
 
 
 def test_whose_log_is_not_known_to_be_back_does_not_join(three):
-    """Nobody would elect it: in sync alone, it would leave the partition without a leader."""
+    """The controller would not elect it: as the only in-sync replica, it would leave the partition without a leader."""
     lost = [LOST_DIRECTORY if b == 2 else d for b, d in zip((1, 2, 3), three.partition().directories, strict=True)]
     record = PartitionChangeRecord(
         topic_id=three.image.topics["t"].topic_id, partition_id=0, isr=[1, 3], directories=lost
@@ -168,7 +168,7 @@ def test_whose_log_is_not_known_to_be_back_does_not_join(three):
     assert code(three, proposal(three, [1])) is ErrorCode.NONE
 
 
-def test_an_older_leader_names_no_incarnations(three):
+def test_a_version_2_proposal_has_no_broker_epochs(three):
     assert code(three, proposal(three, [1, 2], epochs={1: -1, 2: -1})) is ErrorCode.NONE
     older = proposal(three, [])
     older.topics[0].partitions[0].new_isr = [1, 2]
@@ -176,7 +176,7 @@ def test_an_older_leader_names_no_incarnations(three):
 
 
 @pytest.mark.parametrize("isr", [[], [2, 3], [1, 1], [1, 4]])
-def test_an_isr_has_the_leader_and_only_replicas_each_once(three, isr):
+def test_an_isr_must_contain_the_leader_and_each_replica_once(three, isr):
     three.add_broker(4)
     assert code(three, proposal(three, isr)) is ErrorCode.INVALID_REQUEST
 
@@ -194,7 +194,7 @@ def test_an_older_incarnation_of_the_leader_cannot_propose(three):
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_leader_that_recovers_is_alone_until_it_has(three):
+def test_a_recovering_leader_is_alone_in_the_isr(three):
     assert code(three, proposal(three, [1], leader_recovery_state=Recovery.RECOVERING)) is ErrorCode.INVALID_REQUEST
     three.fence(3, 2, 1)
     three.unfence(3)
@@ -207,7 +207,7 @@ def test_a_leader_that_recovers_is_alone_until_it_has(three):
     assert (three.partition().isr, three.partition().recovery) == ((3, 1), Recovery.RECOVERED)
 
 
-def test_a_partition_named_twice_is_judged_by_its_first_change(three):
+def test_a_second_change_of_a_partition_applies_to_the_result_of_the_first(three):
     twice = proposal(three, [1, 2])
     twice.topics[0].partitions.append(proposal(three, [1, 3]).topics[0].partitions[0])
     decision = alter_partition(three.image, twice, CONFIG)
@@ -216,7 +216,7 @@ def test_a_partition_named_twice_is_judged_by_its_first_change(three):
     assert len(decision.records) == 1
 
 
-def test_the_isr_that_completes_a_move_may_end_the_leadership_of_its_proposer(three):
+def test_an_isr_that_completes_a_reassignment_may_remove_its_proposer(three):
     three.add_broker(4)
     moving = PartitionChangeRecord(
         partition_id=0,

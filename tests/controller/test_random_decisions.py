@@ -1,4 +1,4 @@
-"""Whatever is decided in whatever order: replaying the log from nothing gives the image that grew step by step."""
+"""For any order of decisions: a replay of the whole log gives the same image as replaying each decision."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def test_full_replay_equals_the_live_image(new_cluster, steps, records_per_commi
     replayed = ClusterImage(cluster_id=cluster.image.cluster_id)
     for start in range(0, len(cluster.records), records_per_commit):
         chunk = cluster.records[start : start + records_per_commit]
-        # Commits of any size: the boundaries between decisions leave no trace in the image.
+        # Commits of any size: the boundaries between decisions do not affect the image.
         replayed, _ = replayed.replay(chunk, Offset(replayed.offset + len(chunk)), LeaderEpoch(1))
     assert replayed == cluster.image

@@ -81,7 +81,7 @@ def test_replicas_are_added_first_and_removed_once_all_new_ones_are_in_sync(five
     assert moving(five) == []
 
 
-def test_when_a_replica_goes_the_leader_epoch_grows(five):
+def test_removing_a_replica_increases_the_leader_epoch(five):
     before = five.partition().leader_epoch
     move(five, [1, 2, 4])
     assert five.partition().leader_epoch == before
@@ -89,13 +89,13 @@ def test_when_a_replica_goes_the_leader_epoch_grows(five):
     assert (five.partition().leader, five.partition().leader_epoch) == (1, before + 1)
 
 
-def test_another_order_is_done_at_once(five):
+def test_reordering_replicas_completes_at_once(five):
     assert move(five, [3, 2, 1]) is ErrorCode.NONE
     assert (five.partition().replicas, five.partition().leader) == ((3, 2, 1), 1)
     assert moving(five) == []
 
 
-def test_fewer_replicas_wait_until_each_of_them_is_in_sync(five):
+def test_removing_replicas_waits_until_all_others_are_in_sync(five):
     five.fence(2)
     assert move(five, [1, 2]) is ErrorCode.NONE
     assert moving(five) == [("t", 0, [1, 2, 3], [], [3])]
@@ -104,7 +104,7 @@ def test_fewer_replicas_wait_until_each_of_them_is_in_sync(five):
     assert (five.partition().replicas, five.partition().isr) == ((1, 2), (1, 2))
 
 
-def test_a_move_is_cancelled(five):
+def test_a_reassignment_can_be_cancelled(five):
     move(five, [4, 5, 1])
     in_sync(five, 1, 2, 3, 4)
     assert move(five, None) is ErrorCode.NONE
@@ -122,7 +122,7 @@ def test_a_move_is_cancelled(five):
     ],
     ids=["in sync", "eligible", "the last that led"],
 )
-def test_a_move_is_not_cancelled_when_only_a_new_replica_has_everything(five, who):
+def test_cancelling_is_refused_when_only_a_new_replica_has_all_data(five, who):
     move(five, [4, 5, 1])
     five.take(Decision(records=(change(five, **who),), response=None))
     assert move(five, None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -144,8 +144,8 @@ def lie(cluster, broker_id, directory) -> None:
     cluster.take(Decision(records=(record,), response=None))
 
 
-def test_a_move_waits_until_one_of_those_who_stay_can_lead(five):
-    """4 is in sync, and known to lie on a disk that it has no more. Who leads now would go, and nobody follow."""
+def test_a_reassignment_waits_until_a_remaining_replica_can_lead(five):
+    """4 is in sync, but assigned to a disk that it no longer has. The leader would be removed without a successor."""
     move(five, [4])
     own = five.image.brokers[4].directories[0]
     lie(five, 4, FORMER_DISK)
@@ -156,8 +156,8 @@ def test_a_move_waits_until_one_of_those_who_stay_can_lead(five):
     assert (five.partition().replicas, five.partition().leader) == ((4,), 4)
 
 
-def test_on_another_disk_a_replica_leads_again_once_it_is_in_sync(five):
-    """Also where nobody is eligible besides the ISR."""
+def test_a_replica_on_a_new_disk_leads_again_once_it_is_in_sync(five):
+    """Also without eligible leaders outside the ISR."""
     five.forget_eligible_leaders()
     five.add_broker(2, incarnation=1, disk=9)
     assert five.partition().isr == (1, 3)
@@ -166,14 +166,14 @@ def test_on_another_disk_a_replica_leads_again_once_it_is_in_sync(five):
     assert five.partition().leader == 2
 
 
-def test_the_last_in_sync_is_not_elected_with_another_disk_where_nobody_else_is_eligible(five):
+def test_the_last_in_sync_replica_is_not_elected_with_another_disk_without_the_feature(five):
     five.forget_eligible_leaders()
     five.fence(2, 3)
     five.add_broker(1, incarnation=1, disk=9)
     assert (five.partition().isr, five.partition().leader) == ((1,), -1)
 
 
-def test_a_move_is_not_cancelled_when_none_of_those_who_stay_can_lead(five):
+def test_cancelling_is_refused_when_no_remaining_replica_can_lead(five):
     move(five, [4, 5, 1])
     in_sync(five, 1, 4)
     five.take(Decision(records=(change(five, leader=4),), response=None))
@@ -182,7 +182,7 @@ def test_a_move_is_not_cancelled_when_none_of_those_who_stay_can_lead(five):
     assert five.partition().leader == 4
 
 
-def test_an_unclean_election_takes_nobody_who_has_just_been_added_if_it_can(five):
+def test_an_unclean_election_prefers_replicas_that_were_not_just_added(five):
     five.take(Decision(records=(change(five, isr=[1]),), response=None))
     move(five, [4, 5, 2])
     five.fence(1)
@@ -191,14 +191,14 @@ def test_an_unclean_election_takes_nobody_who_has_just_been_added_if_it_can(five
     assert five.partition().leader == 2
 
 
-def test_a_topic_that_grows_meanwhile_keeps_its_number_of_replicas(five):
+def test_partitions_added_during_a_reassignment_keep_the_replication_factor(five):
     move(five, [4, 5, 1])
     five.take(create_partitions(five.image, [CreatePartitionsTopic(name="t", count=2, assignments=None)], rng=five.rng))
     assert len(five.partition(index=1).replicas) == 3
 
 
-def test_the_last_that_led_is_nobody_once_it_has_no_replica(five):
-    """It is given a new one, which has nothing, while nobody leads: that it led last says nothing any more."""
+def test_the_last_leader_is_forgotten_once_its_replica_is_removed(five):
+    """Without a leader, it gets a new, empty replica: that it was the last leader no longer matters."""
     gone = change(five, isr=[], eligible_leader_replicas=[], last_known_elr=[4], leader=-1)
     five.take(Decision(records=(gone,), response=None))
     assert move(five, [4, 1, 2]) is ErrorCode.NONE
@@ -206,7 +206,7 @@ def test_the_last_that_led_is_nobody_once_it_has_no_replica(five):
     assert (partition.leader, partition.isr, partition.last_known_elr) == (-1, (), ())
 
 
-def test_a_move_changes_its_aim_underway(five):
+def test_a_reassignment_can_be_changed_before_it_completes(five):
     move(five, [4, 1, 2])
     assert move(five, [1, 2, 3]) is ErrorCode.NONE
     assert (five.partition().replicas, five.partition().adding, five.partition().removing) == ((1, 2, 3), (), ())
@@ -216,7 +216,7 @@ def test_a_move_changes_its_aim_underway(five):
 
 
 @pytest.mark.parametrize("replicas", [[], [1, 1], [1, 9]])
-def test_assignments_that_cannot_be(five, replicas):
+def test_invalid_assignments_are_refused(five, replicas):
     assert move(five, replicas) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
@@ -225,13 +225,13 @@ def test_unknown_topics_and_partitions(five):
     assert move(five, [1], index=1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_number_of_replicas_stays_when_asked_to(five):
+def test_a_change_of_the_replication_factor_can_be_forbidden(five):
     assert move(five, [1, 2], may_resize=False) is ErrorCode.INVALID_REPLICATION_FACTOR
     assert move(five, [1, 2, 4], may_resize=False) is ErrorCode.NONE
     assert move(five, [1, 2, 5], may_resize=False) is ErrorCode.NONE
 
 
-def test_a_partition_is_moved_once_in_a_request(five):
+def test_a_partition_named_twice_in_a_request_is_refused(five):
     twice = [ReassignablePartition(partition_index=0, replicas=[b, 2, 3]) for b in (4, 5)]
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=twice)])
     decision = alter_partition_reassignments(five.image, request, CONFIG)
@@ -239,7 +239,7 @@ def test_a_partition_is_moved_once_in_a_request(five):
     assert len(decision.records) == 1
 
 
-def test_only_what_is_asked_for_is_listed(five):
+def test_only_requested_partitions_are_listed(five):
     move(five, [4, 2, 3])
     wanted = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0, 7]) for name in ("t", "?")]
     assert [t.name for t in list_partition_reassignments(five.image, wanted).topics] == ["t"]

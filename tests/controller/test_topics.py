@@ -117,7 +117,7 @@ def test_existing_and_repeated_names_are_refused(cluster):
         (wanted("t", assignments=[(0, [1]), (0, [1])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_a_request_may_ask_for(cluster, topic, code):
+def test_invalid_create_requests_are_refused(cluster, topic, code):
     assert codes(create(cluster, topic)) == [code]
 
 
@@ -135,7 +135,7 @@ def test_growing_too_many_topics_in_one_request(cluster):
     assert codes(results) == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
 
 
-def test_no_broker_can_lead(empty):
+def test_creation_fails_when_no_broker_can_lead(empty):
     empty.add_broker(1, unfence=False)
     assert codes(create(empty, wanted("t"))) == [ErrorCode.INVALID_REPLICATION_FACTOR]
     assert codes(create(empty, wanted("t", assignments=[(0, [1])]))) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
@@ -152,7 +152,7 @@ def test_replicas_are_spread_over_racks_and_leaders_over_brokers(empty):
     assert {leaders.count(broker_id) for broker_id in range(1, 7)} == {2}
 
 
-def test_a_fenced_broker_is_never_first(empty):
+def test_a_fenced_broker_is_never_the_first_replica(empty):
     empty.add_broker(1, unfence=False, rack="a")
     empty.add_broker(2, rack="b")
     create(empty, wanted("t", partitions=8, replication=2), wanted("u", partitions=8, replication=1))
@@ -171,7 +171,7 @@ def test_deleting_by_name_and_by_id(cluster):
     assert len(cluster.image.topics) == 0
 
 
-def test_what_cannot_be_deleted(cluster):
+def test_invalid_deletions_are_refused(cluster):
     create(cluster, wanted("a"))
     topic_id = cluster.image.topics["a"].topic_id
     asked = [
@@ -227,7 +227,7 @@ def test_growing_a_topic_twice_in_one_request(cluster):
     assert codes(cluster.take(create_partitions(cluster.image, asked, rng=cluster.rng))) == [ErrorCode.INVALID_REQUEST]
 
 
-def test_as_many_partitions_as_brokers_have_a_leader_each_although_all_are_replicas_of_all(empty):
+def test_leaders_are_spread_even_when_every_broker_has_every_replica(empty):
     for broker_id in range(1, 4):
         empty.add_broker(broker_id)
     create(empty, wanted("t", 3, 3))

@@ -1,4 +1,4 @@
-"""What went wrong in other coordinators, told again with our groups; docs/internals/bugs-of-others.md has the list."""
+"""Bugs of other coordinators, replayed with our groups; docs/internals/bugs-of-others.md has the list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_kafka_8069_offsets_do_not_expire_because_another_broker_has_loaded_them
 
 
 def test_kafka_9801_a_static_member_that_returns_twice_during_one_rebalance_gets_its_assignment():
-    """It asked with its old id replaced, the leader assigned to the new one: an empty assignment would starve it."""
+    """Its id was replaced while it waited, and the leader assigned to the new id: its assignment must not be empty."""
     story = Story()
     story.join("bob", knows_its_id=True)
     story.join("s", instance="s1")
@@ -43,7 +43,7 @@ def test_kafka_9801_a_static_member_that_returns_twice_during_one_rebalance_gets
     assert story.sync("s at last", last.member_id, 2, instance="s1").assignment == b"s at last"
 
 
-def test_kafka_9844_a_group_that_is_full_stays_so_however_many_knock_at_once():
+def test_kafka_9844_a_full_group_accepts_no_member_however_many_join_at_once():
     """All of them were given an id while there was still room."""
     story = Story(max_size=2)
     ids = {name: story.join(name).member_id for name in ("alice", "bob", "carol")}

@@ -1,4 +1,4 @@
-"""The classic protocol told as stories; traps of Kafka's history are named in the tests that guard against them."""
+"""The classic protocol in scenarios; test names refer to the known bugs of Kafka that they guard against."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.coordinator.group.states import TRANSITIONS, GroupState, Happening,
 from support.group_story import GROUP, Story, subscription
 
 
-def test_t45_a_new_member_is_given_an_id_and_must_come_back_with_it():
+def test_t45_a_new_member_is_given_an_id_and_must_rejoin_with_it():
     story = Story()
     told = story.join("alice")
     assert (told.error_code, told.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "alice-1")
@@ -23,7 +23,7 @@ def test_t45_a_new_member_is_given_an_id_and_must_come_back_with_it():
     assert [member.member_id for member in joined.members] == ["alice-1"]
 
 
-def test_t45_a_pending_member_that_never_comes_back_is_forgotten_after_its_session():
+def test_t45_a_pending_member_that_never_rejoins_is_forgotten_after_its_session():
     story = Story()
     pending = story.join("alice", session_ms=7000).member_id
     story.pass_time(6999)
@@ -124,7 +124,7 @@ def test_t48_without_a_delay_the_first_member_is_served_at_once():
     assert story.answer("alice").generation_id == 1
 
 
-# Who rebalances whom.
+# What triggers a rebalance.
 
 
 def test_t46_a_follower_that_rejoins_unchanged_gets_the_current_generation_without_a_rebalance():
@@ -174,7 +174,7 @@ def test_a_second_request_of_the_same_member_answers_the_first_one():
     assert story.answer("alice").generation_id == 2
 
 
-def test_members_that_do_not_rejoin_in_time_are_out():
+def test_members_that_do_not_rejoin_in_time_are_removed():
     story = Story()
     ids = story.form("alice", "bob", "carol", session_ms=30_000, rebalance_ms=20_000)
     story.join("alice", ids["alice"], session_ms=30_000, rebalance_ms=20_000)
@@ -187,7 +187,7 @@ def test_members_that_do_not_rejoin_in_time_are_out():
     assert story.heartbeat(ids["carol"], 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_leader_that_does_not_rejoin_is_replaced_by_somebody_who_did():
+def test_a_leader_that_does_not_rejoin_is_replaced_by_a_member_that_did():
     story = Story()
     ids = story.form("alice", "bob", session_ms=30_000, rebalance_ms=20_000)
     story.join("bob", ids["bob"], topics=("new",), session_ms=30_000, rebalance_ms=20_000)
@@ -252,7 +252,7 @@ def test_a_batch_of_leavers_gets_an_answer_each():
 # SyncGroup.
 
 
-def test_t47_every_member_gets_its_bytes_and_whoever_was_left_out_gets_empty_ones():
+def test_t47_every_member_gets_its_assignment_and_a_member_left_out_gets_empty_bytes():
     story = Story()
     for who in ("alice", "bob", "carol"):
         story.join(who, knows_its_id=True)
@@ -276,7 +276,7 @@ def test_t47_every_member_gets_its_bytes_and_whoever_was_left_out_gets_empty_one
         ({"protocol": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_a_sync_of_somebody_else_is_refused(change, error):
+def test_a_sync_with_a_wrong_generation_member_or_protocol_is_refused(change, error):
     story = Story()
     ids = story.form("alice")
     asked = {"member_id": ids["alice"], "generation": 1, **change}
@@ -314,7 +314,7 @@ def test_members_that_never_sync_are_removed_when_the_rebalance_timeout_ends():
     assert story.heartbeat(alice, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_an_assignment_that_cannot_be_stored_sends_everybody_back_to_join():
+def test_an_assignment_that_cannot_be_stored_makes_all_members_rejoin():
     story = Story()
     for who in ("alice", "bob"):
         story.join(who, knows_its_id=True)
@@ -425,7 +425,7 @@ def test_t49_a_static_member_that_returns_while_the_leader_assigns_causes_a_reba
     assert story.answer("t").generation_id == 2
 
 
-def test_t49_older_static_leaders_are_told_the_old_leader_so_that_they_do_not_assign():
+def test_t49_older_static_leaders_get_the_old_leader_id_so_that_they_do_not_assign():
     story = Story()
     story.join("s", instance="s1")
     story.pass_time(0)
@@ -449,7 +449,7 @@ def test_t49_a_replacement_that_cannot_be_stored_leaves_the_old_member_in_place(
 
 
 def restarted_while_the_watermark_stands_still(story, protocols) -> str:
-    """Bob's id; the new place of a static member beside him is written and not committed."""
+    """Returns Bob's id. A static member of his group has restarted; its new id is written and not committed."""
     story.join("s", instance="s1", rebalance_ms=1000, protocols={"range": b""})
     story.join("bob", knows_its_id=True, rebalance_ms=1000, protocols={"range": b"", "sticky": b""})
     story.pass_time(0)
@@ -460,7 +460,7 @@ def restarted_while_the_watermark_stands_still(story, protocols) -> str:
     return ids["bob"]
 
 
-def test_whom_a_restarted_static_member_let_in_shares_a_protocol_with_it_though_its_place_is_not_committed_in_time():
+def test_a_member_accepted_by_a_restarted_static_members_protocols_keeps_a_common_one_after_a_commit_timeout():
     story = Story()
     both = {"range": b"", "sticky": b""}
     bob = restarted_while_the_watermark_stands_still(story, both)
@@ -516,7 +516,7 @@ def test_with_only_absent_static_members_a_rebalance_waits_until_their_sessions_
 # Bounds.
 
 
-def test_a_full_group_takes_nobody_new():
+def test_a_full_group_refuses_new_members():
     story = Story(max_size=2)
     ids = story.form("alice", "bob")
     assert story.join("carol", knows_its_id=True).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -548,7 +548,7 @@ def test_the_names_of_a_members_protocols_count_too():
 # The table itself.
 
 
-def test_whatever_is_not_in_the_table_raises_and_names_itself():
+def test_a_transition_that_is_not_in_the_table_raises():
     for state in GroupState:
         for happening in Happening:
             if (state, happening) in TRANSITIONS:
@@ -558,7 +558,7 @@ def test_whatever_is_not_in_the_table_raises_and_names_itself():
     assert next_state(GroupState.COMPLETING_REBALANCE, Happening.ASSIGNED) is GroupState.STABLE
 
 
-def test_a_partition_that_moves_away_answers_everybody_who_waits():
+def test_a_partition_that_moves_away_answers_all_waiting_requests():
     story = Story()
     ids = story.form("alice", "bob")
     story.join("alice", ids["alice"])
@@ -579,7 +579,7 @@ def test_a_loaded_group_expects_heartbeats_of_its_members():
     assert restarted.group.state is GroupState.EMPTY
 
 
-def test_a_loaded_group_over_its_limit_rebalances_and_keeps_those_who_come_first():
+def test_a_loaded_group_over_its_limit_rebalances_and_keeps_the_first_members_to_rejoin():
     story = Story()
     ids = story.form("alice", "bob", "carol")
     smaller = Story(max_size=2)
@@ -598,7 +598,7 @@ def test_the_topics_of_all_versions_of_a_subscription_are_read():
     assert story.group.subscribed == {"a", "b"}
 
 
-def test_a_subscription_that_is_not_one_is_no_reason_to_refuse_a_member():
+def test_a_member_with_an_unreadable_subscription_is_accepted():
     story = Story()
     story.form("alice", protocols={"range": b"\x00"})
     assert story.group.subscribed is None

@@ -1,4 +1,4 @@
-"""The engine on a log in memory, whose high watermark moves when told, with the smallest state machine there is."""
+"""The engine on a log in memory, whose high watermark the test moves, with the smallest state machine there is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = Now(1000, 5000)
 
 
 class Ledger:
-    """Remembers the last value of each key; what is not two letters it cannot read."""
+    """Remembers the last value of each key; it can read only keys of two letters."""
 
     def __init__(self) -> None:
         self.latest: dict[bytes, bytes | None] = {}
@@ -142,9 +142,7 @@ def test_answers_come_in_the_order_of_the_log(engine, partition):
         (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_was_not_appended_is_not_in_memory_and_says_so_in_a_coordinators_words(
-    engine, partition, log_says, client_hears
-):
+def test_a_failed_append_changes_no_memory_and_returns_a_coordinator_error(engine, partition, log_says, client_hears):
     partition.refusal = log_says
     heard: list[ErrorCode] = []
     engine.write(append_of((b"k1", b"a")), NOW, heard.append)
@@ -158,7 +156,7 @@ def test_changes_that_memory_shows_already_are_not_replayed(engine, partition):
     assert partition.end == 1
 
 
-def test_a_commit_that_takes_too_long_is_given_up_but_stands(engine, partition):
+def test_a_commit_that_takes_too_long_times_out_but_is_not_undone(engine, partition):
     partition.replicates_at_once = False
     heard: list[ErrorCode] = []
     engine.write(append_of((b"k1", b"a")), NOW, heard.append)
@@ -172,7 +170,7 @@ def test_a_commit_that_takes_too_long_is_given_up_but_stands(engine, partition):
     assert engine.state.committed_up_to == 1
 
 
-def test_a_reader_that_wants_nothing_pending_waits_for_what_was_written_before(engine, partition):
+def test_a_stable_read_waits_for_the_commit_of_earlier_writes(engine, partition):
     heard: list[str] = []
     engine.when_all_committed(NOW, lambda _: heard.append("at once"))
     partition.replicates_at_once = False
@@ -183,7 +181,7 @@ def test_a_reader_that_wants_nothing_pending_waits_for_what_was_written_before(e
     assert heard == ["at once", "written", "read"]
 
 
-def test_a_write_that_nobody_waits_for_any_more_is_still_pending(engine, partition):
+def test_a_write_that_timed_out_is_still_pending(engine, partition):
     partition.replicates_at_once = False
     engine.write(append_of((b"k1", b"a")), NOW, lambda _: None)
     later = Now(NOW.monotonic_ms + 5000, 0)
@@ -195,7 +193,7 @@ def test_a_write_that_nobody_waits_for_any_more_is_still_pending(engine, partiti
     assert heard == [ErrorCode.NONE]
 
 
-def test_readers_that_try_again_and_again_do_not_pile_up_at_a_partition_that_cannot_commit(engine, partition):
+def test_retries_of_readers_add_no_callbacks_at_a_partition_that_cannot_commit(engine, partition):
     partition.replicates_at_once = False
     engine.write(append_of((b"k1", b"a")), NOW, lambda _: None)
     heard: list[ErrorCode] = []
@@ -208,8 +206,8 @@ def test_readers_that_try_again_and_again_do_not_pile_up_at_a_partition_that_can
     assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2 + [ErrorCode.NONE]
 
 
-def test_a_reader_that_comes_after_a_failure_waits_anew(engine, partition):
-    """A failed sync, say: the leadership is not lost yet, and nobody was told twice."""
+def test_a_reader_after_a_failure_waits_for_the_next_commit(engine, partition):
+    """After a failed sync, for example: the leadership is not lost yet, and each waiter is answered once."""
     partition.replicates_at_once = False
     heard: list[ErrorCode] = []
     engine.write(append_of((b"k1", b"a")), NOW, heard.append)
@@ -219,7 +217,7 @@ def test_a_reader_that_comes_after_a_failure_waits_anew(engine, partition):
     assert heard == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
 
 
-def test_whoever_waits_when_leadership_is_lost_hears_it_once(engine, partition):
+def test_a_waiting_write_is_answered_once_when_leadership_is_lost(engine, partition):
     partition.replicates_at_once = False
     heard: list[ErrorCode] = []
     engine.write(append_of((b"k1", b"a")), NOW, heard.append)
@@ -243,7 +241,7 @@ def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partit
         engine.check_active()
     assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert len(list(slices)) == 1
-    assert engine.state.committed_up_to == count, "what is committed is not held back until the end"
+    assert engine.state.committed_up_to == count, "commits are applied during loading"
     engine.finish_loading(NOW)
     engine.check_active()
     assert engine.state.latest[b"k9"] == b"%d" % (count - 1)
@@ -253,7 +251,7 @@ def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partit
         next(engine.load(b""))
 
 
-def test_what_cannot_be_read_costs_nobody_else(partition):
+def test_an_unreadable_record_does_not_affect_other_records(partition):
     partition.append(encode_batch([Record(b"k1", b"a"), Record(b"unreadable", b"x"), Record(b"k2", b"b")]))
     partition.append(encode_batch([Record(b"k0", b"abort")], producer_id=1, attributes=CONTROL))
     broken = encode_batch([Record(b"k9", b"z")])
@@ -266,7 +264,7 @@ def test_what_cannot_be_read_costs_nobody_else(partition):
     assert engine.written_up_to == 6
 
 
-def test_what_the_leader_has_but_not_its_followers_is_committed_later(partition):
+def test_records_not_yet_replicated_at_loading_are_committed_later(partition):
     partition.replicates_at_once = False
     partition.append(encode_batch([Record(b"k1", b"a")]))
     engine = Engine(Ledger(), partition, commit_timeout_ms=5000)

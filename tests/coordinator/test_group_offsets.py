@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit, what readers see, what expires."""
+"""Committed offsets: which clients may commit, what readers see, what expires."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_t46_a_member_commits_while_stable_and_while_others_rejoin_but_not_while
         ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_g4_a_commit_from_another_generation_or_from_nobody_is_refused(member, generation, error):
+def test_g4_a_commit_from_another_generation_or_from_a_non_member_is_refused(member, generation, error):
     story = Story()
     ids = story.form("alice")
     assert story.commit_offset(5, ids.get(member, member), generation) is error
@@ -57,7 +57,7 @@ def test_t46_a_member_of_a_group_that_became_empty_is_unknown():
     assert story.commit_offset(5, ids["alice"], 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_t50_a_simple_consumer_commits_without_membership_and_only_while_nobody_is_a_member():
+def test_t50_a_simple_consumer_commits_without_membership_only_while_the_group_has_no_members():
     story = Story()
     assert story.commit_offset(7) is ErrorCode.NONE
     assert story.group.protocol_type is None
@@ -72,7 +72,7 @@ def test_a_generation_of_a_group_that_does_not_exist(version, error):
     assert story.commit_offset(7, "alice", 3, version=version) is error
 
 
-def test_t50_metadata_comes_back_as_it_went_in_and_has_a_limit():
+def test_t50_commit_metadata_is_returned_unchanged_and_has_a_limit():
     story = Story()
     odd = "tab\tnul\x00end é 🚚"
     story.commit_offset(1, metadata=odd)
@@ -124,7 +124,7 @@ def test_a_commit_that_cannot_be_appended_changes_nothing():
 
 
 def committed_in_a_group_that_was_given_up(**config) -> Story:
-    """Somebody knocked, and that could not be stored in time; a commit that came meanwhile was."""
+    """The first JoinGroup could not be stored in time; a commit that came meanwhile was stored."""
     story = Story(**config)
     story.held = True
     assert story.join("alice").error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -144,7 +144,7 @@ def test_an_acknowledged_offset_outlives_the_group_whose_first_record_took_too_l
     assert story.committed().offset == 7
 
 
-def test_a_member_whose_group_was_given_up_leaves_its_offset_in_an_empty_one():
+def test_a_member_whose_group_could_not_be_stored_leaves_its_offset_in_an_empty_group():
     story = Story()
     story.held = True
     story.join("alice", knows_its_id=True)
@@ -162,7 +162,7 @@ def test_a_member_whose_group_was_given_up_leaves_its_offset_in_an_empty_one():
     story.form("alice", "bob")
 
 
-def test_the_offset_of_a_group_that_was_given_up_can_be_deleted_and_expires():
+def test_the_offset_of_a_group_that_could_not_be_stored_can_be_deleted_and_expires():
     story = committed_in_a_group_that_was_given_up()
     story.perform(story.shard.delete(GROUP, "admin", story.now))
     assert story.answers["admin"] == [None]
@@ -189,7 +189,7 @@ def test_offsets_are_committed_as_far_as_the_high_watermark_and_no_further():
     assert offsets.committed(GROUP) == offsets.latest(GROUP)
 
 
-def test_what_is_pending_counts_when_offsets_are_deleted():
+def test_pending_changes_count_when_offsets_are_deleted():
     story = Story()
     story.held = True
     story.commit_offset(1)
@@ -262,7 +262,7 @@ def test_offsets_of_a_simple_consumer_expire_one_by_one_from_their_commit():
     assert story.committed(partition=1).offset == 1
 
 
-def test_an_offset_with_its_own_retention_keeps_to_it():
+def test_an_offset_with_its_own_retention_expires_by_it():
     story = expiring_story()
     story.commit_offset(1, retention_ms=5000)
     assert story.replayed().committed_offsets(GROUP)[PartitionKey("orders", 0)].expire_timestamp_ms == story.ms + 5000
@@ -272,7 +272,7 @@ def test_an_offset_with_its_own_retention_keeps_to_it():
     assert story.committed() is None
 
 
-def test_a_group_that_somebody_is_about_to_join_does_not_expire():
+def test_a_group_with_a_pending_member_does_not_expire():
     story = expiring_story()
     story.join("alice", session_ms=5 * CHECK_MS)
     story.pass_time(2 * CHECK_MS)
@@ -308,7 +308,7 @@ def test_the_expiry_of_one_large_group_is_bounded_too():
 # Deletion.
 
 
-def test_offsets_of_deleted_topics_go_but_not_those_of_a_topic_made_anew():
+def test_offsets_of_deleted_topics_are_removed_but_not_those_of_a_recreated_topic():
     story = Story()
     story.commit_offset(1, topic="old", topic_id=b"a" * 16)
     story.commit_offset(1, topic="new", topic_id=b"c" * 16)

@@ -1,4 +1,4 @@
-"""Random lives of a group: whatever people do and however time passes, the promises G1 to G6 hold.
+"""Random histories of a group: whatever its members do and however time passes, the promises G1 to G6 hold.
 
 G1 one owner per partition and generation · G2 generations never go back · G4 only the current generation commits ·
 G5 a group left alone settles · G6 what is in memory is what the log replays to.
@@ -22,7 +22,7 @@ people = st.sampled_from(PEOPLE)
 
 
 class Person:
-    """A consumer as clients write them: joins, syncs, assigns when it leads, and believes what it is told."""
+    """A consumer as client libraries implement it: joins, syncs, assigns when it leads, and follows the answers."""
 
     def __init__(self, name: str, instance: str | None) -> None:
         self.name = name
@@ -84,11 +84,11 @@ class GroupLife(RuleBasedStateMachine):
 
     @rule(name=people)
     def restart(self, name: str) -> None:
-        """It forgets everything, and answers to its old requests find nobody."""
+        """It forgets everything, and answers to its old requests are dropped."""
         self.story.answers.pop(name, None)
         person = self.people[name]
         if person.waiting_for:
-            # Its connection is gone; under a new name it cannot take the old one's answers for its own.
+            # Its connection is gone; under a new name it cannot get answers to the old requests.
             return
         person.lose_place()
 
@@ -123,7 +123,7 @@ class GroupLife(RuleBasedStateMachine):
     @precondition(lambda self: not self.story.held)
     @rule(error=st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE]))
     def log_works_or_not(self, error: ErrorCode) -> None:
-        # An emptied group that could not be stored is the one state allowed to differ from the log: not risked here.
+        # Only an emptied group that could not be stored may differ from the log: avoided here.
         if all(person.waiting_for == "sync" for person in self.people.values()):
             self.story.append_error = error
 
@@ -206,7 +206,7 @@ class GroupLife(RuleBasedStateMachine):
         assert (committed.offset if committed else -1) == self.last_committed
 
     def teardown(self) -> None:
-        """G5: when everybody behaves and nothing fails, the group settles."""
+        """G5: when all members behave and nothing fails, the group becomes stable."""
         self.story.append_error = ErrorCode.NONE
         for person in self.people.values():
             person.topics = ("orders",)

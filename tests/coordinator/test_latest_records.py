@@ -1,4 +1,4 @@
-"""The short way to the last record of each key finds what the long one finds: every record of every batch, in order."""
+"""The fast search for the last record of each key finds the same as decoding every record of every batch, in order."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def the_short_way(log: bytes, at_once: int = 2) -> list[Record]:
 
 
 @given(st.lists(batches, max_size=6), st.integers(1, 5))
-def test_finds_what_the_long_way_finds(batches, at_once):
+def test_finds_the_same_records_as_full_decoding(batches, at_once):
     log = log_of(batches)
     assert the_short_way(log, at_once) == the_long_way(log)
 
@@ -73,7 +73,7 @@ BYTES = [*range(5), *range(60, 70), *range(124, 132), 254, 255]
     "value", [None, b"", b"v", b"v" * 62, b"v" * 200, b"v" * 8300], ids=lambda v: str(len(v or ""))
 )
 @pytest.mark.parametrize("key", [b"", b"k", b"k" * 64], ids=len)
-def test_a_record_that_was_tampered_with_is_read_or_passed_over_as_the_long_way_does(key, value):
+def test_a_damaged_record_is_read_or_skipped_as_by_full_decoding(key, value):
     before = encode_batch([Record(key, b"before")])
     whole = encode_batch([Record(key, value)])
     start, value_length = HEADER_BYTES, len(whole) - len(value or b"") - 3
@@ -92,7 +92,7 @@ def test_a_length_with_more_bytes_than_it_needs_is_not_misread():
 
 
 @pytest.mark.parametrize("length", range(9))
-def test_a_record_that_ends_early_is_passed_over(length):
+def test_a_record_that_ends_early_is_skipped(length):
     short = encode_batch([Record(b"", None)])[: HEADER_BYTES + length].ljust(HEADER_BYTES + length, b"\0")
     short[8:12] = (len(short) - 12).to_bytes(4, "big")
     if length:
@@ -111,14 +111,14 @@ def outcome(way, log: bytes) -> object:
         return "malformed"
 
 
-def test_a_batch_that_is_cut_off_is_left_out():
+def test_an_incomplete_batch_is_left_out():
     log = log_of([encode_batch([Record(b"a", b"1")]), encode_batch([Record(b"a", b"2")])])
     assert [record.value for record in the_short_way(log[:-1])] == [b"1"]
 
 
-def test_a_commit_is_not_taken_apart_before_it_is_known_to_be_the_last(monkeypatch):
+def test_a_commit_is_not_decoded_before_it_is_known_to_be_the_last(monkeypatch):
     def not_for_this(*_):
-        raise AssertionError("a batch of one plain record was taken apart")
+        raise AssertionError("a batch of one plain record was decoded")
 
     monkeypatch.setattr(latest_records, "record_spans", not_for_this)
     commits = [Record(b"key of an offset", b"%d" % number + b" " * size) for number, size in enumerate((40, 90, 200))]

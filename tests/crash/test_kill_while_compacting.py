@@ -1,4 +1,4 @@
-"""kill -9 at random moments of compaction: of each key there is what was acknowledged last, and nothing that was not.
+"""kill -9 at random moments of compaction: each key has its last acknowledged value, and no unacknowledged one.
 
 `make crash ROUNDS=50` is the long form. A failure names its seed; `SEED=n` replays the choice of moments.
 """
@@ -62,7 +62,7 @@ class Load:
             assert found.get(key, offset if deleted else None) == offset, f"{key!r} at {offset}"
 
 
-def test_of_each_key_the_last_is_there(tmp_path):
+def test_the_last_acknowledged_value_of_each_key_is_there(tmp_path):
     chance = random.Random(SEED)
     broker = BrokerProcess(tmp_path / "data")
     broker.config |= RESTLESS

@@ -1,10 +1,10 @@
-"""Pages of the documentation as something to run: their fenced blocks, in order.
+"""Runs the fenced blocks of documentation pages, in order. Kinds of blocks:
 
-python              part of the application that the page is
+python              part of the application of the page
 python on spark     needs a running Spark
-python raises       is refused, with the text that follows (`on spark`: by Spark)
-sh                  commands, each in a line; one that says Ctrl-C runs until the test is over or interrupts it
-text                what comes out
+python raises       fails with the text of the next block (`on spark`: in Spark)
+sh                  commands, one per line; a command with the comment Ctrl-C runs until the test interrupts it or ends
+text                the output
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Terminal:
 
     def __init__(self, directory: Path, bootstrap: str, ready: re.Pattern[str] = READY) -> None:
         self._directory = directory
-        # What a command says that runs on, once it does.
+        # The output of a long-running command when it is ready.
         self._ready = ready
         self._running: list[subprocess.Popen[str]] = []
         self._port = _free_port()
@@ -73,11 +73,11 @@ class Terminal:
         }
 
     def run(self, block: Block) -> str:
-        """What the commands of a block print."""
+        """The output of the commands of a block."""
         return "".join(self._run(line) for line in block.text.splitlines())
 
     def _run(self, line: str) -> str:
-        # a reader's eye waits for the next micro-batch; here it is asked for again
+        # a person waits for the next micro-batch; here curl retries
         command = line.replace("8088", str(self._port)).replace("curl -s", "curl -sf --retry 30 --retry-all-errors")
         if "Ctrl-C" in line:
             self._start(command if " views " not in command else command.replace("#", f"--port {self._port} #"))
@@ -112,7 +112,7 @@ class Terminal:
         raise AssertionError(f"{command}\n{''.join(said)}")
 
     def interrupt(self) -> list[int]:
-        """Ctrl-C in every terminal where something runs, the last first; how each ended."""
+        """Ctrl-C for every running command, the last first. Returns their exit codes."""
         ended = []
         while self._running:
             process = self._running.pop()
@@ -135,7 +135,7 @@ class Terminal:
 
 @contextmanager
 def broker_on_the_usual_port() -> Iterator[Embedded]:
-    """The pages name port 9092; another test of a page may have it for a while."""
+    """The pages use port 9092. Retries, because another test may use the port at the same time."""
     broker = Embedded(port=9092)
     patience = time.monotonic() + PORT_PATIENCE_S
     while True:

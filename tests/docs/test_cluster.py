@@ -1,4 +1,4 @@
-"""The page about clusters: its files are valid, its commands are run."""
+"""The page about clusters: its files are valid and its commands work."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def bash(script: str, cwd: Path, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_file_of_a_machine_is_a_configuration() -> None:
+def test_properties_file_of_the_page_is_a_valid_configuration() -> None:
     config = NodeConfig.from_properties(block("properties", "node.id"))
     assert [str(listener.reached_at) for listener in config.listeners] == ["one.example:9092", "one.example:9093"]
 
 
 @pytest.mark.parametrize(("node_id", "host"), [(1, "one"), (2, "two"), (3, "three")])
-def test_the_line_that_formats(tmp_path: Path, node_id: int, host: str) -> None:
+def test_format_command_of_the_page_works(tmp_path: Path, node_id: int, host: str) -> None:
     text = block("properties", "node.id").replace("/var/lib/odradek", str(tmp_path / "data"))
     text = text.replace("node.id=1", f"node.id={node_id}")
     text = re.sub(r"advertised.listeners=.*", lambda line: line[0].replace("one.example", f"{host}.example"), text)
@@ -75,7 +75,7 @@ def test_services_start_nodes_with_options_that_exist(tmp_path: Path) -> None:
 
 
 class Pod:
-    """What the ConfigMap holds, where a pod would find it."""
+    """The files of the ConfigMap, in a directory as in a pod."""
 
     def __init__(self, directory: Path, form: str) -> None:
         self._directory = directory
@@ -112,7 +112,7 @@ class Pod:
         return NodeConfig.from_properties((self._directory / "run" / "node.properties").read_text())
 
 
-def test_a_pod_prepares_itself(tmp_path: Path) -> None:
+def test_prepare_script_formats_the_volume_of_a_pod_once(tmp_path: Path) -> None:
     pod = Pod(tmp_path, "yes")
     pod.prepare("odradek-1")
     assert pod.config.node_id == 2
@@ -124,7 +124,7 @@ def test_a_pod_prepares_itself(tmp_path: Path) -> None:
     assert os.stat(pod.data / "meta.properties").st_mtime_ns == before
 
 
-def test_a_pod_that_lost_its_volume_is_not_made_a_voter_again(tmp_path: Path) -> None:
+def test_prepare_script_does_not_format_a_lost_volume(tmp_path: Path) -> None:
     pod = Pod(tmp_path, "no")
     pod.prepare("odradek-1")
     assert pod.config.node_id == 2
@@ -133,7 +133,7 @@ def test_a_pod_that_lost_its_volume_is_not_made_a_voter_again(tmp_path: Path) ->
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Where the page's first command runs, on ports of ours."""
+    """Runs the first command of the page, on free ports."""
     (command,) = block("sh", "odradek up -n 3").splitlines()
     arguments = shlex.split(command, comments=True)
     process = subprocess.Popen(
@@ -148,7 +148,7 @@ def terminal(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def ready(terminal: subprocess.Popen[str]) -> tuple[list[str], str]:
-    """The lines until all are ready, and where they are."""
+    """The output until all nodes are ready, and their addresses."""
     assert terminal.stdout is not None
     lines = []
     for line in terminal.stdout:
@@ -159,25 +159,25 @@ def ready(terminal: subprocess.Popen[str]) -> tuple[list[str], str]:
 
 
 def pid_of(node_id: int, directory: Path) -> int:
-    """As `ps` would tell."""
+    """The process id of a node, as `ps` would show it."""
     wanted = str(directory / "cluster" / f"{node_id}.properties")
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if wanted in entry.read_bytes().decode(errors="replace").split("\0"):
                 return int(entry.parent.name)
-    raise AssertionError(f"node {node_id} does not run")
+    raise AssertionError(f"node {node_id} is not running")
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-def test_the_cluster_in_a_terminal(terminal: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_terminal_session_of_the_page_works(terminal: subprocess.Popen[str], tmp_path: Path) -> None:
     lines, servers = ready(terminal)
     shown = block("text", "CONTROLLERS").splitlines()
     assert lines[0].split() == shown[0].split()
     assert [line.split()[0] for line in lines[1:4]] == [line.split()[0] for line in shown[1:]]
     assert [line.split()[3] for line in lines[1:4]] == [line.split()[3] for line in shown[1:]]
     session = block("sh", "odradek topic create orders") + block("sh", "odradek cluster reassign")
-    # A topic is there before every broker has heard of it, and before its followers have said that they are: a reader
-    # takes longer to look.
+    # After the creation of a topic it takes a moment until all brokers know it and its followers are in the ISR. A
+    # person is slower than that; the test must retry.
     for command in ("odradek topic describe orders", "odradek cluster health"):
         assert command in session
         session = session.replace(command, f"until {command}; do sleep 0.1; done")
@@ -186,7 +186,7 @@ def test_the_cluster_in_a_terminal(terminal: subprocess.Popen[str], tmp_path: Pa
     os.kill(pid_of(2, tmp_path), signal.SIGKILL)
     assert terminal.stdout is not None
     assert terminal.stdout.readline() == "node 2 was ended by SIGKILL\n"
-    start_again = re.fullmatch(r"`(odradek node start .*)` starts it again\n", terminal.stdout.readline())
+    start_again = re.fullmatch(r"Restart it with: (odradek node start .*)\n", terminal.stdout.readline())
     health = "until odradek cluster health | grep 'without 2'; do sleep 0.1; done"
     assert "not in sync" in bash(health, tmp_path, ODRADEK_BOOTSTRAP=servers).stdout
     assert start_again
@@ -202,7 +202,7 @@ def test_the_cluster_in_a_terminal(terminal: subprocess.Popen[str], tmp_path: Pa
     assert (tmp_path / "cluster" / "1.properties").exists()
 
 
-def test_the_cluster_in_a_test() -> None:
+def test_embedded_cluster_snippet_of_the_page_runs() -> None:
     snippet = block("python", "brokers=3")
     done = subprocess.run([sys.executable, "-c", snippet], timeout=100, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

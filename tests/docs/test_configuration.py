@@ -1,4 +1,4 @@
-"""The page of configs is what the broker reads, and the commands on it work."""
+"""The configuration page lists the configs that the broker reads, and its commands work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.command_line import succeed
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_configuration_page_is_up_to_date() -> None:
     spec = importlib.util.spec_from_file_location("configuration", ROOT / "tools" / "configuration.py")
     assert spec is not None
     assert spec.loader is not None
@@ -20,7 +20,7 @@ def test_the_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text() == module.page(), "run `python tools/configuration.py`"
 
 
-def test_the_commands(odradek: Embedded) -> None:
+def test_commands_of_the_configuration_page_work(odradek: Embedded) -> None:
     succeed(odradek, "topic", "create", "orders", "-c", "retention.ms=86400000")
     succeed(odradek, "config", "set", "topic", "orders", "retention.ms=86400000")
     succeed(odradek, "config", "set", "broker", "all", "log.retention.ms=86400000")

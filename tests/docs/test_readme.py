@@ -1,4 +1,4 @@
-"""Every command and snippet of the README is run as it stands there."""
+"""Every command and snippet of the README runs unchanged."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_the_two_commands_exist() -> None:
-    for target in re.findall(r"^make (\w+)", README, flags=re.MULTILINE):
+def test_make_targets_of_the_readme_exist() -> None:
+    targets = re.findall(r"^make (\w+)", README, flags=re.MULTILINE)
+    assert {"demo", "test"} <= set(targets)
+    for target in targets:
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE), target
 
 
@@ -35,7 +37,7 @@ def broker_on_9092() -> Iterator[Embedded]:
         yield broker
 
 
-def test_the_terminal_session(broker_on_9092: Embedded) -> None:
+def test_terminal_session_of_the_readme_works(broker_on_9092: Embedded) -> None:
     [session] = [block for block in blocks("sh") if "odradek topic" in block]
     scripts = Path(sys.executable).parent
     done = subprocess.run(
@@ -52,7 +54,7 @@ def test_the_terminal_session(broker_on_9092: Embedded) -> None:
 
 @pytest.fixture(scope="module")
 def plain_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One that has what `pip install -e .` and `pip install pytest` bring, and nothing else of ours."""
+    """A Python with only the packages of `pip install -e .` and `pip install pytest`."""
     home = tmp_path_factory.mktemp("plain")
     venv.create(home, symlinks=True)
     [site] = home.glob("lib/python*/site-packages")
@@ -76,16 +78,16 @@ def needed_by(*names: str) -> list[Distribution]:
 
 
 @pytest.mark.parametrize("snippet", [snippet for snippet in blocks("python") if "odradek.streams" not in snippet])
-def test_the_python_snippets_need_the_package_alone(broker_on_9092: Embedded, plain_python: Path, snippet: str) -> None:
+def test_python_snippets_need_only_the_package(broker_on_9092: Embedded, plain_python: Path, snippet: str) -> None:
     subprocess.run([plain_python, "-c", snippet], check=True, timeout=60)
 
 
-def test_the_pipeline_is_the_example() -> None:
+def test_pipeline_of_the_readme_equals_the_example() -> None:
     [pipeline] = [snippet for snippet in blocks("python") if "odradek.streams" in snippet]
     assert pipeline == (ROOT / "examples" / "streams_first.py").read_text()
     subprocess.run([sys.executable, "-c", pipeline], check=True, timeout=60)
 
 
-def test_the_example_test_needs_the_package_and_pytest_alone(plain_python: Path) -> None:
+def test_example_test_needs_only_the_package_and_pytest(plain_python: Path) -> None:
     example = str(ROOT / "examples" / "test_orders.py")
     subprocess.run([plain_python, "-m", "pytest", "-q", example], check=True, timeout=120, cwd=ROOT)

@@ -1,4 +1,4 @@
-"""The pages about Streams on a real Spark: what they compute, and the first session as a reader would type it."""
+"""The Streams pages on a real Spark: their results, and the first terminal session as a reader would type it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def loaded(page: Path, directory: Path, *more: Block, name: str | None = None) -
 
 
 def compiled(app: App, spark) -> None:
-    """As far as Spark can say without reading anything."""
+    """Compiles the queries on Spark without reading any data."""
     for query in app.queries():
         if query.by_engine:
             plan = topology(query.sinks)
@@ -54,12 +54,12 @@ def compiled(app: App, spark) -> None:
 
 
 @pytest.mark.parametrize("page", ["joins", "running", "state-and-timers", "stateless-steps", "windows-and-aggregates"])
-def test_spark_understands_a_page(page: str, spark, tmp_path: Path):
-    """The others are run below."""
+def test_application_of_a_page_compiles_on_spark(page: str, spark, tmp_path: Path):
+    """The tests below run the other pages."""
     compiled(loaded(PAGE[page], tmp_path), spark)
 
 
-def test_what_only_spark_knows_is_told_as_the_page_says(spark, tmp_path: Path):
+def test_error_found_by_spark_matches_the_page(spark, tmp_path: Path):
     page = blocks(PAGE["errors"])
     [wrong] = [block for block in page if block.kind == "python raises on spark"]
     with pytest.raises(StreamsError) as refused:
@@ -67,7 +67,7 @@ def test_what_only_spark_knows_is_told_as_the_page_says(spark, tmp_path: Path):
     assert str(refused.value).replace(f"{tmp_path}/", "") + "\n" == page[page.index(wrong) + 1].text
 
 
-def test_a_record_that_does_not_fit_is_told_as_the_page_says(odradek_test_driver, tmp_path: Path):
+def test_error_for_a_wrong_record_matches_the_page(odradek_test_driver, tmp_path: Path):
     with odradek_test_driver(loaded(PAGE["errors"], tmp_path, name="mistakes")) as t:
         t.input("orders").send({"id": "7", "amount": "much"})
         with pytest.raises(StreamsError) as failed:
@@ -75,7 +75,7 @@ def test_a_record_that_does_not_fit_is_told_as_the_page_says(odradek_test_driver
     assert str(failed.value).replace(f"{tmp_path}/", "") + "\n" == blocks(PAGE["errors"])[-1].text
 
 
-def test_dead_letters_have_the_headers_of_the_page(odradek_test_driver, tmp_path: Path):
+def test_dead_letters_have_the_headers_that_the_page_shows(odradek_test_driver, tmp_path: Path):
     page = PAGE["sources-and-formats"]
     with odradek_test_driver(loaded(page, tmp_path)) as t:
         t.input("positions").send({"driver": "ann", "speed": 80.5, "at": "2026-01-01T00:00:00Z"}, {"driver": "bob"})
@@ -86,7 +86,7 @@ def test_dead_letters_have_the_headers_of_the_page(odradek_test_driver, tmp_path
         assert f"__streams.errors.{said}" in shown
 
 
-def test_a_view_from_python_and_over_http(spark, odradek, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_view_is_readable_from_python_and_over_http(spark, odradek, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     page = PAGE["tables-and-views"]
     bootstrap = odradek.bootstrap_servers
     with Terminal(tmp_path, bootstrap) as terminal:
@@ -101,7 +101,7 @@ def test_a_view_from_python_and_over_http(spark, odradek, tmp_path: Path, monkey
         monkeypatch.setattr(App, "start", functools.partialmethod(App.start, session=spark))
         seen = {"app": app}
         for block in blocks(page, "python on spark"):
-            exec(block.text, seen)  # what the page says
+            exec(block.text, seen)  # code of the page
         assert seen["row"] == {"customer": "ann", "orders": 2, "spent": 30.0}
         assert seen["everybody"] == [seen["row"]]
         [commands] = blocks(page, "sh")
@@ -109,7 +109,7 @@ def test_a_view_from_python_and_over_http(spark, odradek, tmp_path: Path, monkey
         assert terminal.run(commands).endswith(answer.text.strip())
 
 
-def test_the_test_of_the_page_about_tests(odradek_test_driver, tmp_path: Path):
+def test_example_test_of_the_testing_page_passes(odradek_test_driver, tmp_path: Path):
     page = PAGE["testing"]
     seen = {"app": loaded(page, tmp_path)}
     for block in blocks(page, "python on spark"):
@@ -119,8 +119,8 @@ def test_the_test_of_the_page_about_tests(odradek_test_driver, tmp_path: Path):
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-def test_the_first_session(odradek, tmp_path: Path):
-    """In a Spark of its own, as it would be at a terminal."""
+def test_first_terminal_session_of_the_page_works(odradek, tmp_path: Path):
+    """With a separate Spark, as at a terminal."""
     try:
         find_java()
     except NoJava as missing:
@@ -136,12 +136,12 @@ def test_the_first_session(odradek, tmp_path: Path):
         assert described.text.replace("127.0.0.1:9092", odradek.bootstrap_servers) in terminal.run(describe)
         assert (tmp_path / "fleet.svg").read_text().startswith("<svg")
         assert "fleet.positions" in terminal.run(status)
-        assert terminal.interrupt() == [130, 0], "views as after any Ctrl-C, run as it should"
+        assert terminal.interrupt() == [130, 0], "`views` exits with 130 after Ctrl-C, `run` with 0"
         assert "fleet-drivers-changelog" in terminal.run(reset)
 
 
-def test_commands_of_other_pages(odradek, tmp_path: Path):
-    """Those that need no Spark."""
+def test_commands_of_the_running_page_work(odradek, tmp_path: Path):
+    """The commands that need no Spark."""
     page = PAGE["running"]
     application(page, tmp_path, name="clicks")
     with Terminal(tmp_path, odradek.bootstrap_servers) as terminal:
@@ -149,7 +149,7 @@ def test_commands_of_other_pages(odradek, tmp_path: Path):
             terminal.run(block)
 
 
-def test_no_command_is_left_out():
+def test_every_page_with_commands_is_tested():
     run_above = {"streams", "sources-and-formats", "tables-and-views", "running"}
     assert {page.stem for page in STREAMS if blocks(page, "sh")} == run_above
     assert {page.stem for page in STREAMS if blocks(page, "python on spark")} == {"tables-and-views", "testing"}

@@ -1,4 +1,4 @@
-"""The application as a process: started, looked at from outside, and killed in part or as a whole."""
+"""The application as a process: started, observed from outside, and killed in part or as a whole."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A micro-batch that was planned and is not done: Spark's log has its offsets and no commit."""
+    """A micro-batch that is planned but not done: Spark's log has its offsets and no commit."""
 
     query: str
     number: int
     opened: float  # seconds since 1970
-    usual_s: float  # what the batch before it took
+    usual_s: float  # the duration of the previous batch
     writes: frozenset[str]  # topics
 
     @property
@@ -73,7 +73,7 @@ class Checkpoint:
 
 
 class Application:
-    """A session of its own: the driver, its JVM, two executors and the Python workers of all three."""
+    """The processes of a separate session: the driver, its JVM, two executors and the Python workers of all three."""
 
     def __init__(self, bootstrap: str, place: Path) -> None:
         self._log = place / "application.out"
@@ -119,19 +119,19 @@ class Application:
         return sorted((process for process in self.processes() if EXECUTOR in process.command), key=lambda it: it.pid)
 
     def python_workers(self, executor: Process) -> list[Process]:
-        """What runs Python for an executor: its daemon and the workers that this one forks."""
+        """The Python processes of an executor: its daemon and the workers that the daemon forks."""
         all_of_it, found = self.processes(), [executor]
         for above in found:
             found += [process for process in all_of_it if process.parent == above.pid]
         return found[1:]
 
     def kill_the_rest(self) -> None:
-        """Until nothing of it is left: also what was just being forked."""
+        """Kill until no process is left, including processes that were just forked."""
         assert self._process is not None
         deadline = time.monotonic() + KILL_TIMEOUT_S
         while left := self.processes():
             kill(left)
-            assert time.monotonic() < deadline, f"these do not die: {left}"
+            assert time.monotonic() < deadline, f"these processes do not end: {left}"
         self._process.wait()
 
     def stop(self) -> None:

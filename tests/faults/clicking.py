@@ -1,4 +1,4 @@
-"""What goes in, and so what must come out: clicks in seeded order, counted here in plain Python."""
+"""The input and the expected output: clicks in seeded order, counted in plain Python."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from confluent_kafka import Producer
 from faults.counting import CLICKS
 
 Window = tuple[str, datetime]
-"""A user and the beginning of a window."""
+"""A user and the start of a window."""
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW_S = 10
 ROUND = timedelta(days=1)
 USERS = 12
-# A chunk is acknowledged before the next is sent. With what is out of order it spans 6 seconds: nothing is ever late.
+# A chunk is acknowledged before the next is sent. With its out-of-order clicks it spans 6 seconds, so no click is late.
 CHUNK = 40
 CHUNK_S = 2.0
 OUT_OF_ORDER_S = 4.0
@@ -69,7 +69,7 @@ class Clicks:
         self._flowing.set()
 
     def end(self) -> None:
-        """All is acknowledged, and a last click, much later, ends every window of the round."""
+        """Wait until all clicks are acknowledged. A last click, much later, closes every window of the round."""
         assert self._thread is not None
         self._ending.set()
         self._thread.join()
@@ -80,7 +80,7 @@ class Clicks:
         self._wait_for_acknowledgement()
 
     def final(self) -> dict[Window, int]:
-        """The counts of windows that are over."""
+        """The counts of closed windows."""
         return {window: count for window, count in self.counts.items() if window[1] < self._closed_before}
 
     def _run(self) -> None:
@@ -105,4 +105,4 @@ class Clicks:
         self.counts[user, at - timedelta(seconds=at.timestamp() % WINDOW_S)] += 1
 
     def _wait_for_acknowledgement(self) -> None:
-        assert self._producer.flush(ACKNOWLEDGED_TIMEOUT_S) == 0, "the broker takes no clicks"
+        assert self._producer.flush(ACKNOWLEDGED_TIMEOUT_S) == 0, "the broker accepts no clicks"

@@ -1,4 +1,4 @@
-"""The application that faults strike: clicks per user and window, as they change and when they are final."""
+"""The application under test: clicks per user and window, with every change and with final results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Click:
 
 app = App(
     "counting",
-    # Two executors, each a process of its own that can die alone.
+    # Two executors, each a separate process that can be killed alone.
     master="local-cluster[2,1,1024]",
     conf={"spark.executor.memory": "512m"},
 )

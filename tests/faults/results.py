@@ -1,4 +1,4 @@
-"""What came out: the newest count of each window, and every final one."""
+"""The output: the newest count of each window, and all final counts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Results:
         return sum(len(counts) - 1 for counts in self.final.values())
 
     def differences(self, clicks: Clicks) -> list[str]:
-        """None when every window has its count; a final one may be there several times, if all say the same."""
+        """Empty when every window has its expected count. A final count may occur several times, if all are equal."""
         final = {window: set(counts) for window, counts in self.final.items()}
         return [
             *_differences("newest", clicks.counts, self.newest),

@@ -1,12 +1,13 @@
-"""Faults while windows are counted: afterwards every count is as if nothing had happened.
+"""Faults while windows are counted: afterwards every count is correct.
 
-A round: clicks come in, at a seeded moment something is killed, it recovers, the clicks end, all counts are compared
-with the input. One application goes through all rounds, so a later round would also find what an earlier one broke.
+In each round, clicks are sent, a process is killed at a seeded moment, and the application recovers. Then the clicks
+end, and all counts are compared with the input. One application runs through all rounds, so a later round also finds
+damage of an earlier one.
 
-`make faults ROUNDS=20` is the long form. Every choice of a round follows from its seed; `SEED=n` starts with that one.
-A third of the rounds strike inside a micro-batch, one whose offsets are in Spark's progress log and whose commit is
-not; a third when such a batch has already written results, which are then written again; the rest between two batches,
-while no clicks come.
+`make faults ROUNDS=20` is the long form. The seed decides everything in a round; `SEED=n` starts with that seed.
+A third of the rounds kill inside a micro-batch: Spark's progress log has its offsets but not its commit. A third kill
+when such a batch has already written results, which are then written again. The rest kill between two batches, while
+no clicks are sent.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ SEED = int(os.environ.get("SEED", "0"))
 FAULTS = ("executor", "broker", "driver", "workers")
 AIMS = ("batch", "idle", "written")
 EXECUTORS = 2
-# Batches take a few hundred milliseconds on a quiet machine; the rest is for one that is not.
+# Batches take a few hundred milliseconds on an idle machine. The timeout is for busy machines.
 TIMEOUT_S = 300.0
 POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a seed says: after how many chunks of clicks, when then, who, for how long."""
+    """The plan of a seed: after how many chunks of clicks, at which moment, which process, for how long."""
 
     seed: int
     fault: str
     chunks: int
     aim: str
-    depth: float  # in a batch, of what one takes
+    depth: float  # the moment in a batch, as a fraction of its duration
     victim: int
     away_s: float
 
@@ -61,7 +62,7 @@ class Plan:
             seed=seed,
             fault=FAULTS[seed % len(FAULTS)],
             chunks=rng.randint(5, 25),
-            aim=AIMS[(seed + seed // len(FAULTS)) % len(AIMS)],  # every fault meets every aim within twelve seeds
+            aim=AIMS[(seed + seed // len(FAULTS)) % len(AIMS)],  # twelve seeds have all combinations of fault and aim
             depth=rng.random(),
             victim=rng.randrange(2),
             away_s=rng.uniform(0, 2),
@@ -92,9 +93,9 @@ class Story:
     def play(self, plan: Plan) -> str:
         began = time.time()
         self.clicks.begin(plan.seed)
-        self._until(lambda: self.application.has_recovered_since(began), "counts at all")
+        self._until(lambda: self.application.has_recovered_since(began), "first counts")
         self._until(lambda: self.clicks.chunks >= plan.chunks, "clicks")
-        victims = self._until(lambda: self._victims(plan), "somebody to kill")
+        victims = self._until(lambda: self._victims(plan), "a process to kill")
         if plan.aim == "idle":
             self.clicks.pause()
         self._until(lambda: self._is_the_moment(plan), plan.moment)
@@ -109,7 +110,7 @@ class Story:
         return f"{plan.seed:4}  {plan.fault:8}  {plan.moment:26}  {where:40}  {recovered_s:5.1f} s"
 
     def _victims(self, plan: Plan) -> list[Process]:
-        """Found out before the moment comes: looking takes longer than killing."""
+        """The processes to kill. Looked up in advance, because the lookup takes longer than the kill."""
         match plan.fault:
             case "broker":
                 return [Process(self.broker.pid, 0, "odradek up")]
@@ -117,12 +118,12 @@ class Story:
                 return self.application.processes()
         executors = self.application.executors()
         if len(executors) < EXECUTORS:
-            return []  # one was killed in an earlier round, and the next is still coming
+            return []  # one was killed in an earlier round, and its replacement is still starting
         workers = self.application.python_workers(executors[plan.victim])
         return [executors[plan.victim], *workers] if plan.fault == "executor" else workers
 
     def _strike(self, plan: Plan, victims: list[Process]) -> str:
-        """Which batches were open at the kill: before it and still after it; behind a dead driver, after it."""
+        """Kill, and return the batches that were open both before and after. For the driver, only after."""
         before = self._open()
         kill(victims)
         if plan.fault == "driver":
@@ -181,7 +182,7 @@ def story(tmp_path: Path) -> Iterator[Story]:
 
 
 @pytest.mark.timeout(TIMEOUT_S * (3 * ROUNDS + 1))
-def test_counts_are_those_of_the_input_whatever_is_killed(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_match_the_input_whatever_process_is_killed(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
     inside = 0
     with capsys.disabled():
         print(f"\nseed  {'fault':8}  {'moment':26}  {'at the kill':40}  recovered in")
@@ -191,7 +192,7 @@ def test_counts_are_those_of_the_input_whatever_is_killed(story: Story, capsys: 
             print(line, flush=True)
         print(
             f"{ROUNDS} faults, {inside} inside a micro-batch; {story.clicks.sent:,} clicks in "
-            f"{len(story.clicks.counts):,} windows: every count right, as it was last written and as it was final; "
+            f"{len(story.clicks.counts):,} windows: every newest and every final count is correct; "
             f"{story.results.written_twice} final counts written twice"
         )
     assert inside >= ROUNDS // 4

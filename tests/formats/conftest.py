@@ -1,7 +1,7 @@
 """Directories that Apache Kafka 4.3.1 wrote, made by tests/interop/make_golden.py.
 
-`stopped` and `killed` say how Kafka ended; `configured-voters` was formatted without `--standalone`; in `aged` a
-snapshot has taken the place of the metadata log's beginning.
+`stopped` and `killed` say how Kafka ended. `configured-voters` was formatted without `--standalone`. In `aged` a
+snapshot has replaced the beginning of the metadata log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A topic after Kafka's cleaner: an empty segment, segments that do not touch, batches that lack records.
+"""A topic after Kafka's cleaner: an empty segment, gaps between segments, batches with removed records.
 
-Of 120 records over ten keys nine are left, then come one of another producer and eleven in the newest segment. The
-group that read them is one of KIP-848.
+Nine of 120 records over ten keys remain. One record of another producer and eleven in the newest segment follow. The
+group that read them is a KIP-848 group.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read_from(bootstrap, offset):
     return found
 
 
-def test_what_is_left_is_read_from_wherever_one_begins(data):
+def test_remaining_records_are_read_from_every_offset(data):
     with Embedded(data=data, config=CONFIG) as broker:
         for offset in (0, 90, 95, 110, 111, 112, 120, 121, 131):
             assert read_from(broker.bootstrap_servers, offset) == [s for s in SURVIVORS if s[0] >= offset], offset
@@ -57,7 +57,7 @@ def test_what_is_left_is_read_from_wherever_one_begins(data):
         assert read_from(broker.bootstrap_servers, 0) == SURVIVORS
 
 
-def test_times_and_producers(data):
+def test_time_search_and_producer_state_of_a_topic_compacted_by_kafka(data):
     logs = LogDirectory(OsDisk(str(data)), SystemRng())
     config = LogConfig(cleanup_policy=frozenset({"compact"}))
     logs.load(lambda _topic: config, small_world.FIRST_MS)
@@ -70,7 +70,7 @@ def test_times_and_producers(data):
     assert {producer_id: producer.next_sequence for producer_id, producer in known.items()} == {0: 131, 1: 1}
 
 
-def test_the_offsets_of_a_kip_848_group_are_there_for_a_classic_one(data):
+def test_offsets_of_a_kip_848_group_are_available_to_a_classic_group(data):
     with Embedded(data=data, config=CONFIG) as broker:
         committed = small_world.committed(broker.bootstrap_servers, "modern", [("compacted", 0)])
         assert committed == {("compacted", 0): (132, "")}
@@ -84,17 +84,17 @@ def test_the_offsets_of_a_kip_848_group_are_there_for_a_classic_one(data):
         member.close()
 
 
-def test_all_that_kafka_was_told_of_the_topic_is_honoured(data, tmp_path):
+def test_all_topic_configs_of_kafka_are_supported(data, tmp_path):
     log = tmp_path / "broker.log"
     with Embedded(data=data, config=CONFIG, log=log):
         pass
-    said = [line.partition(" WARNING ")[2] for line in log.read_text().splitlines() if "goes without" in line]
+    said = [line.partition(" WARNING ")[2] for line in log.read_text().splitlines() if " ignores " in line]
     assert said == []
 
 
 @pytest.mark.parametrize("how_far", range(4))
-def test_a_swap_that_kafka_was_killed_in_is_finished(data, how_far):
-    """Its cleaner put one segment in the place of two: what it took away was kept aside, as far as it had come."""
+def test_swap_interrupted_by_a_kill_of_kafka_is_finished(data, how_far):
+    """Its cleaner was replacing two segments with one. The removed files up to that step are kept for the test."""
     partition = data / "compacted-0"
     for kind in ("log", "index", "timeindex"):
         compacted = partition / f"{90:020d}.{kind}"
@@ -110,8 +110,8 @@ def test_a_swap_that_kafka_was_killed_in_is_finished(data, how_far):
     assert not [name for name in partition.iterdir() if name.suffix in (".swap", ".deleted")]
 
 
-def test_a_swap_that_did_not_begin_is_undone(data):
-    """Not all of what belongs together was renamed."""
+def test_incomplete_swap_of_kafka_is_undone(data):
+    """Not all segments of the swap were renamed."""
     partition = data / "compacted-0"
     (partition / f"{90:020d}.log.swap").write_bytes(b"half of a split")
     (partition / f"{0:020d}.log.cleaned").write_bytes(b"the other half")

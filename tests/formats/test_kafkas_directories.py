@@ -1,4 +1,4 @@
-"""A broker starts on what Kafka left behind and goes on with it."""
+"""A broker starts with a data directory of Kafka and continues with it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from odradek.testing import Embedded
 from support import small_world
 from support.log_audit import audit_partition
 
-# The groups have been empty for longer than offsets are kept by default.
-# A client of another test may look for its own broker at a port that is this one's by now, and ask for its topic.
+# The groups have been empty for longer than the default offset retention.
+# A client of another test may still connect to this port, which its broker had before, and ask for its topic.
 CONFIG = {"offsets.retention.minutes": "2147483647", "auto.create.topics.enable": "false"}
 DIRECTORIES = ("stopped", "killed", "configured-voters", "aged")
 
 
 @pytest.mark.parametrize("name", DIRECTORIES)
-def test_everything_is_there_and_stays_there(golden, name):
+def test_records_of_kafka_are_served_and_survive_a_restart(golden, name):
     data = golden(name)
     killed = name == "killed"
     with Embedded(data=data, config=CONFIG) as broker:
@@ -36,7 +36,7 @@ def test_everything_is_there_and_stays_there(golden, name):
 
 
 @pytest.mark.parametrize("name", ["stopped", "configured-voters"])
-def test_a_group_goes_on_where_it_was(golden, name):
+def test_group_of_kafka_continues_at_its_committed_offsets(golden, name):
     with Embedded(data=golden(name), config=CONFIG) as broker:
         small_world.IdempotentProducer(broker.bootstrap_servers).send("rolled", 0, [b"next"])
         member = Consumer(small_world.client(broker.bootstrap_servers, "readers"))
@@ -47,8 +47,8 @@ def test_a_group_goes_on_where_it_was(golden, name):
 
 
 @pytest.mark.parametrize("name", DIRECTORIES)
-def test_producers_are_known_by_their_last_batches(golden, name):
-    """Sent again, they are answered with their offsets; a gap in the sequence is noticed."""
+def test_producer_state_of_kafka_detects_retries_and_gaps(golden, name):
+    """A retry is answered with the first offset; a sequence gap is detected."""
     logs = loaded(golden(name))
     log = logs.logs[TopicPartition("rolled", 0)]
     assert logs.stopped_cleanly == (name != "killed")
@@ -62,7 +62,7 @@ def test_producers_are_known_by_their_last_batches(golden, name):
 
 
 @pytest.mark.parametrize("name", DIRECTORIES)
-def test_times_are_found_through_kafkas_indexes(golden, name):
+def test_time_search_uses_kafkas_indexes(golden, name):
     rising, falling = (loaded(golden(name)).logs[TopicPartition("rolled", n)] for n in (0, 1))
     for sought in (0, 33, 69, 70, 119):
         found = rising.offset_for_timestamp(small_world.FIRST_MS + sought, 120)

@@ -1,4 +1,4 @@
-"""What Kafka's metadata log and snapshots lead to; what is not understood is refused, and the directory left alone."""
+"""Loading Kafka's metadata log and snapshots. Unknown records are refused, and the directory is not changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def snapshots(data):
     return sorted((data / "__cluster_metadata-0").glob("*.checkpoint"))
 
 
-def test_our_first_start_writes_what_kafkas_does(golden, tmp_path):
+def test_first_start_writes_the_same_records_as_kafka(golden, tmp_path):
     with Embedded(data=tmp_path / "ours"):
         pass
     first = [begun(tmp_path / "ours"), begun(golden("stopped"))]
@@ -48,7 +48,7 @@ def begun(data):
     return [type(record).__name__ for record in next(read_batches(log.read_bytes())).control]
 
 
-def test_the_log_after_an_older_snapshot_leads_to_what_a_newer_one_says(golden):
+def test_older_snapshot_plus_log_gives_the_same_image_as_a_newer_snapshot(golden):
     data = golden("aged")
     with_newer, newer = loaded(data)
     snapshots(data)[-1].unlink()
@@ -65,7 +65,7 @@ def test_the_log_after_an_older_snapshot_leads_to_what_a_newer_one_says(golden):
     assert with_newer.voters.newest == with_older.voters.newest
 
 
-def test_a_log_without_its_beginning_is_refused(golden):
+def test_metadata_log_without_its_beginning_is_refused(golden):
     data = golden("aged")
     for snapshot in snapshots(data):
         snapshot.unlink()
@@ -73,8 +73,8 @@ def test_a_log_without_its_beginning_is_refused(golden):
         loaded(data)
 
 
-def test_a_log_that_ends_before_its_snapshot_begins_anew_there(golden):
-    """The snapshot came from the leader, and a crash before the log was replaced."""
+def test_metadata_log_that_ends_before_its_snapshot_restarts_there(golden):
+    """The snapshot came from the leader, and the node crashed before it replaced the log."""
     data = golden("stopped")
     newest = snapshots(golden("aged"))[-1]
     newest.rename(snapshots(data)[0].parent / newest.name)
@@ -83,8 +83,8 @@ def test_a_log_that_ends_before_its_snapshot_begins_anew_there(golden):
     assert metadata.snapshots[-1].end_offset == image.offset + 1
 
 
-def test_a_longer_log_that_lost_against_its_snapshot_begins_anew_there(golden):
-    """Also this snapshot came from the leader: of an epoch in which others had committed something else."""
+def test_longer_metadata_log_that_diverged_from_its_snapshot_restarts_there(golden):
+    """This snapshot also came from the leader. Its epoch has other committed records than the log."""
     data = golden("aged")
     newest = snapshots(data)[-1]
     end_offset, epoch = map(int, newest.stem.split("-"))
@@ -94,7 +94,7 @@ def test_a_longer_log_that_lost_against_its_snapshot_begins_anew_there(golden):
 
 
 @pytest.mark.parametrize("cut", [lambda data: data[:-80], lambda data: data[:100] + b"?" + data[101:]])
-def test_a_broken_snapshot_is_not_believed(golden, cut):
+def test_broken_metadata_snapshot_is_refused(golden, cut):
     data = golden("aged")
     newest = snapshots(data)[-1]
     newest.chmod(0o600)
@@ -112,7 +112,7 @@ def test_a_broken_snapshot_is_not_believed(golden, cut):
         (encode_batch([Record(value=ACCESS_CONTROL_ENTRY, timestamp=NOW_MS)]), "type 18"),
     ],
 )
-def test_what_is_not_understood_is_refused_and_nothing_is_written(golden, batch, reason):
+def test_unknown_metadata_records_are_refused_and_nothing_is_written(golden, batch, reason):
     data = golden("stopped")
     opening = LogOpening(topic_partition=METADATA_PARTITION, config=METADATA_LOG_CONFIG, wall_ms=NOW_MS)
     log = open_log(OsDisk(str(data)), opening)
@@ -121,17 +121,17 @@ def test_what_is_not_understood_is_refused_and_nothing_is_written(golden, batch,
     refuses(data, reason)
 
 
-def test_a_quorum_that_was_configured_with_others_is_refused(golden):
+def test_directory_with_several_configured_voters_is_refused(golden):
     data = golden("configured-voters")
     election = data / "__cluster_metadata-0" / "quorum-state"
     election.write_text(election.read_text().replace('{"voterId":1}', '{"voterId":1},{"voterId":2}'))
     refuses(data, r"voters are \[1, 2\]")
 
 
-def test_a_formatted_directory_that_never_voted_is_refused(golden):
+def test_formatted_directory_without_quorum_state_is_refused(golden):
     data = golden("configured-voters")
     (data / "__cluster_metadata-0" / "quorum-state").unlink()
-    refuses(data, "nothing says who votes")
+    refuses(data, "names no voters")
 
 
 def refuses(data, reason):
@@ -142,12 +142,12 @@ def refuses(data, reason):
 
 
 def contents(data):
-    """Opening a log tidies up producer snapshots that newer ones have replaced."""
+    """Without producer snapshots: opening a log removes outdated ones."""
     files = [path for path in data.rglob("*") if path.is_file() and path.suffix != ".snapshot" and path.name != ".lock"]
     return {path: path.read_bytes() for path in files}
 
 
-def test_voters_of_the_log_that_are_truncated_leave_those_of_the_first_checkpoint(tmp_path):
+def test_voters_of_the_first_checkpoint_apply_after_the_log_is_truncated(tmp_path):
     with Embedded(data=tmp_path):
         pass
     metadata, _ = loaded(tmp_path)

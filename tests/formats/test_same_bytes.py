@@ -1,4 +1,4 @@
-"""What we write is, byte for byte, what Kafka wrote from the same records."""
+"""For the same records, our files have the same bytes as Kafka's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITTEN_BY_LEADERS = ["rolled-0", "rolled-1", "codecs-0", "edges-0", "trimmed-0"
 
 
 @pytest.mark.parametrize("name", WRITTEN_BY_LEADERS)
-def test_a_partition_written_by_us_is_kafkas_in_every_file(golden, name):
+def test_partition_has_the_same_bytes_as_kafkas_in_every_file(golden, name):
     """Segments roll at the same offsets; logs, indexes, producer snapshots, epochs and the topic id are the same."""
     kafkas = golden("stopped") / name
     disk = write_again(kafkas)
@@ -38,7 +38,7 @@ def test_a_partition_written_by_us_is_kafkas_in_every_file(golden, name):
 
 
 def write_again(directory) -> MemoryDisk:
-    """Every batch of a partition once more, as the client had sent it."""
+    """Write every batch of a partition again, as the client had sent it."""
     topic, _, partition = directory.name.rpartition("-")
     topic_partition = TopicPartition(topic, int(partition))
     settings = CONFIGS[topic]
@@ -74,20 +74,20 @@ def write_again(directory) -> MemoryDisk:
         ("__cluster_metadata-0/quorum-state", decode_election, lambda election: election.encode()),
     ],
 )
-def test_small_files(golden, name, decode, encode):
+def test_small_files_have_the_same_bytes_as_kafkas(golden, name, decode, encode):
     kafkas = (golden("stopped") / name).read_bytes()
     assert kafkas
     assert encode(decode(kafkas)) == kafkas
 
 
-def test_meta_properties_says_the_same_in_another_order(golden):
+def test_meta_properties_has_kafkas_keys_in_another_order(golden):
     kafkas = (golden("stopped") / "meta.properties").read_bytes()
     lines = [line for line in kafkas.decode().splitlines() if not line.startswith("#")]
     assert sorted(decode_identity(kafkas).encode().decode().splitlines()) == sorted(lines)
 
 
 @pytest.mark.parametrize("name", ["stopped", "killed", "configured-voters"])
-def test_records_of_the_metadata_log(golden, name):
+def test_metadata_records_have_the_same_bytes_as_kafkas(golden, name):
     seen = set()
     for header, record in records_in(golden(name) / "__cluster_metadata-0"):
         if header.is_control:
@@ -104,7 +104,7 @@ def test_records_of_the_metadata_log(golden, name):
 
 
 @pytest.mark.parametrize("name", ["stopped", "killed", "configured-voters"])
-def test_records_of_groups(golden, name):
+def test_group_records_have_the_same_bytes_as_kafkas(golden, name):
     data = golden(name)
     kinds = []
     for partition in data.glob("__consumer_offsets-?"):
@@ -116,7 +116,7 @@ def test_records_of_groups(golden, name):
 
 
 @pytest.mark.parametrize("topic", ["rolled-0", "rolled-1", "edges-0"])
-def test_batches_of_records(golden, topic):
+def test_record_batches_have_the_same_bytes_as_kafkas(golden, topic):
     for segment in (golden("stopped") / topic).glob("*.log"):
         for header, batch in iter_batches(segment.read_bytes()):
             again = encode_batch(

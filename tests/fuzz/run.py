@@ -1,7 +1,7 @@
-"""`make fuzz MINUTES=10`: the targets under libFuzzer, guided by the coverage of our code, by turns.
+"""`make fuzz MINUTES=10`: runs the targets in turn under libFuzzer, guided by code coverage.
 
-The bytes of a crash are kept under tests/fuzz/out/; `python tests/fuzz/run.py requests FILE` runs them again. What was
-found interesting is kept too: the next run begins with it.
+The input of a crash is kept under tests/fuzz/out/; `python tests/fuzz/run.py requests FILE` runs it again. Interesting
+inputs are kept, too: the next run begins with them.
 """
 
 from __future__ import annotations

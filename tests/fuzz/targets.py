@@ -1,7 +1,7 @@
-"""What a stranger's bytes reach first. Each target takes any bytes and ends quietly: whatever it raises is a bug.
+"""The code that reads untrusted bytes first. Each target accepts any bytes: every exception is a bug.
 
-Of a request the first two bytes choose API and version, what follows is its body; a message that is understood must
-mean the same after it was written and read again. A batch is tried as it is, and with a length and a checksum that fit.
+The first two bytes of a request choose API and version, the rest is its body. A decoded message must be the same after
+it is encoded and decoded again. A batch is tried as it is, and with a correct length and checksum.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def batches(data: bytes) -> None:
 
 
 def _try_batch(data: bytes) -> None:
-    """As a reader, and as the log that is asked to append it."""
+    """Read the batch, and append it to a log."""
     try:
         for _, batch in iter_batches(data):
             for number, _ in enumerate(iter_records(batch)):
@@ -100,7 +100,7 @@ def _try_batch(data: bytes) -> None:
         pass
     log = _log()
     before = log.log_end_offset
-    # A topic that is compacted, or stores another codec, looks into what others append as it is.
+    # A compacted topic, or one with another codec, reads the records. Other topics append them unread.
     with suppress(KafkaError):
         require_keys(memoryview(bytearray(data)))
     with suppress(KafkaError):
@@ -119,7 +119,7 @@ _logs: list = []
 
 
 def _log():
-    """One log for many batches; a new one before it grows large."""
+    """One log for many batches. It is replaced before it grows large."""
     if not _logs or _logs[0].log_end_offset > 1_000_000:
         directory = LogDirectory(MemoryDisk(), SeededRng())
         directory.load(lambda _: LogConfig(), WALL_MS)
@@ -137,7 +137,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 def seeds(name: str) -> Iterator[bytes]:
-    """Something sound to begin with."""
+    """Valid inputs to begin with."""
     if name == "batches":
         records = [Record(key=b"k%d" % n, value=b"v" * n, timestamp=WALL_MS + n) for n in range(5)]
         for codec in Codec:
@@ -151,6 +151,6 @@ def seeds(name: str) -> Iterator[bytes]:
 
 
 def compile_codecs() -> None:
-    """So that there is something to measure the coverage of: codecs are made on first use."""
+    """Compile all codecs before the coverage is measured: they are otherwise made on first use."""
     for cls, version in REQUESTS:
         cls.decode(cls().encode(version), version)

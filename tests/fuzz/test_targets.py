@@ -1,4 +1,4 @@
-"""The targets of the fuzzer on what it begins with, and on that with random damage."""
+"""The targets of the fuzzer, with its seed inputs and with randomly damaged ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fuzz.targets import TARGETS, seeds
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_sound_and_damaged_input_ends_quietly(name: str) -> None:
+def test_valid_and_damaged_input_raises_nothing(name: str) -> None:
     chance = random.Random(name)
     for seed in seeds(name):
         TARGETS[name](seed)

@@ -1,6 +1,6 @@
-"""Somebody who uses the broker as it is meant, all the while, and writes down how long each answer took.
+"""A normal client that produces all the time and records the latency of each reply.
 
-A standstill of the whole machine is not counted.
+Pauses of the whole machine are subtracted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAUSE_S = 0.005
 class Bystander:
     def __init__(self, port: int) -> None:
         self._port = port
-        self._served: list[tuple[float, float]] = []  # when it asked, and when it was answered
+        self._served: list[tuple[float, float]] = []  # times of each request and its reply
         self._standstills = Standstills()
         self.acknowledged = 0
         self.failure: Exception | None = None
@@ -37,14 +37,14 @@ class Bystander:
         self._standstills.stop()
 
     def latencies_s(self, served: int = 0) -> list[float]:
-        """Of the answers after the first so many."""
+        """The latencies of the replies after the first `served` ones."""
         return [
             answered_s - asked_s - self._standstills.longest_s(asked_s, answered_s)
             for asked_s, answered_s in self._served[served:]
         ]
 
     def wait_for_more(self, count: int = 5) -> None:
-        """Until it has been served some more."""
+        """Wait until it got `count` more replies."""
         wanted = self.acknowledged + count
         while self.acknowledged < wanted and self.failure is None and self._thread.is_alive():
             time.sleep(PAUSE_S)
@@ -70,5 +70,5 @@ class Bystander:
                     self._served.append((started, time.perf_counter()))
                     self.acknowledged += 1
                     self._stopped.wait(PAUSE_S)
-        except Exception as failure:  # noqa: BLE001, told by whoever waits for this thread
+        except Exception as failure:  # noqa: BLE001, raised in `wait_for_more`
             self.failure = failure

@@ -1,4 +1,4 @@
-"""When this process got no time although it asked for some: then nobody on the machine did, and nobody is to blame."""
+"""Detects pauses of the whole machine: times when this process was not scheduled. They do not count as latency."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Standstills:
         self._thread.join()
 
     def longest_s(self, began_s: float, ended_s: float) -> float:
-        """The longest that overlaps this time, and only as far as it does."""
-        # The one that lasts until now is not noted yet: whoever asks may be the first to wake.
+        """The longest overlap of a pause with this time span."""
+        # A pause that lasts until now is not recorded yet: the calling thread may be the first to wake up.
         all_of_them = [(self._woke_s, time.perf_counter()), *self._noted]
         return max(max(0.0, min(end, ended_s) - max(begin, began_s) - PAUSE_S) for begin, end in all_of_them)
 

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only: a clear error, nothing damaged, and it goes on when the disk does."""
+"""A full or read-only disk: a clear error, no damage, and the broker continues when the disk works again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 class Diary:
-    """What one producer was told, and whether it is there."""
+    """The replies to one producer, and a check that acknowledged records are stored."""
 
     def __init__(self, port: int, topic: str) -> None:
         self._port, self._topic = port, topic
@@ -77,7 +77,7 @@ class Diary:
         assert [value for value in stored if value in set(self.acknowledged)] == self.acknowledged
 
 
-def test_a_full_disk(small_disk: Path) -> None:
+def test_full_disk_returns_storage_errors_until_there_is_space_and_loses_nothing(small_disk: Path) -> None:
     with BrokerProcess(small_disk / "data") as broker:
         with Wire(broker.port) as wire:
             wire.create_topic("t")
@@ -92,7 +92,7 @@ def test_a_full_disk(small_disk: Path) -> None:
                 except OSError:
                     break
         diary.write_until(ErrorCode.KAFKA_STORAGE_ERROR)
-        assert "was not written whole" in broker.output or "No space left on device" in broker.output
+        assert "was written only in part" in broker.output or "No space left on device" in broker.output
         balloon.unlink(missing_ok=True)
         diary.write_until(ErrorCode.NONE)
         diary.require_all()
@@ -100,8 +100,8 @@ def test_a_full_disk(small_disk: Path) -> None:
     audit_partition(small_disk / "data" / "t-0")
 
 
-def test_a_disk_that_is_read_only(small_disk: Path) -> None:
-    """It is told in one sentence at the start, and what is there is as it was."""
+def test_start_on_a_read_only_disk_fails_with_a_clear_error(small_disk: Path) -> None:
+    """The start fails with a one-line error, and the files do not change."""
     with BrokerProcess(small_disk / "data") as broker:
         with Wire(broker.port) as wire:
             wire.create_topic("t")

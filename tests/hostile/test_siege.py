@@ -1,7 +1,7 @@
-"""A broker with little memory under siege: typed errors or closed doors, no growth, and a bystander who hardly notices.
+"""Attacks on a broker with little memory: it returns errors or closes connections, and a normal client stays fast.
 
-The groups: F framing, N counts, R record batches, B decompression, P names, S state. What the bystander saw is printed
-at the end (`pytest -rP tests/hostile`). SECURITY.md lists the limits and the test that reaches each.
+The groups: F framing, N counts, R record batches, B decompression, P names, S state. The latencies of the normal client
+are printed at the end (`pytest -rP tests/hostile`). SECURITY.md lists the limits and the test for each.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from traps.wire import Wire, batch
 
 MIB = limits.MIB
 MEMORY_BYTES = 1024 * MIB
-# Over the siege as a whole. A request of 100 MiB is taken, batches are unpacked to as much by several threads, and what
-# was freed need not go back to the system at once.
+# For all attacks together. A request of 100 MiB is accepted, several threads decompress batches of that size, and freed
+# memory may not return to the system at once.
 RESIDENT_BYTES_MAX = 320 * MIB
 LONGEST_S = 2.0
 names = itertools.count()
@@ -73,7 +73,7 @@ def bystander(castle: BrokerProcess) -> Iterator[Bystander]:
 
 @pytest.fixture
 def siege(castle: BrokerProcess, bystander: Bystander) -> Iterator[int]:
-    """Around each attack: what it may cost. The port to attack."""
+    """Yields the port to attack, and afterwards checks memory and the normal client."""
     bystander.wait_for_more()
     said, served = len(castle.output), bystander.acknowledged
     yield castle.port
@@ -93,7 +93,7 @@ def test_f_large_requests_announced_and_never_sent(siege):
 
 
 def test_f_large_requests_sent_up_to_the_last_byte(siege, bystander, castle):
-    """Fifteen times sixty megabytes: more than the broker may have. Those above the budget are refused."""
+    """Fifteen times sixty megabytes: more than the broker's memory. Requests above the budget are refused."""
     size = 60 * MIB
     part = bytes(MIB)
     with ExitStack() as crowd:
@@ -111,7 +111,7 @@ def test_f_large_requests_sent_up_to_the_last_byte(siege, bystander, castle):
         assert castle.resident_bytes < MEMORY_BYTES
 
 
-def test_f_one_byte_at_a_time(siege):
+def test_f_requests_sent_one_byte_at_a_time(siege):
     frame = request_frame(18, 0, 1, "slow", b"")
     with ExitStack() as crowd:
         wires = [crowd.enter_context(Wire(siege)) for _ in range(100)]
@@ -122,7 +122,7 @@ def test_f_one_byte_at_a_time(siege):
             assert wire.receive_frame()[:4] == struct.pack(">i", 1)
 
 
-def test_f_a_hundred_thousand_requests_whose_replies_nobody_reads(siege):
+def test_f_hundred_thousand_requests_without_reading_the_replies(siege):
     frame = request_frame(18, 3, 1, "deaf", b"\x02a\x02b\0")
     with Wire(siege) as wire:
         wire.socket.settimeout(1.0)
@@ -132,7 +132,7 @@ def test_f_a_hundred_thousand_requests_whose_replies_nobody_reads(siege):
 
 
 @pytest.mark.parametrize("how", ["half closed", "reset in the middle"])
-def test_f_connections_that_end_badly(siege, how):
+def test_f_connections_that_are_reset_or_closed_early(siege, how):
     for _ in range(200):
         wire = Wire(siege)
         wire.send(request_frame(18, 0, 1, "x", b"")[: 4 if how == "half closed" else 11])
@@ -144,7 +144,7 @@ def test_f_connections_that_end_badly(siege, how):
         wire.socket.close()
 
 
-def test_f_a_storm_of_connections(siege):
+def test_f_many_connections_at_once(siege):
     for _ in range(5):
         with ExitStack() as crowd:
             for _ in range(500):
@@ -171,7 +171,7 @@ ENDLESS = b"\xff" * 200_000
         pytest.param(12, b"\0\x02" + bytes(16) + b"\x02a\x02\x05\x01x\x05\x01y\0", id="a tag twice"),
     ],
 )
-def test_n_counts_that_lie(siege, version, body):
+def test_n_wrong_counts_and_lengths(siege, version, body):
     with Wire(siege) as wire:
         header = struct.pack(">hhih", 3, version, 1, -1)
         wire.send_frame(header + body)
@@ -217,7 +217,7 @@ def put(position: int, form: str, value: int) -> Callable[[bytearray], None]:
         pytest.param(bytes(batch(b"a"))[:-1], id="a batch cut short"),
     ],
 )
-def test_r_batches_that_are_none(siege, data):
+def test_r_invalid_batches_are_refused(siege, data):
     with Wire(siege) as wire:
         topic = wire.create_topic(f"r-{next(names)}")
         answer = wire.produce(topic, data)
@@ -226,19 +226,19 @@ def test_r_batches_that_are_none(siege, data):
 
 
 @pytest.mark.parametrize("acks", [7, -2])
-def test_r_acks_that_do_not_exist(siege, acks):
+def test_r_invalid_acks_are_refused(siege, acks):
     with Wire(siege) as wire:
         topic = wire.create_topic(f"r-{next(names)}")
         assert wire.produce(topic, batch(b"a"), acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
-# Decompression, where the broker has to look inside: keys of a compacted topic, and compression.type
+# Decompression, where the broker has to read the records: keys of a compacted topic, and compression.type
 
 BOMB_BYTES = 200 * MIB
 
 
 def packed(codec: Codec, data: bytes) -> bytes:
-    """A batch whose compressed part is whatever it is given."""
+    """A batch with this data as its compressed part."""
     head = batch(b"x", key=b"k")
     body = bytearray(head[:61]) + data
     struct.pack_into(">i", body, 8, len(body) - 12)
@@ -275,7 +275,7 @@ def bombs() -> dict[str, bytes]:
      "xerial with a negative block", "zstd with a window of gigabytes", "gzip cut short", "empty"],
 )  # fmt: skip
 @pytest.mark.parametrize("configs", [{"cleanup_policy": "compact"}, {"compression_type": "uncompressed"}])
-def test_b_bombs_that_have_to_be_opened(siege, bombs, bomb, configs):
+def test_b_bombs_that_the_broker_must_decompress(siege, bombs, bomb, configs):
     data = bombs[bomb]
     with Wire(siege) as wire:
         topic = wire.create_topic(f"b-{next(names)}", max_message_bytes=str(16 * MIB), **configs)
@@ -283,8 +283,8 @@ def test_b_bombs_that_have_to_be_opened(siege, bombs, bomb, configs):
             assert wire.produce(topic, data).error_code == ErrorCode.INVALID_RECORD
 
 
-def test_b_many_bombs_at_once_for_topics_that_recompress(siege, bombs):
-    """Each connection leaves as soon as it has sent, and the next one comes."""
+def test_b_many_bombs_at_once_for_recompressed_topics(siege, bombs):
+    """Each connection closes right after its request, and the next one opens."""
     with Wire(siege) as wire:
         topic = wire.create_topic(f"b-{next(names)}", 8, compression_type="gzip", max_message_bytes=str(16 * MIB))
         for number in range(24):
@@ -295,7 +295,7 @@ def test_b_many_bombs_at_once_for_topics_that_recompress(siege, bombs):
             assert wire.produce(topic, batch(b"a"), partition=partition).error_code == ErrorCode.NONE
 
 
-def test_b_a_bomb_that_is_stored_and_searched_by_time(siege, bombs):
+def test_b_stored_bomb_is_searched_by_time(siege, bombs):
     with Wire(siege) as wire:
         topic = wire.create_topic(f"b-{next(names)}", max_message_bytes=str(16 * MIB))
         assert wire.produce(topic, bombs["zstd"]).error_code == ErrorCode.NONE
@@ -315,7 +315,7 @@ def test_b_a_bomb_that_is_stored_and_searched_by_time(siege, bombs):
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../x", "a/b", "a\0b", "x" * 250, "ö", "a b", "\x1b[2J", "a\nb", "%2e%2e", "C:\\x"]
 )
-def test_p_topics_that_would_be_paths(siege, castle, name):
+def test_p_invalid_topic_names_and_paths_are_refused(siege, castle, name):
     with Wire(siege) as wire:
         topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
         answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5000), 7).topics[0]
@@ -341,7 +341,7 @@ def test_s_many_groups_and_members(siege):
             assert wire.ask(join, 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_s_a_member_with_ten_megabytes_to_say(siege):
+def test_s_member_with_ten_megabytes_of_metadata(siege):
     with Wire(siege) as wire:
         wire.ask(FindCoordinatorRequest(key="s"), 0)
         protocols = [JoinGroupRequestProtocol(name="range", metadata=bytes(10 * MIB))]
@@ -349,7 +349,7 @@ def test_s_a_member_with_ten_megabytes_to_say(siege):
         assert wire.ask(join, 9).error_code not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
 
 
-def test_s_an_offset_with_a_novel_for_metadata(siege):
+def test_s_offset_commit_with_too_long_metadata(siege):
     with Wire(siege) as wire:
         topic = wire.create_topic(f"s-{next(names)}")
         wire.ask(FindCoordinatorRequest(key="s"), 0)
@@ -375,7 +375,7 @@ def test_s_many_fetch_sessions(siege):
             wire.fetch(topic, {0: 0}, session_id=0, session_epoch=0)
 
 
-def test_s_fetches_that_would_wait_for_ever(siege):
+def test_s_fetches_with_an_endless_wait(siege):
     with ExitStack() as crowd:
         topic = f"s-{next(names)}"
         for number in range(200):

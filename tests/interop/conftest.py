@@ -1,4 +1,4 @@
-"""What tests here need and how long they may take; the list of what each client spoke with us, printed and kept."""
+"""Requirements and timeouts of the tests here. Prints and stores the API versions that each client used."""
 
 from __future__ import annotations
 

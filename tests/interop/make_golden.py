@@ -1,4 +1,4 @@
-"""Has Apache Kafka write the directories in tests/formats/golden again: `python tests/interop/make_golden.py`.
+"""Lets Apache Kafka write the directories in tests/formats/golden: `python tests/interop/make_golden.py`.
 
 Needs Java and Maven. Kafka's index files are mostly zeros until it stops cleanly, hence the compression.
 """
@@ -20,7 +20,7 @@ from support import small_world
 from support.kafka_process import KafkaProcess
 
 GOLDEN = Path(__file__).parents[1] / "formats" / "golden"
-# As after weeks: a snapshot has taken the place of the metadata log's beginning.
+# As after weeks: a snapshot has replaced the beginning of the metadata log.
 SOON_AGED = {
     "metadata.log.max.snapshot.interval.ms": "20000",
     "metadata.log.segment.ms": "10000",
@@ -29,7 +29,7 @@ SOON_AGED = {
 }
 
 
-# The cleaner comes as soon as a segment is full.
+# The log cleaner runs as soon as a segment is full.
 SOON_COMPACTED = {
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.dedupe.buffer.size": "2000000",
@@ -40,7 +40,7 @@ COMPACTED = {
     "internal.segment.bytes": "600",
     "min.cleanable.dirty.ratio": "0.0001",
     "segment.ms": "100",
-    # what Odradek does not honour
+    # not supported by Odradek
     "compression.type": "gzip",
 }
 
@@ -53,7 +53,7 @@ def main() -> None:
         make(KafkaProcess(directory / "aged", config=SOON_AGED))
         make_compacted(KafkaProcess(directory / "compacted", config=SOON_COMPACTED))
         make(KafkaProcess(directory / "killed"))
-        # The member of the killed group has nobody left to say goodbye to.
+        # Skip the clean exit: the consumer of the killed broker would try to leave its group.
         os._exit(0)
 
 
@@ -71,7 +71,7 @@ def make(kafka: KafkaProcess) -> None:
 
 
 def make_compacted(kafka: KafkaProcess) -> None:
-    """Twelve times ten records over few keys; a group of KIP-848 has read them."""
+    """Batches of ten records with few keys. A KIP-848 group has read them."""
     kafka.start()
     config = small_world.client(kafka.bootstrap)
     admin = AdminClient(config)

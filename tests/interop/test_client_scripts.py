@@ -1,7 +1,7 @@
-"""One script for each client, run against us and against Apache Kafka: it must see the same.
+"""One script for each client, run against Odradek and against Apache Kafka: both results must be equal.
 
-The scripts stand beside this file, in Java, JavaScript and Go. Each creates a topic, produces with every codec that its
-client has, reads as a group, looks up offsets, shares partitions between two members, administers, and cleans up.
+The scripts are beside this file, in Java, JavaScript and Go. Each creates a topic, produces with every codec of its
+client, reads as a group, looks up offsets, shares partitions between two members, administers, and cleans up.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=CLIENTS)
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, apache_kafka: str):
-    """The client, and what it saw: with us, with Kafka."""
+    """The client, and its results with Odradek and with Kafka."""
     client = CLIENTS[request.param]
     command = client.command()
     with tapped(client.name(), tmp_path_factory.mktemp("odradek") / "data") as odradek:
@@ -70,7 +70,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def _named(file: Path, package: str) -> str:
-    """The version that a file asks for."""
+    """The version that a file requires."""
     found = re.search(rf"{package}\W*v?([\d.]+)", file.read_text())
     assert found, f"no {package} in {file}"
     return found[1]
@@ -84,14 +84,14 @@ def _run(command: list[str], bootstrap: str, name: str) -> dict[str, Any]:
     return json.loads(ran.stdout)
 
 
-def test_the_same_as_with_kafka(told) -> None:
+def test_client_sees_the_same_as_with_kafka(told) -> None:
     _, ours, theirs = told
     assert ours.keys() == theirs.keys()
     for what, seen in ours.items():
         assert seen == theirs[what], what
 
 
-def test_every_record_as_it_was_sent(told) -> None:
+def test_client_reads_every_record_as_it_was_sent(told) -> None:
     client, ours, _ = told
     sent = sorted(json.dumps(_record(codec, index)) for codec in client.codecs for index in range(RECORDS))
     assert sorted(json.dumps(record[2:]) for record in ours["records"]) == sent
@@ -100,7 +100,7 @@ def test_every_record_as_it_was_sent(told) -> None:
         assert offsets == list(range(ours["latest"][str(partition)]))
 
 
-def test_what_it_did_was_done(told) -> None:
+def test_admin_and_group_operations_have_their_effect(told) -> None:
     _, ours, _ = told
     assert ours["committed"] == ours["latest"]
     assert (ours["shared"], ours["alone again"], ours["grown"]) == ([3], 3, 5)

@@ -1,4 +1,4 @@
-"""Kafka's tools for clusters, on three nodes of ours: leaders, replicas in sync, moves, elections, the quorum."""
+"""Kafka's cluster tools on three Odradek nodes: leaders, ISRs, reassignments, elections, the quorum."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from support.kafka_tools import KafkaTools, Printed
 
 PARTITIONS = 6
 WITHIN_S = 60
-# The metadata log is cut often, so that there are snapshots to read.
+# Frequent snapshots of the metadata log, so that there are snapshots to read.
 SETTINGS = {"min.insync.replicas": 2, "metadata.log.max.record.bytes.between.snapshots": 3000}
 
 
 class Cluster:
-    """Three nodes, and the tools that know where they are."""
+    """Three nodes, and Kafka's tools with their address."""
 
     def __init__(self, nodes: Embedded, tools: KafkaTools, folder: Path) -> None:
         self.embedded = nodes
@@ -45,7 +45,7 @@ class Cluster:
         return text
 
     def partitions(self) -> dict[int, tuple[int, list[int], list[int]]]:
-        """Partition -> its leader, its replicas, those in sync."""
+        """Partition -> its leader, its replicas, its ISR."""
         return partitions(self.run("kafka-topics --describe --topic orders"))
 
     def file(self, name: str, content: object) -> Path:
@@ -83,7 +83,7 @@ def cluster(data: Path, tools: KafkaTools) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_the_quorum_is_described(cluster: Cluster) -> None:
+def test_metadata_quorum_tool_describes_voters_and_leader(cluster: Cluster) -> None:
     status = dict(re.findall(r"^(\w+): +(.*)$", cluster.run("kafka-metadata-quorum describe --status"), re.MULTILINE))
     voters = json.loads(status["CurrentVoters"])
     assert sorted(voter["id"] for voter in voters) == [1, 2, 3]
@@ -101,7 +101,7 @@ def test_the_quorum_is_described(cluster: Cluster) -> None:
     assert all(int(end) >= int(status["HighWatermark"]) - int(lag) - 1 for _, end, lag, _ in rows)
 
 
-def test_leaders_and_replicas_in_sync(cluster: Cluster) -> None:
+def test_topics_tool_shows_leaders_and_all_replicas_in_sync(cluster: Cluster) -> None:
     for leader, replicas, isr in cluster.partitions().values():
         assert sorted(replicas) == sorted(isr) == [1, 2, 3]
         assert leader == replicas[0]
@@ -115,8 +115,8 @@ def test_leaders_and_replicas_in_sync(cluster: Cluster) -> None:
     assert endpoints.count("isFenced: false") == 3
 
 
-def test_a_broker_that_is_gone_and_comes_back(cluster: Cluster) -> None:
-    """Under-replicated while it is gone; others lead. Back again, it leads what it should once that is asked for."""
+def test_stopped_broker_leaves_the_isr_and_leads_again_after_preferred_election(cluster: Cluster) -> None:
+    """While it is stopped, its partitions are under-replicated and others lead. It leads again after an election."""
     cluster.nodes[2].stop()
     short = cluster.until(
         "kafka-topics --describe --under-replicated-partitions",
@@ -133,7 +133,7 @@ def test_a_broker_that_is_gone_and_comes_back(cluster: Cluster) -> None:
     assert all(leader == replicas[0] for leader, replicas, _ in cluster.partitions().values())
 
 
-def test_partitions_move(cluster: Cluster) -> None:
+def test_reassignment_moves_partitions(cluster: Cluster) -> None:
     before = cluster.partitions()
     moves = [
         {"topic": "orders", "partition": index, "replicas": replicas[::-1][:2], "log_dirs": ["any", "any"]}
@@ -155,7 +155,7 @@ def test_partitions_move(cluster: Cluster) -> None:
     assert json.loads(started.splitlines()[2])["partitions"][0]["replicas"] == before[0][1]
 
 
-def test_a_move_names_directories(cluster: Cluster) -> None:
+def test_reassignment_may_name_log_directories(cluster: Cluster) -> None:
     text = cluster.run("kafka-log-dirs --describe --topic-list orders")
     described = json.loads(next(line for line in text.splitlines() if line.startswith("{")))
     here = {broker["broker"]: broker["logDirs"][0]["logDir"] for broker in described["brokers"]}
@@ -178,7 +178,7 @@ def test_a_move_names_directories(cluster: Cluster) -> None:
     assert "LogDirNotFoundException" in refused.text, refused.text
 
 
-def test_a_throttle_is_refused_by_name(cluster: Cluster) -> None:
+def test_reassignment_throttle_is_refused_by_name(cluster: Cluster) -> None:
     move = {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}
     file = cluster.file("throttled.json", {"version": 1, "partitions": [move]})
     refused = cluster.try_(f"kafka-reassign-partitions --reassignment-json-file {file} --execute --throttle 1000")
@@ -187,7 +187,7 @@ def test_a_throttle_is_refused_by_name(cluster: Cluster) -> None:
     assert "No partition reassignments found" in cluster.run("kafka-reassign-partitions --list")
 
 
-def test_a_plan_for_other_brokers(cluster: Cluster) -> None:
+def test_generated_reassignment_plan_uses_the_given_brokers(cluster: Cluster) -> None:
     file = cluster.file("topics.json", {"version": 1, "topics": [{"topic": "orders"}]})
     text = cluster.run(f"kafka-reassign-partitions --topics-to-move-json-file {file} --broker-list 1,2 --generate")
     plan = json.loads(text.splitlines()[-1])
@@ -195,8 +195,8 @@ def test_a_plan_for_other_brokers(cluster: Cluster) -> None:
     assert {node for move in plan["partitions"] for node in move["replicas"]} == {1, 2}
 
 
-def test_a_move_that_is_taken_back(cluster: Cluster) -> None:
-    """A wall between the leader and where the partition shall go: the move waits until it is cancelled."""
+def test_cancelled_reassignment_keeps_the_old_replicas(cluster: Cluster) -> None:
+    """A network partition between the leader and the new replica delays the reassignment until it is cancelled."""
     quorum = int(re.findall(r"LeaderId: +(\d)", cluster.run("kafka-metadata-quorum describe --status"))[0])
     leader, other = (node for node in (1, 2, 3) if node != quorum)
     cluster.run(f"kafka-topics --create --topic moving --replica-assignment {leader}:{quorum}")
@@ -213,14 +213,14 @@ def test_a_move_that_is_taken_back(cluster: Cluster) -> None:
     cluster.until("kafka-topics --describe --topic moving", lambda text: partitions(text)[0][1] == [leader, quorum])
 
 
-def test_a_feature_is_raised_through_any_broker(cluster: Cluster) -> None:
+def test_feature_level_is_upgraded_through_any_broker(cluster: Cluster) -> None:
     for level in (26, 27, 28):
         raised = cluster.run(f"kafka-features upgrade --feature metadata.version={level}")
         assert f"metadata.version was upgraded to {level}" in raised
     cluster.until("kafka-features describe", lambda text: "FinalizedVersionLevel: 4.2-IV0" in text)
 
 
-def test_metadata_of_a_node_is_read_by_kafka(cluster: Cluster, data: Path, tools: KafkaTools) -> None:
+def test_dump_log_reads_the_metadata_of_every_node(cluster: Cluster, data: Path, tools: KafkaTools) -> None:
     for number in range(20):
         cluster.run(f"kafka-topics --create --topic many-{number}")
     cluster.until("kafka-topics --list", lambda text: "many-19" in text)

@@ -1,6 +1,6 @@
-"""Kafka's own command line tools, one command after another, against us and against Apache Kafka: the same words.
+"""Kafka's own command line tools against Odradek and against Apache Kafka: they must print the same.
 
-What must differ is replaced before they are compared: addresses, ids, times, paths.
+Text that must differ is replaced before the comparison: addresses, ids, times, paths.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from support.tapped_broker import tapped
 
 SERVER = "$SERVER"
 FOLDER = "$FOLDER"
-# Configurations that Kafka has and we do not: what they are for is not there (docs/not-yet.md).
+# Configs that only Kafka has: Odradek does not support their features (docs/not-yet.md).
 NOT_OURS = ("local.", "remote.", "follower.", "leader.")
 NOT_SERVED = re.compile(r"Txn|Trans|Acl|Token|Sasl|Quota|Scram|Share|Streams|ConsumerGroup|Telemetry")
 ADDRESS = re.compile(r"127\.0\.0\.1(:| +)\d+ *")
@@ -34,12 +34,12 @@ SETTLES_WITHIN_S = 10
 class Step(NamedTuple):
     command: str
     stdin: tuple[str, ...] = ()
-    # What of it is compared.
+    # The part of the output that is compared.
     part: Callable[[str], object] = str
 
 
 def configs(text: str) -> dict[str, str]:
-    """Key -> its value, and where that comes from."""
+    """Key -> its value and its source."""
     return dict(re.findall(r"^  ([\w.]+)=(.* sensitive=.*)$", text, re.MULTILINE))
 
 
@@ -54,7 +54,7 @@ def versions(text: str) -> dict[str, str]:
 
 
 def levels(text: str) -> dict[str, str]:
-    """Of features that both have. Their epoch is an offset of the metadata log."""
+    """The levels of features that both have, without the epoch, which is an offset of the metadata log."""
     rows = re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", text)
     return {name: level for name, level in rows if name in ("kraft.version", "eligible.leader.replicas.version")}
 
@@ -64,7 +64,7 @@ def count(pattern: str) -> Callable[[str], object]:
 
 
 def _consumed(text: str) -> list[str]:
-    """Megabytes and records; the rest is how fast."""
+    """Megabytes and records, without the speed."""
     return [text.splitlines()[-1].split(", ")[column] for column in (2, 4)]
 
 
@@ -188,7 +188,7 @@ def transcripts(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def _settled(tools: KafkaTools, step: Step, bootstrap: str, folder: Path, ours: Printed) -> Printed:
-    """Kafka's broker hears of a change a moment after the controller has said that it is done."""
+    """Kafka's broker receives a change shortly after the controller has answered the request."""
     deadline = time.monotonic() + SETTLES_WITHIN_S
     while True:
         theirs = _typed(tools, step, bootstrap, folder)
@@ -210,7 +210,9 @@ def _typed(tools: KafkaTools, step: Step, bootstrap: str, folder: Path) -> Print
 
 
 @pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.command for step in STEPS])
-def test_the_same_words(transcripts: tuple[list[Printed], list[Printed]], number: int) -> None:
+def test_kafka_tools_print_the_same_with_odradek_and_kafka(
+    transcripts: tuple[list[Printed], list[Printed]], number: int
+) -> None:
     ours, theirs = (_compared(STEPS[number], each[number]) for each in transcripts)
     assert ours == theirs
 

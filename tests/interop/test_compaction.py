@@ -1,4 +1,4 @@
-"""Apache Kafka on logs that we compacted: its tools find nothing wrong, it reads the same, and goes on compacting."""
+"""Apache Kafka on logs that Odradek compacted: its tools find no errors, it reads the same, and compacts further."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOG = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=4000, index
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[bytes, bytes | None]]:
-    """Not compacted yet."""
+    """A directory whose log is not compacted yet, and the last value of each key."""
     broker = BrokerProcess(tmp_path_factory.mktemp("written") / "data").start()
     compacted_topic.create(broker.bootstrap)
     latest = compacted_topic.fill(broker.bootstrap)
@@ -51,23 +51,23 @@ def state(rows) -> dict[bytes, bytes | None]:
     return {key: value for _, key, value in rows}
 
 
-def test_kafka_finds_nothing_wrong_with_compacted_segments(compacted):
+def test_dump_log_finds_no_errors_in_compacted_segments(compacted):
     partition = compacted / f"{compacted_topic.TOPIC}-0"
     text = dump("--deep-iteration", files=sorted(partition.glob("*.log")))
-    # What is missing is missing.
+    # Compaction leaves gaps.
     text = re.sub(r"Non-consecutive offsets in \S+\n(\s+-?\d+ is followed by \d+\n?)+", "", text)
     assert not COMPLAINTS.search(text)
     assert "deleteHorizonMs: OptionalLong[" in text
-    assert re.search(r"count: 0 .*producerId: \d+", text), "the last batch of each producer, empty"
+    assert re.search(r"count: 0 .*producerId: \d+", text), "the last batch of each producer is kept, empty"
     indexes = sorted(path for path in partition.glob("*index") if path.stat().st_size)
     for option in ("--verify-index-only", "--index-sanity-check"):
         text = dump(option, files=indexes)
-        # Empty batches have a time, here and in Kafka's own logs, and the tool looks for it in their records.
+        # Empty batches have a timestamp, also in Kafka's own logs, but the tool expects a record with it.
         text = re.sub(r"Found timestamp mismatch in \S+\n(\s+Index timestamp: \d+, log timestamp: -1\n?)+", "", text)
         assert not COMPLAINTS.search(text)
 
 
-def test_kafka_reads_what_we_compacted_and_goes_on(written, compacted, tmp_path):
+def test_kafka_reads_our_compacted_log_and_compacts_it_further(written, compacted, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(compacted, data)
     _, latest = written
@@ -86,7 +86,7 @@ def test_kafka_reads_what_we_compacted_and_goes_on(written, compacted, tmp_path)
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_kafka_finishes_a_swap_that_we_left(written, tmp_path, steps):
+def test_kafka_finishes_an_unfinished_segment_swap_of_odradek(written, tmp_path, steps):
     data = tmp_path / "data"
     shutil.copytree(written[0], data)
     half_a_swap(data, steps)

@@ -1,4 +1,4 @@
-"""Topics with compression.type, ours and Apache Kafka's: the same batches on disk, and Java reads ours."""
+"""Topics with compression.type in Odradek and Apache Kafka: equal batches on disk, and Java reads those of Odradek."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPES = {
     "producer": {},
 }
 VALUES = [f"{number:06d}" * 100 for number in range(300)]
-# What of a batch must be the same. Its size is each library's own.
+# Fields of a batch that must be equal. The size depends on the compression library.
 BATCH = re.compile(
     r"baseOffset: \d+ lastOffset: \d+ count: \d+ baseSequence: \S+ lastSequence: \S+ |"
     r"CreateTime: \d+|compresscodec: \w+|isvalid: \w+|isTransactional: \w+ isControl: \w+"
@@ -32,7 +32,7 @@ BATCH = re.compile(
 
 
 def fill(bootstrap: str) -> None:
-    """One batch per codec to a topic of each type, with times that the test knows."""
+    """Writes one batch per codec to a topic of each compression type, with fixed timestamps."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(f"as-{name}", 1, 1, config={"compression.type": name, **TYPES[name]}) for name in TYPES]
     for created in admin.create_topics(topics).values():
@@ -69,7 +69,7 @@ def batches(data: Path, name: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_batches_are_those_of_kafka(ours: BrokerProcess, kafkas: Path, name: str) -> None:
+def test_recompressed_batches_equal_those_of_kafka(ours: BrokerProcess, kafkas: Path, name: str) -> None:
     found = batches(ours.data, name)
     assert len(found) == len(CODECS)
     assert all("isvalid: true" in batch for batch in found)
@@ -77,7 +77,7 @@ def test_batches_are_those_of_kafka(ours: BrokerProcess, kafkas: Path, name: str
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_java_reads_what_was_recompressed(ours: BrokerProcess, name: str) -> None:
+def test_java_client_reads_recompressed_batches(ours: BrokerProcess, name: str) -> None:
     count = len(CODECS) * len(VALUES)
     with KafkaTools() as tools:
         printed = tools.run(

@@ -1,5 +1,7 @@
-"""DescribeConfigs of Apache Kafka and ours after the same changes: value, source, synonyms, type and read_only of each
-key that both have."""
+"""DescribeConfigs of Apache Kafka and Odradek after the same changes.
+
+Value, source, synonyms, type and read_only must be equal for each key that both have.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ STATIC = {
     "log.cleaner.dedupe.buffer.size": "2000000",
     "log.cleaner.io.max.bytes.per.second": "2.5E7",
 }
-# A node here is alone unless it is told of others, and has one listener for clients (docs/not-yet.md).
+# By default an Odradek node is a cluster of one node. It has one listener for clients (docs/not-yet.md).
 ABOUT_THE_NODE = (
     "advertised.listeners",
     "controller.listener.names",
@@ -40,9 +42,9 @@ ABOUT_THE_NODE = (
     "listeners",
     "log.dirs",
 )
-# Kafka has none for the first two.
+# Kafka has no defaults for the first two.
 OTHER_DEFAULTS = ("node.id", "process.roles", "offsets.topic.segment.bytes")
-# Kafka forgets what the file says of them where the stronger key is dynamic.
+# Kafka ignores the values of these in the file if the key with higher precedence is set dynamically.
 HIDDEN = ("log.retention.hours", "log.flush.scheduler.interval.ms")
 
 
@@ -122,7 +124,7 @@ def changed(port: int, change: Change) -> tuple[int, str | None]:
 
 
 def differences(ports: Pair, kind: int, name: str, leaving_out: tuple[str, ...] = ()) -> dict[str, object]:
-    """Kafka's broker hears of a change a moment after the controller has said that it is done."""
+    """Retries, because Kafka's broker receives a change shortly after the controller has answered the request."""
     deadline = time.monotonic() + SETTLES_WITHIN_S
     while True:
         ours, theirs = described(ports.odradek, kind, name), described(ports.kafka, kind, name)
@@ -132,20 +134,20 @@ def differences(ports: Pair, kind: int, name: str, leaving_out: tuple[str, ...] 
             return found
 
 
-def test_what_the_file_says(ports: Pair) -> None:
+def test_described_configs_of_the_config_file_equal_those_of_kafka(ports: Pair) -> None:
     assert differences(ports, TOPIC, "orders") == {}
     assert differences(ports, BROKER, "1", (*ABOUT_THE_NODE, *OTHER_DEFAULTS)) == {}
     assert differences(ports, BROKER, "") == {}
 
 
 @pytest.mark.parametrize("change", REFUSED, ids=str)
-def test_what_is_refused_is_refused_in_the_same_words(ports: Pair, change: Change) -> None:
+def test_refused_config_changes_have_the_same_error_as_in_kafka(ports: Pair, change: Change) -> None:
     theirs = changed(ports.kafka, change)
     assert theirs[0] != 0
     assert changed(ports.odradek, change) == theirs
 
 
-def test_what_was_changed_while_it_runs(ports: Pair) -> None:
+def test_described_dynamic_configs_equal_those_of_kafka(ports: Pair) -> None:
     for change in ACCEPTED:
         assert changed(ports.odradek, change) == changed(ports.kafka, change) == (0, None), change
     assert differences(ports, TOPIC, "orders") == {}

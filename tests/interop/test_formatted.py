@@ -1,4 +1,4 @@
-"""Directories that `odradek node format` made, read and started by Apache Kafka."""
+"""Apache Kafka reads and starts on directories that `odradek node format` created."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def storage_info(properties: Path) -> str:
     return done.stdout
 
 
-def test_kafkas_storage_tool_knows_the_directory(properties: Path) -> None:
+def test_storage_tool_of_kafka_reads_a_directory_formatted_by_odradek(properties: Path) -> None:
     voters = f"1@127.0.0.1:9091:{A},2@127.0.0.1:9093:{B},3@127.0.0.1:9095:{C}"
     formatted(properties, "--initial-controllers", voters)
     assert f"{{cluster.id={CLUSTER_ID}, directory.id={B}, node.id=2, version=1}}" in storage_info(properties)
@@ -55,7 +55,7 @@ def test_kafkas_storage_tool_knows_the_directory(properties: Path) -> None:
     assert text.count('"name":"CONTROLLER","host":"127.0.0.1"') == 3
 
 
-def test_kafka_starts_where_we_formatted(tmp_path: Path) -> None:
+def test_kafka_starts_on_a_directory_formatted_by_odradek(tmp_path: Path) -> None:
     kafka = KafkaProcess(tmp_path / "data")
     config = tmp_path / "ours.properties"
     text = PROPERTIES.replace("node.id=2", "node.id=1")

@@ -1,4 +1,4 @@
-"""The greetings on docs/clients.md in Java, JavaScript and Go, run as they stand there."""
+"""The examples of docs/clients.md in Java, JavaScript and Go run unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def written(language: str, file: Path, bootstrap: str) -> str:
 
 
 def says(greeting: str, command: list[str], **options: object) -> bool:
-    """Whether the program prints that line; one that goes on reading is ended then."""
+    """Whether the program prints this line. A program that keeps reading is then ended."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as program:
         try:
             return any(line.rstrip("\n") == greeting for line in program.stdout)
@@ -42,18 +42,18 @@ def says(greeting: str, command: list[str], **options: object) -> bool:
             program.terminate()
 
 
-def test_java(bootstrap: str, tmp_path: Path) -> None:
+def test_java_example_of_the_clients_page_runs(bootstrap: str, tmp_path: Path) -> None:
     source = written("java", tmp_path / "Hello.java", bootstrap)
     assert says("java Hello from Java", java(source, classpath=[jars()]))
 
 
-def test_javascript(bootstrap: str, tmp_path: Path) -> None:
+def test_javascript_example_of_the_clients_page_runs(bootstrap: str, tmp_path: Path) -> None:
     source = written("javascript", tmp_path / "hello.js", bootstrap)
     modules = {"NODE_PATH": str(node_folder() / "node_modules")}
     assert says("javascript Hello from JavaScript", ["node", source], env=os.environ | modules)
 
 
-def test_go(bootstrap: str, tmp_path: Path) -> None:
+def test_go_example_of_the_clients_page_runs(bootstrap: str, tmp_path: Path) -> None:
     written("go", tmp_path / "main.go", bootstrap)
     for file in ("go.mod", "go.sum"):
         shutil.copy(SOURCES / "franz" / file, tmp_path)

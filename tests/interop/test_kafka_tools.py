@@ -1,4 +1,4 @@
-"""Apache Kafka and its tools on directories that we wrote, and the other way round.
+"""Apache Kafka and its tools on directories that Odradek wrote, and the other way round.
 
 `make interop` fetches Kafka with Maven and needs Java 17.
 """
@@ -20,14 +20,14 @@ from support.log_audit import audit_partition
 
 ENDINGS = ["stopped", "killed"]
 ADDED = ("edges", 0)
-# What kafka-dump-log says, with status 0, when something is wrong.
+# Errors that kafka-dump-log prints with exit status 0.
 COMPLAINTS = re.compile(
     r"isvalid: false|[Mm]ismatch|rror|xception|out of order|not found|[Ff]ailed|invalid bytes|corrupt"
 )
 
 
 def filled(data: Path, ending: str) -> BrokerProcess:
-    """A world of ours, and nobody running on it. The port is free for whoever comes next."""
+    """A filled data directory of Odradek, with the broker ended. The next broker can use its port."""
     broker = BrokerProcess(data).start()
     member = small_world.fill(broker.bootstrap)
     end(broker, ending, member)
@@ -62,7 +62,7 @@ def test_kafka_reads_our_records(ours):
     assert len(re.findall(r"LogAppendTime: \d+ size", text)) == 1
 
 
-def test_kafka_finds_our_indexes_true(ours):
+def test_dump_log_finds_no_errors_in_our_indexes(ours):
     """kafka-dump-log compares each entry with the log beside it."""
     indexes = sorted(path for path in ours.glob("*-?/*.index") if path.stat().st_size)
     times = sorted(path for path in ours.glob("*-?/*.timeindex") if path.stat().st_size)
@@ -116,8 +116,8 @@ def test_kafka_reads_our_metadata(ours):
         ("00000000000000000070.snapshot", []),
     ],
 )
-def test_kafka_would_have_said_so(tmp_path, ours, name, options):
-    """The check of the checks above: one wrong bit is enough for a complaint."""
+def test_dump_log_reports_a_single_wrong_bit(tmp_path, ours, name, options):
+    """Checks the tests above: one wrong bit must cause an error."""
     shutil.copytree(ours / "rolled-0", tmp_path / "rolled-0")
     broken = tmp_path / "rolled-0" / name
     content = bytearray(broken.read_bytes())
@@ -127,7 +127,7 @@ def test_kafka_would_have_said_so(tmp_path, ours, name, options):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_kafka_goes_on_with_our_directory_and_we_with_it_again(tmp_path, ending):
+def test_directory_moves_from_odradek_to_kafka_and_back(tmp_path, ending):
     broker = BrokerProcess(tmp_path / "data").start()
     member = small_world.fill(broker.bootstrap)
     producer = small_world.IdempotentProducer(broker.bootstrap)
@@ -137,7 +137,7 @@ def test_kafka_goes_on_with_our_directory_and_we_with_it_again(tmp_path, ending)
     kafka = KafkaProcess(broker.data, broker.port).start()
     added = [b"ours 1", b"ours 2"]
     check(kafka, ending, added)
-    # The sequence goes on: Kafka knows the producer from our snapshot, or from our log.
+    # The sequence continues: Kafka knows the producer from our snapshot, or from our log.
     assert producer.send(*ADDED, [b"kafkas 1", b"kafkas 2"]) == [7, 8]
     added += [b"kafkas 1", b"kafkas 2"]
     check(kafka, ending, added)
@@ -154,7 +154,7 @@ def test_kafka_goes_on_with_our_directory_and_we_with_it_again(tmp_path, ending)
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("configured_voters", [False, True], ids=["standalone", "configured voters"])
-def test_we_go_on_with_kafkas_directory_and_kafka_again(tmp_path, ending, configured_voters):
+def test_directory_moves_from_kafka_to_odradek_and_back(tmp_path, ending, configured_voters):
     kafka = KafkaProcess(tmp_path / "data", configured_voters=configured_voters).start()
     member = small_world.fill(kafka.bootstrap)
     producer = small_world.IdempotentProducer(kafka.bootstrap)
@@ -180,7 +180,7 @@ def test_we_go_on_with_kafkas_directory_and_kafka_again(tmp_path, ending, config
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_kafka_takes_back_a_directory_with_metadata_snapshots(tmp_path, ending):
+def test_kafka_reads_its_metadata_snapshots_after_odradek_used_the_directory(tmp_path, ending):
     broker = BrokerProcess(unpacked("aged", tmp_path)).start()
     check(broker, ending, [])
     assert small_world.IdempotentProducer(broker.bootstrap).send(*ADDED, [b"ours"]) == [5]
@@ -190,8 +190,8 @@ def test_kafka_takes_back_a_directory_with_metadata_snapshots(tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_kafka_takes_back_a_compacted_topic_and_a_group_of_kip_848(tmp_path, ending):
-    """In between we were a classic group of the same name."""
+def test_kafka_reads_its_compacted_topic_and_kip_848_group_after_odradek_used_them(tmp_path, ending):
+    """While Odradek used the directory, it had a classic group with the same name."""
     broker = BrokerProcess(unpacked("compacted", tmp_path)).start()
     assert read_next(broker, b"ours", {}) == 132
     end(broker, ending)
@@ -201,7 +201,7 @@ def test_kafka_takes_back_a_compacted_topic_and_a_group_of_kip_848(tmp_path, end
 
 
 def read_next(broker: BrokerProcess | KafkaProcess, value: bytes, group: dict[str, object]) -> int:
-    """The group's next record, written just now, and its commit."""
+    """Writes a record, reads it with the group, and commits. Returns its offset."""
     producer = Producer(small_world.client(broker.bootstrap))
     producer.produce("compacted", value, "key 1")
     assert producer.flush(20) == 0

@@ -1,6 +1,6 @@
-"""All three brokers restart, one after another, under load: Java, kafkajs and librdkafka as they come notice nothing.
+"""A rolling restart of three brokers under load: Java, kafkajs and librdkafka with default settings see no error.
 
-Default retries, no error told to the program, every acknowledged record there, in the order in which it was sent.
+With default retries the program gets no error, and every acknowledged record is stored, in the order of sending.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from support.foreign_programs import compiled, java, node_folder
 from support.kafka_process import jars, tools
 
 PARTITIONS = 3
-# kafkajs and librdkafka are not idempotent as they come: what they send again after a lost answer is there twice.
+# kafkajs and librdkafka are not idempotent by default: a record that is retried after a lost response is stored twice.
 TOPICS = ("java", "kafkajs", "librdkafka", "librdkafka-idempotent")
 SENT_BEFORE = 300
 
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 
 
 class Program:
-    """A client in a process of its own."""
+    """A client in a separate process."""
 
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -53,7 +53,7 @@ class Program:
 
 
 class Librdkafka:
-    """As `Rolling.java`, in threads of this process."""
+    """Like `Rolling.java`, in threads of this process."""
 
     def __init__(self, bootstrap: str, topic: str, **config: Any) -> None:
         self._client = {"bootstrap.servers": bootstrap, "log_level": 0}
@@ -112,7 +112,7 @@ class Librdkafka:
 
 @pytest.fixture(scope="module")
 def rolled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, Told]]]:
-    """Where the cluster is, and what each client told after all brokers had been restarted."""
+    """The address of the cluster, and the results of each client after all brokers were restarted."""
     with Embedded(
         brokers=3, config={"min.insync.replicas": 2}, log=tmp_path_factory.mktemp("rolled") / "log"
     ) as cluster:
@@ -144,7 +144,7 @@ def _clients(bootstrap: str) -> dict[str, Program | Librdkafka]:
 
 
 def _await_records(bootstrap: str) -> None:
-    """Everybody is at work."""
+    """Waits until every client has sent records."""
     watcher = Consumer({"bootstrap.servers": bootstrap, "group.id": "watcher", "log_level": 0})
     places = {topic: [TopicPartition(topic, index) for index in range(PARTITIONS)] for topic in TOPICS}
     while any(sum(_end_offset(watcher, each) for each in places[topic]) < SENT_BEFORE for topic in TOPICS):
@@ -153,7 +153,7 @@ def _await_records(bootstrap: str) -> None:
 
 
 def _end_offset(client: Consumer, place: TopicPartition) -> int:
-    """This call of librdkafka's asks whom it believes to lead, once."""
+    """Retries, because this call of librdkafka asks the leader that it knows only once."""
     while True:
         try:
             return client.get_watermark_offsets(place)[1]
@@ -163,7 +163,7 @@ def _end_offset(client: Consumer, place: TopicPartition) -> int:
 
 
 def _await_whole(admin: AdminClient) -> None:
-    """Every replica is in sync again, as one would wait for before the next restart."""
+    """Waits until every replica is in sync, as an operator would before the next restart."""
     while True:
         topics = admin.list_topics(timeout=30).topics.values()
         partitions = [partition for topic in topics for partition in topic.partitions.values()]
@@ -173,12 +173,12 @@ def _await_whole(admin: AdminClient) -> None:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_no_error_is_told(rolled: tuple[str, dict[str, Told]], topic: str) -> None:
+def test_client_reports_no_error_during_a_rolling_restart(rolled: tuple[str, dict[str, Told]], topic: str) -> None:
     assert rolled[1][topic].errors == []
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_every_record_is_there_in_order(rolled: tuple[str, dict[str, Told]], topic: str) -> None:
+def test_every_acknowledged_record_is_stored_in_order(rolled: tuple[str, dict[str, Told]], topic: str) -> None:
     bootstrap, told = rolled
     kept = _read(bootstrap, topic)
     numbers = [number for _, _, number in kept]
@@ -192,8 +192,8 @@ def test_every_record_is_there_in_order(rolled: tuple[str, dict[str, Told]], top
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_its_consumer_has_read_all_of_it(rolled: tuple[str, dict[str, Told]], topic: str) -> None:
-    """At least once is what a consumer promises; what it reads again, it reads again in order."""
+def test_consumer_receives_every_record_in_order(rolled: tuple[str, dict[str, Told]], topic: str) -> None:
+    """Delivery is at-least-once: a consumer may read records again, but in order."""
     bootstrap, told = rolled
     kept = {(partition, offset): number for partition, offset, number in _read(bootstrap, topic)}
     received = {(partition, offset): number for partition, offset, number in told[topic].received}
@@ -204,7 +204,7 @@ def test_its_consumer_has_read_all_of_it(rolled: tuple[str, dict[str, Told]], to
 
 
 def _read(bootstrap: str, topic: str) -> list[tuple[int, int, int]]:
-    """What the topic has, partition after partition."""
+    """All records of the topic, one partition after the other."""
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
     kept: list[tuple[int, int, int]] = []
     for index in range(PARTITIONS):

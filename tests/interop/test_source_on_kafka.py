@@ -1,4 +1,4 @@
-"""Our Spark source on Apache Kafka, where transactions are: what is committed is read, what is open is waited for."""
+"""The Spark source on Apache Kafka with transactions: it reads committed records and stops before open transactions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(bootstrap: str, isolation: str, **more: str) -> list[str]:
 
 
 @pytest.mark.parametrize("way", [{}, {"kafka.check.crcs": "true"}], ids=["fast", "librdkafka"])
-def test_transactions(bootstrap: str, way: dict[str, str]):
+def test_source_reads_transactions_by_isolation_level(bootstrap: str, way: dict[str, str]):
     cluster = Admin(bootstrap)
     cluster.delete_topics(["payments"])
     while "payments" in cluster.topics():

@@ -1,7 +1,7 @@
-"""One word changes: pipelines written for Spark's own Kafka connector give the same through ours, on either broker.
+"""Pipelines for Spark's Kafka connector give the same results with format("odradek"), on both brokers.
 
-The connector is a jar of Spark's, fetched with Maven; it and `odradek` run in one session, on Apache Kafka and on us.
-Spark's own also runs on three nodes of ours, one of which dies.
+The connector is a jar of Spark, fetched with Maven. Both connectors run in one session, on Apache Kafka and on Odradek.
+Spark's connector also runs on three Odradek nodes, one of which is killed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ sys.path.append(str(Path(__file__).parents[2] / "bench"))
 from kafka_jars import spark_connector
 
 CONNECTORS = ("kafka", "odradek")
-BEGIN_MS = int(time.time() * 1000) - 3_600_000  # older than a week, and retention would take them
+BEGIN_MS = int(time.time() * 1000) - 3_600_000  # not older than a week, or retention would delete the records
 RECORDS = 300
-# A Kafka that gets no time from a busy machine takes itself for dead after 9 s, and what is produced meanwhile expires.
+# On a busy machine Kafka's session may expire after 9 s, and records that are produced meanwhile time out.
 PATIENT = {"broker.session.timeout.ms": "120000"}
 LATER = {"kafka.delivery.timeout.ms": "240000"}
 
@@ -61,7 +61,7 @@ def cluster() -> Iterator[Embedded]:
 
 
 def _fill(bootstrap: str, copies: int = 1) -> None:
-    """Two topics: keys and none, nulls, headers, each codec, timestamps a second apart."""
+    """Two topics: records with and without keys, nulls, headers, all codecs, timestamps a second apart."""
     _create(bootstrap, NewTopic("orders", 3, copies), NewTopic("orders-eu", 1, copies))
     for number, codec in enumerate(["none", "gzip", "snappy", "lz4", "zstd"]):
         producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
@@ -107,7 +107,7 @@ READS = {
 
 
 @pytest.mark.parametrize("options", READS.values(), ids=READS)
-def test_the_same_batch(session: SparkSession, bootstrap: str, options: dict[str, str]) -> None:
+def test_both_connectors_read_the_same_batch(session: SparkSession, bootstrap: str, options: dict[str, str]) -> None:
     theirs, ours = (
         session.read.format(connector).option("kafka.bootstrap.servers", bootstrap).options(**options).load()
         for connector in CONNECTORS
@@ -134,15 +134,19 @@ REFUSALS = {
 
 @pytest.mark.parametrize("options", REFUSALS.values(), ids=REFUSALS)
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_the_same_refusals(session: SparkSession, bootstrap: str, connector: str, options: dict[str, str]) -> None:
+def test_both_connectors_refuse_the_same_options(
+    session: SparkSession, bootstrap: str, connector: str, options: dict[str, str]
+) -> None:
     reader = session.read.format(connector).option("kafka.bootstrap.servers", bootstrap).options(**options)
     with pytest.raises((PySparkException, Py4JJavaError)):
         reader.load().collect()
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_a_stream_from_topic_to_topic(session: SparkSession, bootstrap: str, connector: str, tmp_path: Path) -> None:
-    """Read all there is in small batches, count by key, write through the sink; then go on with what came meanwhile."""
+def test_stream_copies_a_topic_and_resumes(
+    session: SparkSession, bootstrap: str, connector: str, tmp_path: Path
+) -> None:
+    """Copies all records in small batches through the sink. A second run resumes and copies nothing again."""
     output = f"copies-{connector}"
     _create(bootstrap, NewTopic(output, 2, 1))
     kafka = {"kafka.bootstrap.servers": bootstrap}
@@ -169,7 +173,7 @@ def test_a_stream_from_topic_to_topic(session: SparkSession, bootstrap: str, con
     assert copied.count() == original.count()
 
 
-def test_both_sinks_place_a_key_alike(session: SparkSession, bootstrap: str) -> None:
+def test_both_sinks_write_a_key_to_the_same_partition(session: SparkSession, bootstrap: str) -> None:
     rows = session.range(500).select(F.concat(F.lit("key-"), "id").alias("key"), F.lit("x").alias("value"))
     places = []
     for connector in CONNECTORS:
@@ -183,15 +187,17 @@ def test_both_sinks_place_a_key_alike(session: SparkSession, bootstrap: str) -> 
     assert len(places[0]) == 500
 
 
-def test_sparks_connector_reads_three_nodes(session: SparkSession, cluster: Embedded) -> None:
+def test_spark_connector_reads_from_three_nodes(session: SparkSession, cluster: Embedded) -> None:
     found = _read(session, cluster, subscribe="orders,orders-eu").collect()
     assert len(found) == RECORDS
     texts = [f"order {index}" for index in range(RECORDS) if index % 13]
     assert sorted(bytes(row.value).decode() for row in found if row.value is not None) == sorted(texts)
 
 
-def test_sparks_connector_goes_on_when_a_node_dies(session: SparkSession, cluster: Embedded, tmp_path: Path) -> None:
-    """From topic to topic in small batches; the node is killed after the first of them, and starts again."""
+def test_spark_connector_continues_when_a_node_is_killed(
+    session: SparkSession, cluster: Embedded, tmp_path: Path
+) -> None:
+    """Copies a topic in small batches. The node is killed after the first batch, and restarted."""
     _create(cluster.bootstrap_servers, NewTopic("survivors", 2, 3))
     kafka = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
     query = (
@@ -212,7 +218,7 @@ def test_sparks_connector_goes_on_when_a_node_dies(session: SparkSession, cluste
     copied, original = (
         _rows(_read(session, cluster, subscribe=topic), "key", "value") for topic in ("survivors", "orders")
     )
-    # Spark's sink writes at least once: what it was not told of in time, it writes again.
+    # Spark's sink is at-least-once: records that are not acknowledged in time are written again.
     assert sorted(dict.fromkeys(copied)) == sorted(dict.fromkeys(original))
     assert len(copied) >= len(original)
 

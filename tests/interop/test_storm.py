@@ -1,4 +1,4 @@
-"""A Storm topology reads one of our topics and writes another: Storm's own spout and bolt, in a local cluster."""
+"""A Storm topology reads a topic and writes another: Storm's own spout and bolt, in a local cluster."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def cluster() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-def test_every_record_comes_out_once(cluster: str, tmp_path: Path) -> None:
-    """Storm promises at least once, and nothing fails here: once."""
+def test_storm_topology_writes_every_record_once(cluster: str, tmp_path: Path) -> None:
+    """Storm is at-least-once. Nothing fails in this test, so every record is written exactly once."""
     places = _produce(cluster)
     jars = storm()
     command = java("CopyTopology", cluster, "from", "to", classpath=[compiled("storm", jars), *jars])
@@ -70,7 +70,7 @@ def _produce(bootstrap: str) -> dict[tuple[str, str], str]:
 
 
 def _consume(bootstrap: str, topology: subprocess.Popen[bytes], log: Path) -> list[tuple[str, str]]:
-    """(value, key) of what came out."""
+    """(value, key) of the output records."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "auto.offset.reset": "earliest"})
     consumer.subscribe(["to"])
     found: list[tuple[str, str]] = []
@@ -86,7 +86,7 @@ def _consume(bootstrap: str, topology: subprocess.Popen[bytes], log: Path) -> li
 
 
 def _await_commits(bootstrap: str) -> None:
-    """The spout commits what came through, a moment later."""
+    """The spout commits processed records shortly afterwards."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wanted = [TopicPartition("from", index) for index in range(PARTITIONS)]
     committed = 0

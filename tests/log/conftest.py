@@ -1,4 +1,4 @@
-"""One partition on one disk, and words to push it around with."""
+"""Fixtures: one partition on one disk, and methods that write, compact, crash and restart it."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ class OnePartition:
         return self.log.append_as_leader(batch(*values, **options), leader_epoch, self.wall_ms)
 
     def put(self, *pairs, leader_epoch=0, **options):
-        """One batch of (key, value)."""
+        """Append one batch of (key, value) pairs."""
         batch = keyed_batch(pairs, time=self.wall_ms, **options)
         return self.log.append_as_leader(batch, leader_epoch, self.wall_ms)
 
     def roll(self):
-        """Whatever is written next begins a segment. There must be something in the one before."""
+        """The next append begins a new segment. The current one must not be empty."""
         self.log._roll(self.wall_ms)
 
     def clean(self, committed=None, key_bytes_max=1 << 20, **plan):
-        """As the broker does it, without its loop; whether it changed anything."""
+        """Compact as the broker does, without its event loop. True if anything changed."""
         committed = self.log.log_end_offset if committed is None else committed
         self.log.sync()
         found = self.log.dirt(committed, self.wall_ms)
@@ -101,7 +101,7 @@ class OnePartition:
         self.config = self.log.config = replace(self.config, **changes)
 
     def crash(self):
-        """kill -9: what was written stays, nothing is closed."""
+        """kill -9: written data stays, nothing is closed."""
         self._load()
 
     def restart(self):
@@ -116,7 +116,7 @@ class OnePartition:
         return [name for name in self.disk.listdir("orders-0") if name.endswith(suffix)]
 
     def records(self, start=None, max_bytes=300):
-        """Everything from an offset on, as a consumer reads it, every checksum verified."""
+        """Everything from an offset on, as a consumer reads it. Every checksum is verified."""
         offset = self.log.log_start_offset if start is None else start
         found = []
         while (region := self.log.read(offset, max_bytes, self.log.log_end_offset, True)) is not None:
@@ -141,7 +141,7 @@ class OnePartition:
                 offset = header.next_offset
 
     def rows(self):
-        """(offset, key, value) of everything that is there."""
+        """(offset, key, value) of all records."""
         return [(record.offset, record.key, record.value) for _, records in self.batches() for record in records]
 
     def values(self, start=None):
@@ -153,7 +153,7 @@ SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_dela
 
 @pytest.fixture
 def make_partition():
-    """With segments of a kilobyte, unless told otherwise."""
+    """Segments have one kilobyte by default."""
     return lambda disk=None, **options: OnePartition(disk or MemoryDisk(), replace(SMALL, **options))
 
 

@@ -1,4 +1,4 @@
-"""What is let in, what it becomes, and what is refused with which code."""
+"""Appends: which batches are accepted, how they are stored, and the error codes of refused ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def patched(batch, position, form, value, *, seal=True):
     return batch
 
 
-def test_offsets_follow_each_other_and_are_written_in_place(partition, make_batch):
+def test_consecutive_offsets_are_written_into_the_batch_buffer(partition, make_batch):
     first = partition.append(b"a", b"b", b"c")
     assert (first.base_offset, first.last_offset, first.duplicate, first.append_time_ms) == (0, 2, False, -1)
     sent = make_batch(b"d")
@@ -43,7 +43,7 @@ def test_offsets_follow_each_other_and_are_written_in_place(partition, make_batc
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_every_codec_passes_through(partition, codec):
+def test_batches_of_every_codec_are_stored_unchanged(partition, codec):
     partition.append(b"x" * 100, b"y" * 100, codec=codec)
     assert partition.values() == [b"x" * 100, b"y" * 100]
 
@@ -62,31 +62,31 @@ def test_every_codec_passes_through(partition, codec):
         (21, ">h", 0x20, ErrorCode.INVALID_RECORD),
         (21, ">h", 0x10, ErrorCode.INVALID_TXN_STATE),
         (21, ">h", 0x08, ErrorCode.INVALID_TIMESTAMP),
-        (21, ">h", 0x40, ErrorCode.INVALID_RECORD),  # a time for its deletions to go, as compaction sets
+        (21, ">h", 0x40, ErrorCode.INVALID_RECORD),  # a delete horizon, which only compaction sets
         (21, ">h", 0x05, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (43, ">q", 1, ErrorCode.INVALID_RECORD),  # a producer id without a sequence
     ],
 )
-def test_header_rules(partition, make_batch, position, form, value, code):
+def test_batch_with_invalid_header_field_is_refused(partition, make_batch, position, form, value, code):
     assert refused(partition, patched(make_batch(b"v"), position, form, value)) == code
 
 
-def test_two_batches_in_one_are_refused(partition, make_batch):
+def test_two_batches_in_one_append_are_refused(partition, make_batch):
     both = memoryview(bytearray(bytes(make_batch(b"a")) + bytes(make_batch(b"b"))))
     assert refused(partition, both) == ErrorCode.INVALID_RECORD
 
 
-def test_every_flipped_byte_is_noticed(partition, make_batch):
+def test_batch_with_any_flipped_byte_is_refused(partition, make_batch):
     good = bytes(make_batch(b"value"))
     for position in range(len(good)):
         if 12 <= position < 16:
-            continue  # the leader epoch: the broker writes it, nobody checks what was there
+            continue  # the leader epoch: the broker overwrites it without a check
         broken = bytearray(good)
         broken[position] ^= 0x41
         assert refused(partition, memoryview(broken)) != ErrorCode.NONE, position
 
 
-def test_every_cut_is_noticed(partition, make_batch):
+def test_batch_truncated_at_any_byte_is_refused(partition, make_batch):
     good = bytearray(make_batch(b"value"))
     for length in range(len(good)):
         assert refused(partition, memoryview(good)[:length]) in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
@@ -104,7 +104,7 @@ def test_a_batch_larger_than_a_segment_is_refused(partition, make_batch):
     assert refused(partition, make_batch(b"v" * 1000)) == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_timestamps_stay_near_the_clock(make_partition, make_batch, now):
+def test_timestamps_outside_the_configured_range_are_refused(make_partition, make_batch, now):
     partition = make_partition(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
     for good in (now - 1000, now + 500, -1):
         partition.append(b"v", timestamps=[good])
@@ -113,18 +113,18 @@ def test_timestamps_stay_near_the_clock(make_partition, make_batch, now):
     assert refused(partition, make_batch(b"a", b"b", timestamps=[now - 2000, now])) == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_an_hour_into_the_future_is_the_default_limit(partition, make_batch, now):
+def test_default_timestamp_limit_is_one_hour_in_the_future(partition, make_batch, now):
     partition.append(b"v", timestamps=[now + 3_600_000])
     assert refused(partition, make_batch(b"v", timestamps=[now + 3_600_001])) == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_the_first_timestamp_may_not_lie_in_the_future_either(partition, make_batch, now):
+def test_base_timestamp_too_far_in_the_future_is_refused(partition, make_batch, now):
     sent = patched(make_batch(b"v", timestamps=[now]), 27, ">q", 2**63 - 1)
     assert refused(partition, sent) == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_closed_log_takes_not_a_byte(partition, make_batch, now):
-    """Bytes behind the end that a clean stop wrote down would be taken for records after the next append."""
+def test_append_to_a_closed_log_writes_nothing(partition, make_batch, now):
+    """Bytes after the recorded end of a clean stop would be read as records after the next append."""
     partition.append(b"v")
     partition.log.write_everything()
     size = partition.log.size_bytes
@@ -133,7 +133,7 @@ def test_a_closed_log_takes_not_a_byte(partition, make_batch, now):
     assert partition.log.size_bytes == size
 
 
-def test_append_time_replaces_the_producers_clock(make_partition, make_batch, now):
+def test_log_append_time_replaces_producer_timestamps(make_partition, make_batch, now):
     partition = make_partition(message_timestamp_type="LogAppendTime")
     sent = make_batch(b"a", b"b", timestamps=[1, 2])
     appended = partition.log.append_as_leader(sent, 0, now + 5)
@@ -144,7 +144,7 @@ def test_append_time_replaces_the_producers_clock(make_partition, make_batch, no
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_a_compacted_topic_wants_keys(make_batch, codec):
+def test_compacted_topic_refuses_records_without_key(make_batch, codec):
     require_keys(make_batch(b"a", key=b"k", codec=codec))
     with pytest.raises(RecordsRefused) as refusal:
         require_keys(make_batch(*[b"a"] * 30, key=None, codec=codec))
@@ -152,34 +152,34 @@ def test_a_compacted_topic_wants_keys(make_batch, codec):
     assert [index for index, _ in refusal.value.records] == list(range(limits.record_errors_max))
 
 
-def test_a_compacted_topic_refuses_records_that_cannot_be_read(make_batch):
+def test_compacted_topic_refuses_unreadable_records(make_batch):
     with pytest.raises(KafkaError) as refusal:
         require_keys(patched(make_batch(b"abc"), 61, ">B", 0xFF))
     assert refusal.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_a_batch_of_too_many_records_is_not_unpacked_to_look_for_keys(make_batch):
+def test_batch_with_too_many_records_is_refused_before_decompression(make_batch):
     many = patched(make_batch(b"abc", key=b"k", codec=Codec.ZSTD), 57, ">i", limits.checked_batch_records_max + 1)
     with pytest.raises(KafkaError, match="records per batch"):
         require_keys(many)
 
 
-def test_a_broken_batch_is_left_to_the_append(make_batch):
+def test_require_keys_ignores_a_broken_batch_that_the_append_refuses(make_batch):
     whole = bytes(make_batch(b"abc", key=None))
     require_keys(whole[:40])
     require_keys(whole[:-1])
     require_keys(whole[:-1] + b"x")
 
 
-def test_our_own_batches_follow_no_clients_rules(partition, make_batch, now):
+def test_client_checks_do_not_apply_to_batches_of_the_broker(partition, make_batch, now):
     control = patched(make_batch(b"v", timestamps=[now * 2]), 21, ">h", 0x20)
     appended = partition.log.append_trusted(bytearray(control), 9, now)
     assert appended.base_offset == 0
     assert partition.log.leader_epochs.entries() == [(9, 0)]
 
 
-def test_a_follower_that_was_cut_still_knows_five_batches_of_a_producer(partition, make_batch, now):
-    """What it finds out from its log after the cut must not hold the batch that it is just given."""
+def test_truncated_follower_still_knows_the_last_five_batches_of_a_producer(partition, make_batch, now):
+    """The producer state restored after the truncation must not include the batch that is being appended."""
     for sequence in range(6):
         partition.append(b"%d" % sequence, producer_id=7, producer_epoch=0, base_sequence=sequence)
     region = partition.log.read(5, 1000, 6, True)
@@ -191,7 +191,7 @@ def test_a_follower_that_was_cut_still_knows_five_batches_of_a_producer(partitio
     assert (repeated.duplicate, repeated.base_offset) == (True, 1)
 
 
-def test_a_follower_takes_the_leaders_offsets(make_partition, partition, make_batch, now):
+def test_follower_stores_batches_with_the_leaders_offsets(make_partition, partition, make_batch, now):
     partition.append(b"a", b"b", leader_epoch=3)
     partition.append(b"c", leader_epoch=4, producer_id=9, producer_epoch=0, base_sequence=0)
     region = partition.log.read(0, 10_000, 3, True)

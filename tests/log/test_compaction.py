@@ -1,4 +1,4 @@
-"""What compaction keeps, and what must outlive what it takes."""
+"""What compaction keeps, and what must outlive the removed records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def headers(partition):
 
 
 def copied(partition, now):
-    """What a new replica has of it."""
+    """A new replica that copied this log."""
     copy = type(partition)(type(partition.disk)(), partition.config)
     start, end = partition.log.log_start_offset, partition.log.log_end_offset
     copy.log.truncate_fully_and_start_at(start)
@@ -58,13 +58,13 @@ def epoch_ends(partition, *epochs):
     return {epoch: partition.log.end_offset_for_epoch(epoch) for epoch in epochs}
 
 
-def test_the_last_record_of_each_key_stays_where_it_was(compacted):
+def test_compaction_keeps_the_last_record_of_each_key_at_its_offset(compacted):
     compacted.put((b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     compacted.put((b"c", b"1"), (b"b", b"2"))
     compacted.roll()
     compacted.put((b"a", b"3"))
     compacted.roll()
-    compacted.put((b"b", b"3"))  # in the active segment: it replaces nothing yet
+    compacted.put((b"b", b"3"))  # in the active segment: it does not replace the older value yet
     assert compacted.clean()
     assert compacted.rows() == [(3, b"c", b"1"), (4, b"b", b"2"), (5, b"a", b"3"), (6, b"b", b"3")]
     assert compacted.log.cleaned_until == 6
@@ -72,7 +72,7 @@ def test_the_last_record_of_each_key_stays_where_it_was(compacted):
     assert compacted.names(".log") == ["00000000000000000000.log", "00000000000000000006.log"]
 
 
-def test_a_second_run_sees_only_what_is_new(compacted):
+def test_second_compaction_reads_only_new_records(compacted):
     for value in (b"1", b"2", b"3"):
         compacted.put((b"a", value), (b"b", value))
         compacted.roll()
@@ -84,7 +84,7 @@ def test_a_second_run_sees_only_what_is_new(compacted):
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_packed_batches_stay_packed(compacted, codec):
+def test_compacted_batches_keep_their_codec(compacted, codec):
     compacted.put(*[(b"k%d" % (n % 5), b"v" * n) for n in range(100)], codec=codec)
     compacted.roll()
     compacted.clean()
@@ -93,19 +93,19 @@ def test_packed_batches_stay_packed(compacted, codec):
     assert compacted.rows() == [(n, b"k%d" % (n % 5), b"v" * n) for n in range(95, 100)]
 
 
-def test_a_kept_record_keeps_its_headers_and_its_time(compacted, now):
+def test_kept_record_keeps_its_headers_and_timestamp(compacted, now):
     compacted.put((b"a", b"1"), (b"b", None), (b"a", b"2"), (b"c", b"3"))
     compacted.roll()
     compacted.clean()
     ((header, records),) = compacted.batches()
-    assert header.attributes & DELETE_HORIZON  # so the base timestamp says something else now
+    assert header.attributes & DELETE_HORIZON  # so the base timestamp now holds the delete horizon
     assert header.max_timestamp == now + 3
     assert [(record.key, record.timestamp) for record in records] == [(b"b", now + 1), (b"a", now + 2), (b"c", now + 3)]
 
 
 @pytest.mark.parametrize("value", [b"2", None])
-def test_times_beyond_64_bits_do_not_stop_compaction(compacted, now, value):
-    """The append checks the times of the header alone, and a follower none at all."""
+def test_compaction_handles_timestamps_beyond_64_bits(compacted, now, value):
+    """The append checks only the timestamps in the header, and a follower checks none."""
     wild = encode_batch([Record(key=b"a", value=b"1"), Record(key=b"b", value=value, timestamp=1)])
     header = read_header(wild)._replace(base_timestamp=2**63 - 1, max_timestamp=now, leader_epoch=0)
     compacted.log.append_as_follower(memoryview(packed_batch(header, wild[HEADER_BYTES:])), now)
@@ -115,14 +115,14 @@ def test_times_beyond_64_bits_do_not_stop_compaction(compacted, now, value):
     assert [row[1] for row in compacted.rows()] == [b"b", b"a"]
 
 
-def test_records_without_a_key_from_an_earlier_policy_go(compacted):
+def test_compaction_removes_records_without_key(compacted):
     compacted.put((None, b"1"), (b"a", b"2"))
     compacted.roll()
     compacted.clean()
     assert compacted.rows() == [(1, b"a", b"2")]
 
 
-def test_long_keys_are_told_apart(compacted):
+def test_compaction_distinguishes_long_keys_with_a_common_prefix(compacted):
     keys = [b"x" * 5000 + bytes([n]) for n in range(3)]
     compacted.put(*[(key, b"old") for key in keys])
     compacted.put(*[(key, b"new") for key in keys])
@@ -131,14 +131,14 @@ def test_long_keys_are_told_apart(compacted):
     assert [(key, value) for _, key, value in compacted.rows()] == [(key, b"new") for key in keys]
 
 
-# --- deletions
+# --- tombstones
 
 
-def test_a_deletion_is_kept_for_its_time_from_the_first_cleaning_on(compacted, now):
+def test_tombstone_is_kept_for_delete_retention_ms_after_the_first_compaction(compacted, now):
     compacted.put((b"a", b"1"), (b"b", b"1"))
     compacted.put((b"a", None))
     compacted.roll()
-    compacted.wall_ms = now + 10 * DAY_MS  # nobody cleaned for long
+    compacted.wall_ms = now + 10 * DAY_MS  # no compaction ran for a long time
     compacted.clean()
     assert compacted.rows() == [(1, b"b", b"1"), (2, b"a", None)]
     horizon = now + 11 * DAY_MS
@@ -152,8 +152,8 @@ def test_a_deletion_is_kept_for_its_time_from_the_first_cleaning_on(compacted, n
         assert [key for _, key, _ in compacted.rows()] == [*left, b"other"]
 
 
-def test_a_deletion_in_a_batch_of_its_own_time_does_not_wait_for_others(compacted, now):
-    """The horizon is the batch's: a value in the same batch stays when the deletion goes."""
+def test_tombstone_expires_by_its_own_batch_and_other_records_of_the_batch_stay(compacted, now):
+    """The delete horizon belongs to the batch: a value in the same batch stays when the tombstone is removed."""
     compacted.put((b"a", None), (b"b", b"1"))
     compacted.roll()
     compacted.clean()
@@ -168,7 +168,7 @@ def test_a_deletion_in_a_batch_of_its_own_time_does_not_wait_for_others(compacte
 # --- producers
 
 
-def test_the_last_batch_of_a_producer_stays_empty(compacted):
+def test_last_batch_of_a_producer_is_kept_empty(compacted):
     for sequence in range(3):
         compacted.put((b"a", b"%d" % sequence), producer_id=7, producer_epoch=1, base_sequence=sequence)
     compacted.put((b"a", b"x"), producer_id=8, producer_epoch=0, base_sequence=0)
@@ -189,7 +189,7 @@ def test_the_last_batch_of_a_producer_stays_empty(compacted):
     assert compacted.put((b"a", b"3"), producer_id=7, producer_epoch=1, base_sequence=3).base_offset == 5
 
 
-def test_a_producer_that_went_on_does_not_need_its_old_batches(compacted):
+def test_older_batches_of_a_producer_are_removed(compacted):
     compacted.put((b"a", b"1"), producer_id=7, producer_epoch=1, base_sequence=0)
     compacted.put((b"a", b"2"))
     compacted.roll()
@@ -199,8 +199,8 @@ def test_a_producer_that_went_on_does_not_need_its_old_batches(compacted):
 
 
 @pytest.mark.parametrize("uncommitted", [1, 5])
-def test_what_may_be_truncated_does_not_say_which_sequence_comes_next(compacted, now, uncommitted):
-    """The next leader copied it after it was compacted, and without what was not committed."""
+def test_last_committed_batch_of_a_producer_is_kept_while_later_ones_are_uncommitted(compacted, now, uncommitted):
+    """The next leader copied the log after compaction, and without the uncommitted records."""
     for sequence in range(2):
         compacted.put((b"a", b"%d" % sequence), producer_id=7, producer_epoch=1, base_sequence=sequence)
     compacted.put((b"a", b"x"))
@@ -214,7 +214,7 @@ def test_what_may_be_truncated_does_not_say_which_sequence_comes_next(compacted,
     assert copy.put((b"a", b"2"), producer_id=7, producer_epoch=1, base_sequence=2).base_offset == 3
 
 
-def test_a_producer_with_all_that_is_remembered_of_it_uncommitted_keeps_one_batch(compacted):
+def test_producer_with_only_uncommitted_remembered_batches_keeps_one_batch(compacted):
     for sequence in range(25):
         compacted.put((b"a", b"%d" % sequence), producer_id=7, producer_epoch=1, base_sequence=sequence)
         if sequence == 19:
@@ -224,8 +224,8 @@ def test_a_producer_with_all_that_is_remembered_of_it_uncommitted_keeps_one_batc
     assert [(h.base_sequence, h.base_offset) for h in headers(compacted)][:3] == [(19, 19), (-1, 20), (20, 21)]
 
 
-def test_the_last_batch_before_the_high_watermark_stays_empty(compacted, now):
-    """Or a crash, or a new follower, would end earlier."""
+def test_last_batch_before_the_high_watermark_is_kept_empty(compacted, now):
+    """Otherwise the log would end earlier after a crash or on a new follower."""
     compacted.put((b"a", None))
     compacted.roll()
     compacted.clean()
@@ -247,8 +247,8 @@ def test_the_last_batch_before_the_high_watermark_stays_empty(compacted, now):
     assert compacted.log.log_end_offset == 3
 
 
-def test_whoever_copies_the_log_knows_where_each_epoch_began(compacted, now):
-    """Or it could lead a replica whose last records lost against an epoch of which no record is left."""
+def test_copy_of_a_compacted_log_has_the_start_of_each_leader_epoch(compacted, now):
+    """Otherwise, as leader, it would not detect records of a follower that diverged before an epoch without records."""
     compacted.put((b"a", b"1"))
     for epoch, values in ((1, (b"2", b"3")), (4, (b"4", b"5"))):
         for value in values:
@@ -262,8 +262,8 @@ def test_whoever_copies_the_log_knows_where_each_epoch_began(compacted, now):
 
 
 @pytest.mark.parametrize("epoch", [0, 4])
-def test_whoever_copies_the_log_knows_of_each_epoch(compacted, now, epoch):
-    """Or it could lead a replica whose last records, of an epoch in between, lost against them."""
+def test_copy_of_a_compacted_log_has_every_leader_epoch(compacted, now, epoch):
+    """Otherwise, as leader, it would not detect diverged records of an epoch in between."""
     for value in (b"1", b"2", b"3"):
         compacted.put((b"a", value), (b"b", value), leader_epoch=epoch)
     compacted.put((b"a", b"4"), (b"b", b"4"), leader_epoch=6)
@@ -276,7 +276,7 @@ def test_whoever_copies_the_log_knows_of_each_epoch(compacted, now, epoch):
 
 
 @pytest.mark.parametrize("inside", ["a batch", "a gap"])
-def test_whoever_copies_the_log_knows_the_epoch_in_which_it_begins(compacted, now, inside):
+def test_copy_of_a_compacted_log_has_the_epoch_of_its_log_start(compacted, now, inside):
     compacted.put((b"a", b"1"), leader_epoch=4)
     for value in (b"2", b"3", b"4"):
         compacted.put((b"a", value), (b"b", value), leader_epoch=4)
@@ -294,8 +294,8 @@ def test_whoever_copies_the_log_knows_the_epoch_in_which_it_begins(compacted, no
     assert copied(compacted, now).log.leader_epochs.epochs == [4, 6]
 
 
-def test_only_the_first_batch_of_the_log_stands_for_the_epoch_in_which_it_begins(compacted, monkeypatch):
-    """Whichever segment it is in."""
+def test_only_the_first_batch_is_kept_for_the_epoch_of_the_log_start(compacted, monkeypatch):
+    """The batch may be in any segment."""
     monkeypatch.setattr(cleaning._Rewriting, "has_room_for", lambda *_: False)
     compacted.put((b"a", b"1"), leader_epoch=4)
     compacted.put((b"a", b"2"), (b"b", b"2"), leader_epoch=4)
@@ -303,7 +303,7 @@ def test_only_the_first_batch_of_the_log_stands_for_the_epoch_in_which_it_begins
     compacted.put((b"a", b"3"), (b"b", b"3"), leader_epoch=4)
     compacted.roll()
     compacted.clean()
-    compacted.log.advance_log_start(1)  # in the gap with which the first segment ends
+    compacted.log.advance_log_start(1)  # in the gap at the end of the first segment
     for value, epoch in ((b"4", 4), (b"5", 4), (b"6", 6)):
         compacted.put((b"a", value), (b"b", value), leader_epoch=epoch)
     compacted.roll()
@@ -314,7 +314,7 @@ def test_only_the_first_batch_of_the_log_stands_for_the_epoch_in_which_it_begins
 # --- how far
 
 
-def test_nothing_is_compacted_that_is_not_committed(compacted):
+def test_uncommitted_records_are_not_compacted(compacted):
     compacted.put((b"a", b"1"))
     compacted.roll()
     compacted.put((b"a", b"2"))
@@ -326,7 +326,7 @@ def test_nothing_is_compacted_that_is_not_committed(compacted):
     assert compacted.rows() == [(0, b"a", b"1")]
 
 
-def test_nothing_is_compacted_that_is_not_durable(compacted):
+def test_unsynced_records_are_not_compacted(compacted):
     compacted.put((b"a", b"1"), (b"a", b"2"))
     compacted.roll()
     assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes == 0
@@ -334,7 +334,7 @@ def test_nothing_is_compacted_that_is_not_durable(compacted):
     assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes > 0
 
 
-def test_young_records_stay_uncompacted(compacted, now):
+def test_records_younger_than_min_compaction_lag_are_not_compacted(compacted, now):
     compacted.configure(min_compaction_lag_ms=1000)
     compacted.put((b"a", b"1"), (b"a", b"2"))
     compacted.roll()
@@ -344,7 +344,7 @@ def test_young_records_stay_uncompacted(compacted, now):
     assert compacted.clean()
 
 
-def test_old_records_are_compacted_whatever_the_ratio(compacted, now):
+def test_records_older_than_max_compaction_lag_are_compacted_at_any_dirty_ratio(compacted, now):
     compacted.configure(max_compaction_lag_ms=5000, min_cleanable_dirty_ratio=1.0)
     compacted.put((b"a", b"1"), (b"a", b"2"))
     compacted.roll()
@@ -353,7 +353,7 @@ def test_old_records_are_compacted_whatever_the_ratio(compacted, now):
     assert compacted.log.dirt(2, now + 5002).is_due(compacted.config)
 
 
-def test_records_that_must_be_compacted_soon_leave_the_active_segment_in_time(compacted, now):
+def test_active_segment_is_rolled_within_max_compaction_lag(compacted, now):
     compacted.configure(max_compaction_lag_ms=5000)
     compacted.put((b"a", b"1"))
     compacted.wall_ms = now + 5001
@@ -361,7 +361,7 @@ def test_records_that_must_be_compacted_soon_leave_the_active_segment_in_time(co
     assert compacted.log.segment_count == 2
 
 
-def test_a_log_is_due_when_its_dirty_part_is_larger_than_the_ratio(compacted):
+def test_compaction_is_due_above_min_cleanable_dirty_ratio(compacted):
     compacted.configure(min_cleanable_dirty_ratio=0.5)
     compacted.put((b"a", b"1"))
     compacted.roll()
@@ -377,7 +377,7 @@ def test_a_log_is_due_when_its_dirty_part_is_larger_than_the_ratio(compacted):
     assert compacted.log.dirt(3, compacted.wall_ms).is_due(compacted.config)
 
 
-def test_more_keys_than_memory_are_compacted_piece_by_piece(compacted):
+def test_log_with_more_keys_than_memory_is_compacted_in_several_runs(compacted):
     for value in (b"1", b"2"):
         for n in range(20):
             compacted.put((b"%02d" % n, value))
@@ -401,7 +401,7 @@ def test_a_batch_with_more_keys_than_memory_does_not_stop_compaction():
 # --- segments
 
 
-def test_small_segments_become_one_of_at_most_the_size_of_one(compacted):
+def test_small_segments_are_merged_up_to_segment_bytes(compacted):
     for n in range(30):
         compacted.put((b"k%d" % n, b"v" * 100))
         compacted.roll()
@@ -412,7 +412,7 @@ def test_small_segments_become_one_of_at_most_the_size_of_one(compacted):
     assert compacted.names(".snapshot") == [name.replace("log", "snapshot") for name in compacted.names(".log")[1:]]
 
 
-def test_offsets_too_far_apart_for_one_index_stay_in_two_segments(compacted, make_batch):
+def test_segments_are_not_merged_beyond_the_range_of_relative_offsets(compacted, make_batch):
     far = 2**33
     compacted.log.truncate_fully_and_start_at(5)
     for offset in (5, far):
@@ -425,7 +425,7 @@ def test_offsets_too_far_apart_for_one_index_stay_in_two_segments(compacted, mak
     assert [offset for offset, _, _ in compacted.rows()] == [5, far]
 
 
-def test_what_does_not_fit_into_one_segment_after_all_becomes_two(compacted):
+def test_compacted_data_that_exceeds_one_segment_becomes_two(compacted):
     for n in range(10):
         compacted.put((b"k%d" % n, b"v" * 100))
     compacted.roll()
@@ -438,7 +438,7 @@ def test_what_does_not_fit_into_one_segment_after_all_becomes_two(compacted):
     assert [offset for offset, _, _ in compacted.rows()] == list(range(1, 11))
 
 
-def test_a_segment_without_a_change_is_left_alone(compacted):
+def test_unchanged_segment_is_not_rewritten(compacted):
     compacted.put((b"a", b"1"))
     compacted.roll()
     before = compacted.log._segments.in_order[0]
@@ -450,7 +450,7 @@ def test_a_segment_without_a_change_is_left_alone(compacted):
 # --- reading
 
 
-def test_a_read_inside_a_gap_gives_what_comes_next(compacted):
+def test_read_inside_a_gap_returns_the_next_batch(compacted):
     for n in range(6):
         compacted.put((b"a", b"%d" % n))
         if n in (2, 4):
@@ -460,10 +460,10 @@ def test_a_read_inside_a_gap_gives_what_comes_next(compacted):
     for start in range(5):
         assert [offset for offset, _, _ in compacted.records(start)] == [4, 5]
     region = compacted.log.read(0, 1 << 20, 4, True)
-    assert region is None  # everything below 4 is gone
+    assert region is None  # everything below 4 was removed
 
 
-def test_times_are_found_in_what_is_left(compacted, now):
+def test_time_search_works_after_compaction(compacted, now):
     for n in range(10):
         compacted.wall_ms = now + 1000 * n
         compacted.put((b"k%d" % (n % 3), b"v" * 150))
@@ -476,7 +476,7 @@ def test_times_are_found_in_what_is_left(compacted, now):
     assert compacted.log.max_timestamp_offset()[:2] == (now + 9000, 9)
 
 
-def test_indexes_are_those_of_a_log_that_was_always_so(compacted):
+def test_indexes_after_compaction_match_a_log_written_that_way(compacted):
     for n in range(60):
         compacted.put((b"k%d" % (n % 40), b"v" * 100))
     compacted.roll()
@@ -493,8 +493,8 @@ def test_indexes_are_those_of_a_log_that_was_always_so(compacted):
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
-def test_what_a_follower_got_from_a_compacted_leader_is_not_taken_for_loss(make_partition, make_batch, policy):
-    """Above the recovery point, and whatever the policy is now: the leader may have compacted long ago."""
+def test_recovery_accepts_gaps_fetched_from_a_compacted_leader(make_partition, make_batch, policy):
+    """Above the recovery point and with any current policy: the leader may have compacted long ago."""
     follower = make_partition(cleanup_policy=frozenset({policy}))
     for offset in (3, 10, 11, 40):
         sent = make_batch(b"v" * 300, base_offset=offset, leader_epoch=0)
@@ -505,7 +505,7 @@ def test_what_a_follower_got_from_a_compacted_leader_is_not_taken_for_loss(make_
     assert [offset for offset, _, _ in follower.records(0)] == [3, 10, 11, 40]
 
 
-def test_what_was_compacted_is_not_taken_for_loss_under_another_policy(compacted):
+def test_recovery_accepts_gaps_after_the_policy_changed_to_delete(compacted):
     for n in range(12):
         compacted.put((b"%d" % (n % 4), b"v" * 100))
         compacted.roll()
@@ -528,26 +528,26 @@ def _compacted_without_a_recovery_point(compacted):
         compacted.put((b"the same", b"%d" % n))
         compacted.roll()
     compacted.put((b"last", b"v"))
-    compacted.configure(segment_bytes=100)  # each stays a segment of its own
+    compacted.configure(segment_bytes=100)  # so that segments are not merged
     compacted.clean()
     compacted.disk.remove(RECOVERY_POINTS)
     compacted.crash()
 
 
-def test_what_was_compacted_is_not_taken_for_loss_without_a_recovery_point(compacted):
+def test_recovery_accepts_gaps_without_a_recovery_point(compacted):
     _compacted_without_a_recovery_point(compacted)
     for _ in range(2):
         assert [offset for offset, _, _ in compacted.records()] == [0, 2, 4, 6, 7, 8]
         compacted.crash()
 
 
-def test_without_a_recovery_point_a_truncation_makes_dirty_what_comes_after_it(compacted):
+def test_records_after_a_truncation_are_dirty_without_a_recovery_point(compacted):
     _compacted_without_a_recovery_point(compacted)
     compacted.log.truncate_to(4)
     assert decode_offsets(compacted.disk.read(CLEANED_OFFSETS)) == {compacted.log.topic_partition: 4}
 
 
-def test_a_segment_that_lost_its_end_is_loss_in_a_compacted_topic_too(compacted):
+def test_recovery_detects_a_truncated_segment_in_a_compacted_topic(compacted):
     compacted.put((b"a", b"1"))
     compacted.put((b"b", b"1"))
     compacted.roll()
@@ -557,8 +557,8 @@ def test_a_segment_that_lost_its_end_is_loss_in_a_compacted_topic_too(compacted)
     assert compacted.rows() == [(0, b"a", b"1")]
 
 
-def test_a_read_behind_the_last_batch_waits(compacted, make_batch):
-    """Of an older Kafka: its cleaner did not keep the batch that says where the log ends."""
+def test_read_after_the_last_batch_returns_nothing(compacted, make_batch):
+    """An older Kafka did not keep the last batch in compaction, so the log may end in a gap."""
     compacted.put((b"a", b"1"))
     compacted.put((b"a", b"2"))
     compacted.roll()
@@ -567,10 +567,10 @@ def test_a_read_behind_the_last_batch_waits(compacted, make_batch):
     assert compacted.log.read(1, 1000, 2, True) is None
 
 
-# --- beside it
+# --- together with other operations
 
 
-def test_compact_and_delete(compacted, now):
+def test_cleanup_policy_compact_and_delete(compacted, now):
     compacted.configure(cleanup_policy=frozenset({"compact", "delete"}), retention_ms=DAY_MS)
     compacted.put((b"a", b"1"), (b"b", b"1"))
     compacted.roll()
@@ -578,7 +578,7 @@ def test_compact_and_delete(compacted, now):
     compacted.put((b"a", b"2"))
     compacted.roll()
     compacted.put((b"c", b"1"))
-    compacted.configure(segment_bytes=100)  # so that they stay apart
+    compacted.configure(segment_bytes=100)  # so that segments are not merged
     compacted.clean()
     assert compacted.rows() == [(1, b"b", b"1"), (2, b"a", b"2"), (3, b"c", b"1")]
     compacted.wall_ms += 1000
@@ -587,7 +587,7 @@ def test_compact_and_delete(compacted, now):
     assert compacted.rows() == [(2, b"a", b"2"), (3, b"c", b"1")]
 
 
-def test_a_gap_before_the_active_segment_is_forgiven_crash_after_crash(compacted):
+def test_gap_before_the_active_segment_is_accepted_after_repeated_crashes(compacted):
     compacted.put((b"a", b"1"))
     compacted.put((None, b"written before the topic was compacted"))
     compacted.roll()
@@ -601,7 +601,7 @@ def test_a_gap_before_the_active_segment_is_forgiven_crash_after_crash(compacted
     swap = compacted.log.begin_swap(plan, replacement)
     while compacted.log.step_swap():
         swap.sync()
-    for _ in range(3):  # before it was written down how far it is compacted
+    for _ in range(3):  # before the cleaner checkpoint was written
         compacted.crash()
         assert compacted.rows() == [(0, b"a", b"1"), (2, b"z", b"1")]
         compacted.logs.write_checkpoints()
@@ -619,7 +619,7 @@ def test_compaction_does_not_move_the_log_start(compacted):
     assert compacted.rows() == [(3, b"a", b"2"), (4, b"b", b"2"), (5, b"c", b"2")]
 
 
-def test_a_truncation_makes_dirty_what_comes_after_it(compacted):
+def test_records_after_a_truncation_are_dirty(compacted):
     compacted.put((b"c", b"1"), (b"a", b"1"))
     compacted.put((b"a", b"2"), (b"b", b"2"))
     compacted.roll()
@@ -630,8 +630,8 @@ def test_a_truncation_makes_dirty_what_comes_after_it(compacted):
     assert compacted.log.cleaned_until == 2
 
 
-def test_a_deletion_after_a_truncation_finds_what_it_deletes(compacted, now):
-    """A log that was cut below what was compacted: an unclean election. What comes then is dirty."""
+def test_tombstone_after_a_truncation_removes_the_older_value(compacted, now):
+    """After an unclean election a log may be truncated below its compacted part. Later records are dirty."""
     compacted.put((b"a", b"1"))
     compacted.roll()
     compacted.put((b"b", b"1"))
@@ -646,7 +646,7 @@ def test_a_deletion_after_a_truncation_finds_what_it_deletes(compacted, now):
     assert [key for _, key, _ in compacted.rows()] == [b"c", b"d"]
 
 
-def test_a_truncation_into_a_gap(compacted):
+def test_truncation_inside_a_gap(compacted):
     compacted.put((b"a", b"1"), (b"b", b"1"))
     compacted.roll()
     compacted.put((b"c", b"1"))
@@ -666,8 +666,8 @@ def test_a_truncation_into_a_gap(compacted):
 
 
 @pytest.mark.parametrize("synced", [True, False])
-def test_what_follows_a_truncation_into_a_gap_survives_a_crash(compacted, now, synced):
-    """The segment that is rolled there follows on the last batch that is left, not on what nobody has any more."""
+def test_records_after_a_truncation_inside_a_gap_survive_a_crash(compacted, now, synced):
+    """The segment rolled there begins after the last remaining batch, not after the removed records."""
     for offset in (0, 5, 10):
         compacted.log.append_as_follower(fetched(offset, 0), now)
     if synced:
@@ -682,7 +682,7 @@ def test_what_follows_a_truncation_into_a_gap_survives_a_crash(compacted, now, s
     assert compacted.log.log_end_offset == 10
 
 
-def test_a_clean_stop_after_all_expired_in_a_gap_keeps_the_end(compacted, now):
+def test_clean_stop_keeps_the_log_end_when_all_segments_expired_in_a_gap(compacted, now):
     compacted.configure(cleanup_policy=frozenset({"compact", "delete"}), retention_ms=1000)
     for offset in (0, 5, 10):
         compacted.log.append_as_follower(fetched(offset, 0), now)
@@ -693,7 +693,7 @@ def test_a_clean_stop_after_all_expired_in_a_gap_keeps_the_end(compacted, now):
     assert compacted.log.log_end_offset == 8
 
 
-def test_indexes_of_a_segment_that_ends_in_a_gap_are_not_taken_for_durable(compacted, now):
+def test_indexes_of_a_segment_that_ends_in_a_gap_are_not_trusted_as_durable(compacted, now):
     for offset in (0, 5, 10):
         compacted.log.append_as_follower(fetched(offset, 0), now)
     compacted.log.sync()
@@ -703,7 +703,7 @@ def test_indexes_of_a_segment_that_ends_in_a_gap_are_not_taken_for_durable(compa
     assert written == compacted.log.recovery_checkpoint == 5
 
 
-def test_no_segment_reaches_over_a_gap_as_wide_as_that(compacted, now):
+def test_new_segment_begins_after_a_gap_wider_than_relative_offsets(compacted, now):
     far = 3_000_000_000
     for offset in (0, 5, far):
         compacted.log.append_as_follower(fetched(offset, 0), now)
@@ -715,7 +715,7 @@ def test_no_segment_reaches_over_a_gap_as_wide_as_that(compacted, now):
     assert [header.base_offset for header in headers(compacted)][2:] == [far - 100, far - 99, far - 98]
 
 
-def test_a_full_disk_at_a_roll_in_a_gap_costs_nothing(compacted, now, monkeypatch):
+def test_full_disk_at_a_roll_in_a_gap_loses_nothing(compacted, now, monkeypatch):
     for offset in (0, 5, 10):
         compacted.log.append_as_follower(fetched(offset, 0), now)
     compacted.log.sync()
@@ -738,7 +738,7 @@ def test_a_full_disk_at_a_roll_in_a_gap_costs_nothing(compacted, now, monkeypatc
     assert [header.base_offset for header in headers(compacted)] == [0, 5, 8]
 
 
-def test_a_second_truncation_into_the_same_gap(compacted, now):
+def test_second_truncation_inside_the_same_gap(compacted, now):
     for offset in (0, 5, 10):
         compacted.log.append_as_follower(fetched(offset, 0), now)
     for end_offset in (8, 7, 6):
@@ -747,7 +747,7 @@ def test_a_second_truncation_into_the_same_gap(compacted, now):
     assert [header.base_offset for header in headers(compacted)] == [0, 5]
 
 
-def test_a_segment_rolled_during_a_sync_is_synced_and_compacted_soon(compacted):
+def test_segment_rolled_during_a_sync_is_synced_next_and_then_compacted(compacted):
     compacted.configure(flush_messages=100)
     compacted.put((b"a", b"1"))
     compacted.put((b"a", b"2"))
@@ -763,7 +763,7 @@ def test_a_segment_rolled_during_a_sync_is_synced_and_compacted_soon(compacted):
     assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes
 
 
-def test_a_result_is_of_no_use_after_a_truncation(compacted, monkeypatch):
+def test_compaction_result_is_discarded_after_a_truncation(compacted, monkeypatch):
     compacted.put((b"a", b"1"))
     compacted.roll()
     compacted.put((b"a", b"2"))
@@ -781,7 +781,7 @@ def test_a_result_is_of_no_use_after_a_truncation(compacted, monkeypatch):
     assert compacted.rows() == [(0, b"a", b"1")]
 
 
-def test_a_truncation_in_the_middle_of_a_swap_waits_for_its_end(compacted, monkeypatch):
+def test_truncation_during_a_swap_finishes_the_swap_first(compacted, monkeypatch):
     for value in (b"1", b"2", b"3"):
         compacted.put((b"a", value))
         compacted.roll()
@@ -804,7 +804,7 @@ def test_a_truncation_in_the_middle_of_a_swap_waits_for_its_end(compacted, monke
     assert compacted.log.log_end_offset == 2
 
 
-def test_a_truncation_in_the_middle_of_a_swap_changes_no_names_before_the_last_ones_are_durable(compacted, monkeypatch):
+def test_truncation_during_a_swap_renames_nothing_before_the_last_renames_are_durable(compacted, monkeypatch):
     for value in (b"1", b"2", b"3"):
         compacted.put((b"a", value))
         compacted.roll()
@@ -828,8 +828,8 @@ def test_a_truncation_in_the_middle_of_a_swap_changes_no_names_before_the_last_o
 
 
 @pytest.mark.parametrize("step_bytes", [1, 1 << 20])
-def test_all_that_is_read_and_written_counts(compacted, now, monkeypatch, step_bytes):
-    """Otherwise a run is faster than it may be."""
+def test_compaction_steps_count_all_bytes_read_and_written(compacted, now, monkeypatch, step_bytes):
+    """Otherwise compaction would exceed its configured rate."""
     for epoch in (3, 4):
         for value in (b"1", b"2"):
             compacted.put((b"a", value), (b"b", value), leader_epoch=epoch)
@@ -854,7 +854,7 @@ def test_all_that_is_read_and_written_counts(compacted, now, monkeypatch, step_b
     assert sum(counted) + step.result.last_step_bytes == sum(read) + written
 
 
-def test_a_broken_batch_is_never_written_anew(compacted):
+def test_compaction_never_rewrites_a_broken_batch(compacted):
     compacted.put((b"a", b"1"), (b"a", b"2"))
     compacted.roll()
     compacted.bytes_of(".log").pwrite(b"!", 70)
@@ -863,7 +863,7 @@ def test_a_broken_batch_is_never_written_anew(compacted):
     assert compacted.names(".cleaned") == []
 
 
-def test_readers_of_old_segments_are_not_disturbed(compacted):
+def test_reads_of_old_segments_continue_during_a_swap(compacted):
     compacted.put((b"a", b"1"), (b"a", b"2"))
     compacted.roll()
     region = compacted.log.read(0, 1000, 2, True)
@@ -876,20 +876,20 @@ def test_readers_of_old_segments_are_not_disturbed(compacted):
 @pytest.mark.parametrize(
     ("rule", "instead", "noticed_by"),
     [
-        ("is_cleanable", lambda *_: True, test_nothing_is_compacted_that_is_not_committed),
+        ("is_cleanable", lambda *_: True, test_uncommitted_records_are_not_compacted),
         (
             "keeps_deletion",
             lambda *_: False,
-            test_a_deletion_is_kept_for_its_time_from_the_first_cleaning_on,
+            test_tombstone_is_kept_for_delete_retention_ms_after_the_first_compaction,
         ),
-        ("keeps_last_sequence", lambda: False, test_the_last_batch_of_a_producer_stays_empty),
-        ("keeps_last_offset", lambda *_: False, test_the_last_batch_before_the_high_watermark_stays_empty),
-        ("keeps_epoch_starts", lambda: False, test_whoever_copies_the_log_knows_where_each_epoch_began),
-        ("keeps_epoch_ends", lambda: False, test_whoever_copies_the_log_knows_where_each_epoch_began),
+        ("keeps_last_sequence", lambda: False, test_last_batch_of_a_producer_is_kept_empty),
+        ("keeps_last_offset", lambda *_: False, test_last_batch_before_the_high_watermark_is_kept_empty),
+        ("keeps_epoch_starts", lambda: False, test_copy_of_a_compacted_log_has_the_start_of_each_leader_epoch),
+        ("keeps_epoch_ends", lambda: False, test_copy_of_a_compacted_log_has_the_start_of_each_leader_epoch),
         (
             "cleaned_after_truncation",
             lambda cleaned_until, _: cleaned_until,
-            test_a_deletion_after_a_truncation_finds_what_it_deletes,
+            test_tombstone_after_a_truncation_removes_the_older_value,
         ),
     ],
 )

@@ -1,8 +1,8 @@
-"""Compaction through kills and power cuts, at any change to the disk, against a dict.
+"""Compaction with kills and power cuts at any change to the disk, compared with a dict.
 
-Whatever happened: each record that is left is the one that was written there; what is left says the same of every key
-as everything that was written; nothing is missing that was not committed when it was compacted; a deletion is there for
-as long as it was promised. The disk is the simulation's: it keeps any subset of what was not synced.
+Always true: a remaining record is the one written at its offset; the remaining records give the same value for every
+key as all written records; no record is missing that was uncommitted during compaction; a tombstone stays for its
+retention time. The disk is the simulation's: after a power cut it keeps any subset of the unsynced data.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class SeededRng:
 
 
 class Life:
-    """One compacted log on one disk, and everything that was ever written to it."""
+    """One compacted log on one disk, and all records ever written to it."""
 
     def __init__(self, partition, seed):
         self.partition = partition
         self.sim = SimDisk(random.Random(seed), DiskKnobs())
         self.rng = SeededRng(seed)
         self.identity = partition.log.topic_partition, partition.log.topic_id
-        self.rows = {}  # offset -> key, value, when
+        self.rows = {}  # offset -> key, value, time
         self.ends = []  # of batches
         self.synced = self.committed = self.compacted = self.epoch = self.number = 0
         self.boot()
@@ -56,10 +56,10 @@ class Life:
         self.log = self.partition.log = logs.create_log(*self.identity, self.partition.config, self.partition.wall_ms)
         self.log.begin_epoch(self.epoch)
 
-    # --- what can happen
+    # --- actions
 
     def put(self, keys, codec):
-        """A key that is divisible by three is deleted."""
+        """Keys divisible by three get a tombstone."""
         end = self.log.log_end_offset
         pairs = []
         for key in keys:
@@ -84,7 +84,7 @@ class Life:
         self.partition.logs.write_checkpoints()
 
     def commit(self, back):
-        """As a replica that leads others: what all of them have."""
+        """Commit as a leader: up to what all replicas have."""
         self.committed = max(self.committed, self.log.log_end_offset - back)
 
     def clean(self, key_bytes_max):
@@ -96,7 +96,7 @@ class Life:
             self.check_compacted()
 
     def truncate(self, back):
-        """As a follower: what is committed stays."""
+        """Truncate as a follower: committed records stay."""
         at = max(self.committed, self.log.log_end_offset - back)
         self.synced = min(self.synced, max((end for end in self.ends if end <= at), default=0))
         self.log.truncate_to(at)
@@ -114,7 +114,7 @@ class Life:
     def change_policy(self, *policy):
         self.partition.configure(cleanup_policy=frozenset(policy))
 
-    # --- what must be true
+    # --- checks
 
     def forget_from(self, end):
         self.rows = {offset: row for offset, row in self.rows.items() if offset < end}
@@ -183,7 +183,7 @@ def make_life(make_partition):
 
 
 def live(life, actions, cut_after):
-    """Until it is over, or in the middle of any change to the disk; False when it got to the end."""
+    """Run the actions, or stop in the middle of a change to the disk. False when all actions ran."""
     left = cut_after
 
     def before_change(_what):
@@ -202,7 +202,7 @@ def live(life, actions, cut_after):
 
 
 def story(life):
-    """Segments that grow together, deletions before and after their time, memory for few keys, a truncation."""
+    """Merged segments, tombstones before and after their retention time, memory for few keys, a truncation."""
     for keys in ([1, 4, 7], [1, 4], [7, 3], [10, 13]):
         life.put(keys, Codec.NONE)
         life.roll()
@@ -229,7 +229,7 @@ def story(life):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_crash_at_every_step(make_life, seed):
+def test_crash_at_every_step_of_a_compaction(make_life, seed):
     cut_after = 0
     while True:
         life = make_life(seed + cut_after)
@@ -274,7 +274,7 @@ lives = st.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(lives=lives, seed=st.integers(0, 1000))
-def test_any_life(make_life, lives, seed):
+def test_random_actions_and_crashes(make_life, lives, seed):
     life = make_life(seed)
     for doings, cut_after, power in lives:
         live(life, doings, cut_after)
@@ -284,7 +284,7 @@ def test_any_life(make_life, lives, seed):
 
 
 def swallows(*_args):
-    """A rule that is not followed."""
+    """A disabled rule."""
 
 
 @pytest.mark.parametrize(
@@ -299,4 +299,4 @@ def swallows(*_args):
 def test_a_rule_that_is_not_followed_is_noticed(make_life, monkeypatch, rule, instead):
     monkeypatch.setattr(safeguards, rule, instead)
     with pytest.raises((AssertionError, KafkaError)):
-        test_a_crash_at_every_step(make_life, 0)
+        test_crash_at_every_step_of_a_compaction(make_life, 0)

@@ -27,7 +27,7 @@ def _folders(partition):
     return [name for name in partition.disk.listdir("") if not name.endswith("-checkpoint")]
 
 
-def test_logs_keep_their_identity(partition):
+def test_log_keeps_its_topic_id_after_a_restart(partition):
     partition.append(b"a")
     partition.restart()
     assert partition.log.topic_id == bytes(range(16))
@@ -35,7 +35,7 @@ def test_logs_keep_their_identity(partition):
     assert same is partition.log
 
 
-def test_a_log_of_another_topic_is_put_aside(partition):
+def test_log_of_another_topic_with_the_same_name_is_put_aside(partition):
     partition.append(b"old")
     partition.restart()
     old = partition.log
@@ -50,7 +50,7 @@ def test_a_log_of_another_topic_is_put_aside(partition):
     assert partition.disk.exists(stray)
 
 
-def test_a_log_that_does_not_know_its_topic_is_put_aside(partition):
+def test_log_without_topic_id_is_put_aside(partition):
     partition.append(b"old")
     partition.disk.replace("orders-0/partition.metadata", b"")
     partition.crash()
@@ -59,7 +59,7 @@ def test_a_log_that_does_not_know_its_topic_is_put_aside(partition):
     assert log.log_end_offset == 0
 
 
-def test_deletion_is_at_once_and_finished_by_the_next_start(partition):
+def test_deleted_log_disappears_at_once_and_its_files_at_the_next_start(partition):
     partition.append(b"a")
     region = partition.log.read(0, 1000, 1, True)
     directory = partition.logs.mark_deleted(partition.log.topic_partition)
@@ -73,7 +73,7 @@ def test_deletion_is_at_once_and_finished_by_the_next_start(partition):
     assert partition.log is None
 
 
-def test_a_deleted_topic_may_come_back_at_once(partition):
+def test_deleted_topic_can_be_created_again_at_once(partition):
     partition.append(b"a")
     directory = partition.logs.mark_deleted(partition.log.topic_partition)
     log = partition.logs.create_log(partition.log.topic_partition, OTHER_ID, partition.config, 0)
@@ -82,13 +82,13 @@ def test_a_deleted_topic_may_come_back_at_once(partition):
     assert _folders(partition) == ["orders-0"]
 
 
-def test_long_names_fit(partition):
+def test_directory_names_of_long_topic_names_stay_within_the_limit(partition):
     topic = "t" * 249
     partition.logs.create_log(TopicPartition(topic, 12345), OTHER_ID, partition.config, 0)
     assert len(partition.logs.mark_deleted(TopicPartition(topic, 12345))) == 255
 
 
-def test_strangers_in_the_directory_are_left_alone(partition):
+def test_unknown_files_in_the_data_directory_are_ignored(partition):
     partition.disk.make_dir("__cluster_metadata-0")
     partition.disk.make_dir("lost+found")
     partition.disk.replace("meta.properties", b"")
@@ -123,7 +123,7 @@ def test_on_a_real_disk_with_few_descriptors(make_partition, tmp_path):
     assert all(log.log_end_offset == 12 for tp, log in partition.logs.logs.items() if tp.topic == "t")
 
 
-def test_high_watermarks_are_remembered(partition):
+def test_high_watermarks_survive_a_restart(partition):
     partition.logs.write_checkpoints()
     partition.logs.write_high_watermarks({partition.log: 12})
     partition.crash()
@@ -131,7 +131,7 @@ def test_high_watermarks_are_remembered(partition):
 
 
 @pytest.mark.parametrize("stop", ["crash", "restart"])
-def test_high_watermarks_of_topics_that_just_came_are_remembered(partition, stop):
+def test_high_watermarks_of_new_topics_survive_a_restart(partition, stop):
     partition.append(b"a", b"b", b"c")
     partition.log.sync()
     partition.logs.write_high_watermarks({partition.log: 3})
@@ -157,7 +157,7 @@ def _succeed_a_longer_log(partition):
 
 
 @pytest.mark.parametrize("stops", [["crash"], ["crash", "crash"], ["restart"], ["crash", "restart"]])
-def test_checkpoints_of_a_log_that_was_here_before_do_not_count(partition, stops):
+def test_checkpoints_of_a_deleted_log_do_not_apply_to_a_new_log_with_its_name(partition, stops):
     _succeed_a_longer_log(partition)
     for stop in stops:
         getattr(partition, stop)()
@@ -169,8 +169,8 @@ def test_checkpoints_of_a_log_that_was_here_before_do_not_count(partition, stops
 
 
 @pytest.mark.parametrize("written_meanwhile", [False, True])
-def test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left(partition, written_meanwhile):
-    """The topic is the same, the log is not: what was synced of the one says nothing about the other."""
+def test_checkpoints_of_a_removed_replica_do_not_apply_when_it_returns(partition, written_meanwhile):
+    """The topic is the same, the log is not: the recovery point of the old log does not apply to the new one."""
     for value in (b"a", b"b", b"c"):
         partition.append(value)
     partition.log.sync()
@@ -183,7 +183,7 @@ def test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left(partition,
     is_judged_by_itself(partition)
 
 
-def test_a_replica_that_comes_back_to_a_full_disk_is_created_later_and_not_judged_either(partition, monkeypatch):
+def test_checkpoints_of_a_removed_replica_do_not_apply_when_it_returns_to_a_full_disk(partition, monkeypatch):
     partition.append(b"a", b"b", b"c")
     partition.log.sync()
     partition.logs.write_checkpoints()
@@ -197,8 +197,8 @@ def test_a_replica_that_comes_back_to_a_full_disk_is_created_later_and_not_judge
     is_judged_by_itself(partition)
 
 
-def test_how_far_the_one_before_was_compacted_is_forgotten(make_partition):
-    """Or else deletions would go that nobody has looked for yet."""
+def test_cleaner_checkpoint_of_a_deleted_log_does_not_apply_to_a_new_log(make_partition):
+    """Otherwise tombstones of the new log would expire before they were compacted."""
     partition = make_partition(cleanup_policy=frozenset({"compact"}), segment_bytes=5000)
     for n in range(6):
         partition.put((b"a", b"%d" % n))
@@ -212,7 +212,7 @@ def test_how_far_the_one_before_was_compacted_is_forgotten(make_partition):
     assert partition.log.cleaned_until is None
 
 
-def test_a_log_that_does_not_say_of_which_topic_it_is_is_not_judged_by_another(partition):
+def test_checkpoints_do_not_apply_to_a_log_without_topic_id(partition):
     partition.append(b"a", b"b", b"c")
     partition.log.sync()
     partition.log.advance_log_start(2)
@@ -227,7 +227,7 @@ def _no_space(*_):
     raise OSError(28, "No space left on device")
 
 
-def test_once_written_anew_the_checkpoints_count_again(partition):
+def test_checkpoints_apply_again_after_they_are_rewritten(partition):
     _succeed_a_longer_log(partition)
     partition.append(b"newer")
     partition.log.advance_log_start(1)
@@ -246,7 +246,7 @@ def _expire_elsewhere(partition):
     partition.log = log
 
 
-def test_log_starts_written_by_retention_are_about_the_logs_of_that_moment(partition):
+def test_log_start_written_by_retention_does_not_apply_to_a_recreated_log(partition):
     partition.append(b"a", b"b", b"c")
     partition.log.advance_log_start(2)
     _expire_elsewhere(partition)
@@ -255,7 +255,7 @@ def test_log_starts_written_by_retention_are_about_the_logs_of_that_moment(parti
     assert (partition.log.log_start_offset, partition.values()) == (0, [b"new"])
 
 
-def test_high_watermarks_are_about_the_logs_of_that_moment(partition):
+def test_high_watermark_of_a_deleted_log_does_not_apply_to_a_recreated_log(partition):
     partition.append(b"a", b"b", b"c")
     partition.logs.write_high_watermarks({partition.log: 3})
     _delete_and_create_again(partition)
@@ -266,7 +266,7 @@ def test_high_watermarks_are_about_the_logs_of_that_moment(partition):
     assert partition.logs.high_watermarks == {}
 
 
-def test_a_high_watermark_that_comes_late_is_not_about_another_topic(partition):
+def test_late_high_watermark_is_not_written_for_another_topic(partition):
     partition.append(b"a", b"b", b"c")
     late = {partition.log: 3}
     _delete_and_create_again(partition)
@@ -277,7 +277,7 @@ def test_a_high_watermark_that_comes_late_is_not_about_another_topic(partition):
 
 
 class BusyDisk(MemoryDisk):
-    """Something happens right after one of the files was replaced."""
+    """Runs a callback right after one of the files was replaced."""
 
     meanwhile: dict[str, Callable[[], None]]
 
@@ -288,7 +288,7 @@ class BusyDisk(MemoryDisk):
 
 @pytest.mark.parametrize("checkpoint", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
 @pytest.mark.parametrize("known_before", [False, True])
-def test_a_topic_comes_back_while_checkpoints_are_written(make_partition, checkpoint, known_before):
+def test_topic_is_recreated_while_checkpoints_are_written(make_partition, checkpoint, known_before):
     disk = BusyDisk()
     disk.meanwhile = {}
     partition = make_partition(disk)
@@ -305,7 +305,7 @@ def test_a_topic_comes_back_while_checkpoints_are_written(make_partition, checkp
 
 
 class SlowDisk(MemoryDisk):
-    """Something happens in another thread right before a file is replaced; not for long is it waited for."""
+    """Runs a callback in another thread right before a file is replaced, and waits for it only briefly."""
 
     meanwhile: dict[str, threading.Thread]
 
@@ -317,7 +317,7 @@ class SlowDisk(MemoryDisk):
         super().replace(path, data)
 
 
-def test_a_truncation_while_checkpoints_are_written_has_the_last_word(make_partition):
+def test_truncation_during_a_checkpoint_write_is_written_last(make_partition):
     disk = SlowDisk()
     disk.meanwhile = {}
     partition = make_partition(disk)
@@ -331,7 +331,7 @@ def test_a_truncation_while_checkpoints_are_written_has_the_last_word(make_parti
     assert decode_offsets(disk.read(RECOVERY_POINTS)) == {partition.log.topic_partition: 0}
 
 
-def test_what_retention_left_of_a_log_that_was_never_synced_stays(partition):
+def test_segments_kept_by_retention_stay_in_a_log_that_was_never_synced(partition):
     _succeed_a_longer_log(partition)
     for n in range(20):
         partition.append(b"%03d" % n * 50)
@@ -343,8 +343,8 @@ def test_what_retention_left_of_a_log_that_was_never_synced_stays(partition):
     assert partition.records() == kept
 
 
-def test_a_power_cut_takes_no_name_that_its_checkpoints_hang_on(make_partition):
-    """Whatever unsynced names it leaves: never is the new log judged by the old one's recovery point."""
+def test_power_cut_never_applies_old_checkpoints_to_a_new_log(make_partition):
+    """For any unsynced names that remain: the old recovery point never applies to the new log."""
     for seed in range(60):
         disk = SimDisk(Random(seed), DiskKnobs(survival=0.7))
         partition = make_partition(disk.mount())
@@ -363,8 +363,8 @@ def test_a_power_cut_takes_no_name_that_its_checkpoints_hang_on(make_partition):
             assert [offset for offset, _, _ in partition.records()] == list(range(partition.log.log_end_offset))
 
 
-def test_a_power_cut_after_beginning_anew_does_not_begin_from_zero(make_partition):
-    """A follower that begins where its leader's log does, and is in sync at once: there is nothing to fetch."""
+def test_log_restarted_at_the_leaders_log_start_keeps_it_after_a_power_cut(make_partition):
+    """A follower restarts at its leader's log start and is in sync at once, because there is nothing to fetch."""
     for seed in range(40):
         disk = SimDisk(Random(seed), DiskKnobs(survival=0.5))
         partition = make_partition(disk.mount())
@@ -377,7 +377,7 @@ def test_a_power_cut_after_beginning_anew_does_not_begin_from_zero(make_partitio
 
 
 def is_judged_by_itself(partition):
-    """Little of what the new log holds is synced: after a crash all of it is looked at."""
+    """Little of the new log is synced: after a crash recovery reads all of it."""
     partition.append(b"new", leader_epoch=0)
     partition.log.sync()
     for epoch in (1, 2, 3):
@@ -388,8 +388,8 @@ def is_judged_by_itself(partition):
     assert partition.values() == [b"new"] * 4
 
 
-def test_what_kafka_created_in_between_is_known_by_its_checkpoints_though_it_was_killed(make_partition, monkeypatch):
-    """Above them it compacts, too, so a gap is none: not at the first start, nor after a crash soon after it."""
+def test_checkpoints_of_a_killed_kafka_apply_to_logs_that_it_created(make_partition, monkeypatch):
+    """Kafka compacts also above its recovery points: a gap is no loss, at the first start and after a later crash."""
     partition = make_partition(cleanup_policy=frozenset({"compact"}))
     partition.append(b"ours")
     partition.logs.close(broker_epoch=7)
@@ -405,7 +405,7 @@ def test_what_kafka_created_in_between_is_known_by_its_checkpoints_though_it_was
     disk.replace(RECOVERY_POINTS, encode_offsets({partition.log.topic_partition: 1, theirs: 0}))
     with monkeypatch.context() as full:
         full.setattr(Durability, "begin", _no_space)
-        # Rather than go on: a log that is not durable yet would be opened again as one of ours.
+        # The start fails: otherwise a log that is not durable yet would be reopened as one of ours.
         with pytest.raises(KafkaError, match="No space"):
             partition.crash()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Syncs beside appends and rolls, what they promise, and what a failing disk does to a log."""
+"""Syncs during appends and rolls, what they guarantee, and logs on a failing disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.sim.loop import PowerCut
 
 
 class WatchedDisk(MemoryDisk):
-    """Says which files and directories were synced, in order, and fails on demand."""
+    """Records which files and directories were synced, in order, and fails on demand."""
 
     def __init__(self):
         super().__init__()
@@ -84,7 +84,7 @@ def synced(partition):
     return names
 
 
-def test_the_first_sync_covers_the_names_too(watched):
+def test_first_sync_includes_the_directory_names(watched):
     watched.append(b"a")
     watched.log.sync()
     assert synced(watched) == [
@@ -100,7 +100,7 @@ def test_the_first_sync_covers_the_names_too(watched):
     assert synced(watched) == ["0000.log"]
 
 
-def test_a_new_epoch_is_durable_with_its_data(watched):
+def test_sync_writes_a_new_leader_epoch_after_its_data(watched):
     watched.append(b"a")
     watched.log.sync()
     synced(watched)
@@ -125,7 +125,7 @@ def test_rolled_segments_are_synced_with_their_indexes_and_snapshot(watched):
     assert watched.log.recovery_point == 5
 
 
-def test_what_is_appended_during_a_sync_belongs_to_the_next(watched):
+def test_records_appended_during_a_sync_belong_to_the_next_sync(watched):
     watched.append(b"a")
     work = watched.log.begin_sync()
     for _ in range(3):
@@ -139,7 +139,7 @@ def test_what_is_appended_during_a_sync_belongs_to_the_next(watched):
     assert "0000.log" in synced(watched)
 
 
-def test_a_truncation_during_a_sync_voids_it(watched):
+def test_truncation_during_a_sync_invalidates_the_sync(watched):
     for _ in range(3):
         watched.append(b"a")
     work = watched.log.begin_sync()
@@ -161,8 +161,8 @@ def test_one_sync_at_a_time(watched):
     assert not watched.log.sync_in_flight
 
 
-def test_a_log_deleted_during_a_sync(make_partition):
-    """Its files are closed and its directory has another name: the failure is nobody's news."""
+def test_log_deleted_during_a_sync_reports_no_failure(make_partition):
+    """Its files are closed and its directory is renamed: the failed sync is not reported."""
     partition = make_partition(SimDisk(Random(1), DiskKnobs()).mount())
     partition.append(b"a")
     work = partition.log.begin_sync()
@@ -217,7 +217,7 @@ def append_and_sync(partition, value):
 
 
 @pytest.mark.parametrize("failure", ["write", "sync", "short write"])
-def test_after_an_error_nothing_more_is_appended(watched, failure):
+def test_log_accepts_no_appends_after_an_io_error(watched, failure):
     watched.append(b"a")
     size = watched.bytes_of(".log").size()
     if failure == "short write":
@@ -245,8 +245,8 @@ def test_after_an_error_nothing_more_is_appended(watched, failure):
 
 
 @pytest.mark.parametrize("missing", [".index", "partition.metadata"])
-def test_a_sync_that_cannot_begin_is_not_under_way(make_partition, monkeypatch, missing):
-    """Otherwise the log would never be opened again: that waits for the end of a sync."""
+def test_sync_that_fails_to_begin_is_not_in_flight(make_partition, monkeypatch, missing):
+    """Otherwise the log would never be reopened, because that waits for the end of a sync."""
     mounted = SimDisk(Random(1), DiskKnobs()).mount()
     partition = make_partition(mounted)
     for _ in range(3):
@@ -266,8 +266,8 @@ def test_a_sync_that_cannot_begin_is_not_under_way(make_partition, monkeypatch, 
     assert [segment.file.pins for segment in partition.log._segments.in_order] == [0, 0]
 
 
-def test_a_log_that_makes_no_sense_where_it_is_to_be_synced_goes_offline(watched, monkeypatch):
-    """Whoever waits for the sync is told so, and would not be told of another one."""
+def test_log_goes_offline_when_corruption_prevents_a_sync(watched, monkeypatch):
+    """A request that waits for the sync gets the error. No later sync would answer it."""
 
     def broken(_):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no index fits to these batches")
@@ -284,8 +284,8 @@ def test_a_log_that_makes_no_sense_where_it_is_to_be_synced_goes_offline(watched
 
 
 @pytest.mark.parametrize("synced", ["before", "across"])
-def test_a_power_cut_after_a_roll_leaves_no_index_that_lies(make_partition, synced):
-    """All batches of the segment were durable before its indexes were written: these are judged by themselves."""
+def test_indexes_are_correct_after_a_power_cut_following_a_roll(make_partition, synced):
+    """The batches were durable before the indexes were written: the recovery point must not cover the indexes."""
     for seed in range(20):
         disk = SimDisk(Random(seed), DiskKnobs(survival=0.5))
         partition = make_partition(disk.mount(), index_interval_bytes=0, segment_bytes=5000)
@@ -305,11 +305,11 @@ def test_a_power_cut_after_a_roll_leaves_no_index_that_lies(make_partition, sync
         partition.disk = disk.mount()
         partition.crash()
         partition.restart()
-        check_indexes(disk.files())  # before a reader finds out, and they are built again
+        check_indexes(disk.files())  # before a reader finds an error and rebuilds them
         assert partition.values()[:4] == [b"v" * 400] * 4
 
 
-def test_once_its_indexes_are_durable_a_segment_is_not_read_again(make_partition):
+def test_recovery_skips_a_segment_with_durable_indexes(make_partition):
     partition = make_partition(segment_bytes=5000)
     partition.append(b"a")
     partition.log.sync()
@@ -320,7 +320,7 @@ def test_once_its_indexes_are_durable_a_segment_is_not_read_again(make_partition
     assert partition.log.recovery_checkpoint == partition.log.recovery_point == 1
 
 
-def test_crash_after_crash_no_more_is_read_again(make_partition):
+def test_recovery_reads_no_more_after_repeated_crashes(make_partition):
     partition = make_partition()
     for _ in range(7):
         partition.append(b"v" * 400)
@@ -331,7 +331,7 @@ def test_crash_after_crash_no_more_is_read_again(make_partition):
         partition.crash()
 
 
-def test_what_was_preallocated_is_durably_trimmed(make_partition):
+def test_preallocated_segment_is_durably_trimmed_at_a_roll(make_partition):
     disk = SimDisk(Random(0), DiskKnobs(survival=0.0))
     partition = make_partition(disk.mount(), segment_bytes=2000, preallocate=True, flush_messages=1)
     for _ in range(3):
@@ -347,8 +347,8 @@ def test_what_was_preallocated_is_durably_trimmed(make_partition):
     assert len(partition.records(max_bytes=1 << 20)) == 4
 
 
-def test_a_power_cut_during_a_clean_stop_leaves_a_beginning(make_partition):
-    """A checkpoint of epochs says that the names of the segments are durable: it comes after them."""
+def test_power_cut_during_a_clean_stop_keeps_the_first_segments(make_partition):
+    """The epoch checkpoint says that the segment names are durable, so it is written after them."""
     for seed in range(60):
         disk = SimDisk(Random(seed), DiskKnobs(survival=0.8))
         partition = make_partition(disk.mount())
@@ -370,7 +370,7 @@ def test_a_power_cut_during_a_clean_stop_leaves_a_beginning(make_partition):
 
 
 def with_a_durable_segment(make_partition, disk):
-    """Of four batches, each with its entries in the indexes, which nobody but readers will look at again."""
+    """A durable segment of four batches, each with index entries. Only readers use these indexes later."""
     partition = make_partition(disk.mount(), index_interval_bytes=0, segment_bytes=5000)
     for n in range(4):
         partition.append(b"v" * 400, timestamps=[1000 + n])
@@ -381,7 +381,7 @@ def with_a_durable_segment(make_partition, disk):
     return partition
 
 
-def test_an_index_that_was_built_again_and_could_not_be_synced_is_built_once_more(make_partition, monkeypatch):
+def test_rebuilt_index_that_could_not_be_synced_is_rebuilt_again(make_partition, monkeypatch):
     disk = SimDisk(Random(0), DiskKnobs(survival=0.0))
     partition = with_a_durable_segment(make_partition, disk)
     index = partition.bytes_of(".index")
@@ -401,8 +401,8 @@ def test_an_index_that_was_built_again_and_could_not_be_synced_is_built_once_mor
 
 
 @pytest.mark.parametrize("trouble", [PowerCut(), OSError(errno.ENOSPC, "No space left on device")])
-def test_an_index_that_could_not_be_built_again_is_not_half_there(make_partition, trouble):
-    """Without the end of its time index, retention would take the segment too early, and nobody would notice."""
+def test_failed_index_rebuild_leaves_no_partial_index(make_partition, trouble):
+    """If the end of the time index were missing, retention would delete the segment too early without an error."""
     for seed in range(60):
         disk = SimDisk(Random(seed), DiskKnobs(survival=0.5))
         partition = with_a_durable_segment(make_partition, disk)
@@ -429,7 +429,7 @@ def test_an_index_that_could_not_be_built_again_is_not_half_there(make_partition
         assert not [name for name in disk.files() if name.endswith("index.tmp")]
 
 
-def test_an_index_that_was_looked_at_while_it_was_built_again_is_looked_at_anew(make_partition, monkeypatch):
+def test_index_opened_during_a_rebuild_is_opened_again(make_partition, monkeypatch):
     partition = make_partition(index_interval_bytes=0, segment_bytes=5000)
     for n in range(4):
         partition.append(b"v" * 400, timestamps=[1000 + n])
@@ -446,7 +446,7 @@ def test_an_index_that_was_looked_at_while_it_was_built_again_is_looked_at_anew(
     assert segment.max_time().timestamp == 1003
 
 
-def test_a_clean_stop_that_finds_no_room_for_the_epochs_is_none(make_partition, monkeypatch):
+def test_stop_is_not_clean_when_the_disk_is_full_for_the_epochs(make_partition, monkeypatch):
     partition = make_partition()
     for n in range(3):
         partition.append(b"v" * 400, leader_epoch=n)
@@ -471,7 +471,7 @@ def run(work):
     return work
 
 
-def test_a_roll_that_fails_takes_the_log_offline(watched):
+def test_failed_roll_takes_the_log_offline(watched):
     watched.append(b"v" * 600)
     watched.disk.fails = "truncate"
     with pytest.raises(KafkaError) as broken:
@@ -483,7 +483,7 @@ def test_a_roll_that_fails_takes_the_log_offline(watched):
     assert watched.values() == [b"v" * 600]
 
 
-def test_a_clean_stop_syncs_everything_and_a_second_one_nothing(watched):
+def test_first_clean_stop_syncs_everything_and_the_second_nothing(watched):
     for n in range(5):
         watched.append(b"v" * 300, producer_id=1, producer_epoch=0, base_sequence=n)
     watched.logs.close(broker_epoch=7)
@@ -506,13 +506,13 @@ def test_a_clean_stop_syncs_everything_and_a_second_one_nothing(watched):
     ]
 
 
-def test_truncation_lowers_the_recovery_point_on_disk_first(watched):
+def test_truncation_first_lowers_the_recovery_point_on_disk(watched):
     for n in range(6):
         watched.append(b"v" * 300, leader_epoch=n)
     watched.log.sync()
     watched.logs.write_checkpoints()
     watched.log.truncate_to(3)
-    # Inside the segment that grows again.
+    # Inside the segment that is active again.
     assert watched.disk.read("recovery-point-offset-checkpoint") == b"0\n1\norders 0 2\n"
     assert watched.log.recovery_point == 3
     for n in range(3):
@@ -523,7 +523,7 @@ def test_truncation_lowers_the_recovery_point_on_disk_first(watched):
     assert watched.log.leader_epochs.entries() == [(0, 0), (1, 1), (2, 2), (10, 3), (11, 4), (12, 5)]
 
 
-def test_truncation_takes_whole_batches_and_their_producers(partition):
+def test_truncation_removes_whole_batches_and_their_producer_state(partition):
     for n in range(4):
         partition.append(b"a" * 150, b"b" * 150, producer_id=1, producer_epoch=0, base_sequence=2 * n)
     partition.log.truncate_to(5)
@@ -535,7 +535,7 @@ def test_truncation_takes_whole_batches_and_their_producers(partition):
     assert partition.append(b"x", producer_id=1, producer_epoch=0, base_sequence=77).base_offset == 0
 
 
-def test_starting_anew_elsewhere(partition):
+def test_truncate_fully_and_start_at_another_offset(partition):
     for n in range(6):
         partition.append(b"v" * 300, leader_epoch=n)
     partition.log.truncate_fully_and_start_at(100)
@@ -547,8 +547,8 @@ def test_starting_anew_elsewhere(partition):
     assert partition.records() == [(100, b"w", partition.wall_ms)]
 
 
-def test_a_crash_after_starting_anew_costs_nothing(partition):
-    """Nothing was ever synced, and the log does not begin where logs do: that must not pass for a lost beginning."""
+def test_crash_after_a_full_truncation_loses_nothing(partition):
+    """Nothing was synced and the log does not begin at 0: recovery must not take that for lost first segments."""
     partition.log.truncate_fully_and_start_at(100)
     partition.append(b"w")
     partition.crash()

@@ -44,26 +44,26 @@ def test_clean_shutdown_marker():
     assert decode_clean_shutdown(b"") == -1
 
 
-def test_an_empty_offset_checkpoint_is_one_without_entries():
+def test_empty_offset_checkpoint_file_has_no_entries():
     assert decode_offsets(b"") == {}
 
 
 @pytest.mark.parametrize("broken", [b"0", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na b c\n", b"\xff\xfe"])
-def test_a_broken_checkpoint_counts_as_none(partition, broken):
+def test_broken_checkpoint_is_ignored(partition, broken):
     partition.disk.replace("checkpoint", broken)
     assert read_checkpoint(partition.disk, "checkpoint", decode_offsets) is None
     assert read_checkpoint(partition.disk, "absent", decode_offsets) is None
 
 
-def test_indexes_and_names(make_partition, now):
+def test_bytes_of_indexes_and_file_names(make_partition, now):
     partition = make_partition(segment_bytes=10_000, index_interval_bytes=200)
     for n in range(8):
         partition.append(b"v" * 60, timestamps=[now + (n if n < 6 else 0)])
     assert partition.bytes_of(".log").size() == 8 * 130
     partition.restart()
-    # For each batch that starts more than 200 bytes after the one indexed before it: its last offset, its start.
+    # An entry for each batch that starts more than 200 bytes after the last indexed one: last offset and position.
     offset_entries = [(2, 260), (4, 520), (6, 780)]
-    # With each of them the largest timestamp so far and its offset, when it grew.
+    # With each of them, if the largest timestamp grew: that timestamp and its offset.
     time_entries = [(now + 2, 2), (now + 4, 4), (now + 5, 5)]
     assert partition.bytes_of(".index").pread(999, 0) == b"".join(
         struct.pack(">II", *entry) for entry in offset_entries
@@ -92,7 +92,7 @@ def test_a_closed_segment_ends_with_its_largest_timestamp(make_partition, now):
     assert partition.bytes_of(".timeindex").pread(999, 0) == struct.pack(">qI", now + 2, 2)
 
 
-def test_the_data_directory(partition):
+def test_files_of_the_data_directory(partition):
     partition.append(b"v")
     partition.logs.write_checkpoints()
     assert partition.disk.read("topic-id-checkpoint") == b"0\n1\norders 0 AAECAwQFBgcICQoLDA0ODw\n"

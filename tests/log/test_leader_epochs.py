@@ -36,21 +36,21 @@ def test_an_epoch_is_assigned_once(epochs):
     assert not epochs.changed
 
 
-def test_a_new_entry_removes_what_contradicts_it(epochs):
+def test_new_epoch_entry_removes_contradicting_entries(epochs):
     epochs.assign(9, 10)
     assert epochs.entries() == [(1, 0), (9, 10)]
     epochs.assign(4, 50)
     assert epochs.entries() == [(1, 0), (4, 50)]
 
 
-def test_an_epoch_without_data_gives_way(epochs):
+def test_epoch_without_records_is_replaced_by_the_next(epochs):
     epochs.assign(8, 30)
     epochs.assign(9, 30)
     assert epochs.entries() == [(1, 0), (3, 10), (7, 25), (9, 30)]
 
 
-def test_an_epoch_goes_on_after_later_ones_that_wrote_nothing():
-    """A replica that led for a moment follows again, and its leader has one more record of the epoch before."""
+def test_epoch_continues_after_later_epochs_without_records():
+    """A replica that led briefly follows again, and its leader has one more record of the epoch before."""
     epochs = LeaderEpochs([(3, 12), (4, 14)])
     epochs.assign(5, 15)
     epochs.assign(6, 15)
@@ -88,7 +88,7 @@ def test_epochs_survive_a_stop(partition, stop):
 
 @pytest.mark.parametrize("content", [None, b"", b"0\n9\n0 0\n", b"\0" * 30])
 @pytest.mark.parametrize("stop", ["restart", "crash"])
-def test_a_lost_checkpoint_is_read_from_the_batches(partition, stop, content):
+def test_lost_epoch_checkpoint_is_rebuilt_from_the_batches(partition, stop, content):
     for epoch in (0, 0, 2, 5):
         partition.append(b"a" * 200, b"b" * 200, leader_epoch=epoch)
     partition.log.sync()
@@ -116,8 +116,8 @@ def test_a_truncated_log_forgets_later_epochs(partition):
 
 
 @pytest.mark.parametrize("sync", ["done", "under way"])
-def test_a_log_that_began_anew_has_no_epochs_of_what_it_held_before(partition, make_batch, now, sync):
-    """Or, with epochs of a history that lost, it could lead a replica that still has records of it."""
+def test_log_restarted_at_another_offset_has_no_earlier_epochs(partition, make_batch, now, sync):
+    """Otherwise, with outdated epochs, as leader it would accept diverged records of a follower."""
     partition.append(b"a", leader_epoch=3)
     partition.append(b"lost", leader_epoch=5)
     work = partition.log.begin_sync()
@@ -133,7 +133,7 @@ def test_a_log_that_began_anew_has_no_epochs_of_what_it_held_before(partition, m
     assert partition.log.leader_epochs.entries() == [(4, 100), (6, 101)]
 
 
-def test_nor_of_the_offsets_that_its_leader_had_compacted(make_partition, make_batch, now):
+def test_restarted_log_has_no_epochs_for_offsets_that_its_leader_compacted(make_partition, make_batch, now):
     partition = make_partition(cleanup_policy=frozenset({"compact"}))
     partition.append(b"lost", leader_epoch=5)
     partition.log.sync()

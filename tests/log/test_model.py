@@ -1,6 +1,6 @@
-"""Random histories of one log against a list: whatever happens in whatever order, the two agree.
+"""Random histories of one log compared with a list: after any sequence of actions the two agree.
 
-Also, whenever the log was closed, deleting its indexes and building them again changes no byte.
+Also, after each close, deleting the indexes and rebuilding them changes no byte.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from odradek.protocol.compression import Codec
 
 
 class Model:
-    """A list of (offset, value, timestamp, end of its batch), the offsets that count, and a log beside it."""
+    """A list of (offset, value, timestamp, end of its batch), the expected offsets, and the log."""
 
     def __init__(self, partition, seed):
         self.partition = partition
@@ -28,7 +28,7 @@ class Model:
     def visible(self):
         return [(offset, value, time) for offset, value, time, _ in self.rows if offset >= self.start]
 
-    # --- what can happen
+    # --- actions
 
     def append(self):
         self.leader_epoch = max(self.leader_epoch, self.end // 20)
@@ -117,7 +117,7 @@ class Model:
         self._check_offsets()
 
     def kill(self):
-        """kill -9: the kernel still has everything, save perhaps the log start."""
+        """kill -9: the kernel still has everything, except perhaps the log start."""
         self.partition.crash()
         assert not self.partition.logs.stopped_cleanly
         self._adopt_older_log_start()
@@ -138,7 +138,7 @@ class Model:
         self._cut_to(log.log_end_offset)
         self._adopt_older_log_start()
         if log.size_bytes == 0:
-            self.last = None  # it may have started anew, and then knows no producer
+            self.last = None  # it may have restarted empty, without producer state
         self._check_offsets()
 
     # --- helpers
@@ -178,7 +178,7 @@ class Model:
         assert log.recovery_point <= self.end
 
     def check_rebuilt(self):
-        """Closed, then without indexes and snapshots, then closed again: the same files."""
+        """Close, delete indexes and snapshots, open and close again: the files are the same."""
         self.partition.restart()
         self.partition.logs.close(broker_epoch=1)
         derived = [
@@ -196,7 +196,7 @@ class Model:
                 continue
             rebuilt = self.partition.disk.read(f"orders-0/{name}")
             if name == "leader-epoch-checkpoint":
-                # What was deleted and came back, because the log start was not durable, has lost its epochs.
+                # Deleted records that are back, because the log start was not durable, have lost their epochs.
                 seen = max(self.highest_start, self.start)
                 assert [e for e in decode_epochs(rebuilt) if e[1] > seen] == [
                     e for e in decode_epochs(content) if e[1] > seen

@@ -1,7 +1,7 @@
-"""One log through a row of power cuts and kills, each in the middle of anything.
+"""One log with a series of power cuts and kills, each at any change to the disk.
 
-After each: the log is a prefix of what was appended, without holes, holds everything that was synced, and knows its
-producer. The disk is the simulation's: it keeps any subset of what was not synced.
+After each: the log is a prefix of what was appended, has no holes, has everything that was synced, and knows its
+producer. The disk is the simulation's: after a power cut it keeps any subset of the unsynced data.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Machine:
         self.knobs = knobs
         self.sim = SimDisk(random.Random(seed), DiskKnobs())
         self.identity = partition.log.topic_partition, partition.log.topic_id
-        self.values = {}  # by offset, whatever could be there
+        self.values = {}  # by offset, every value that may be there
         self.ends = []  # where batches end
         self.synced = self.highest_start = self.leader_epoch = 0
         self.boot()
 
     def boot(self):
-        self.sim.knobs = DiskKnobs()  # what fails at a start stops the start, and nothing is lost
+        self.sim.knobs = DiskKnobs()  # no faults at a start: an error would stop the start, but lose nothing
         disk = self.partition.disk = self.sim.mount()
         logs = self.partition.logs = LogDirectory(disk, self.rng)
         logs.load(lambda _topic: self.partition.config, self.partition.wall_ms)
@@ -40,7 +40,7 @@ class Machine:
         self.sim.knobs = self.knobs
 
     def live(self):
-        """Until it is over: by itself, by a fault, or in the middle of any change to the disk."""
+        """Run until the end, a fault, or a cut in the middle of a change to the disk."""
         left = self.random.choice([self.random.randrange(1, 120), 10**9])
 
         def before_change(_what):
@@ -131,7 +131,7 @@ class Machine:
     def check(self):
         log, found = self.log, self.partition.records()
         end = log.log_end_offset
-        # Unless it ended below a log start that was durable: then it began anew, there.
+        # Exception: it ended below a durable log start and restarted empty there.
         assert end >= self.synced or log.log_start_offset == end
         assert log.log_start_offset <= self.highest_start
         assert [offset for offset, _, _ in found] == list(range(log.log_start_offset, end))
@@ -148,7 +148,7 @@ class Machine:
 
 @pytest.mark.parametrize("faults", ["power", "power and disk"])
 @pytest.mark.parametrize("seed", range(60))
-def test_lives(make_partition, seed, faults):
+def test_random_power_cuts_and_kills(make_partition, seed, faults):
     partition = make_partition(
         segment_bytes=[500, 900, 3000][seed % 3],
         index_interval_bytes=[0, 100, 300][seed % 3],

@@ -18,7 +18,7 @@ def refused(partition, sequence, *values, epoch=0):
     return refusal.value.code
 
 
-def test_a_repeated_batch_gets_its_first_offset_back(partition):
+def test_retried_batch_gets_its_first_offset(partition):
     write(partition, 0, b"a", b"b")
     first = write(partition, 2, b"c")
     again = write(partition, 2, b"c")
@@ -27,7 +27,7 @@ def test_a_repeated_batch_gets_its_first_offset_back(partition):
     assert partition.values() == [b"a", b"b", b"c"]
 
 
-def test_the_window_holds_five_batches(partition):
+def test_retry_is_recognized_within_the_last_five_batches(partition):
     for sequence in range(7):
         write(partition, sequence, b"v")
     assert [write(partition, sequence, b"v").base_offset for sequence in range(2, 7)] == [2, 3, 4, 5, 6]
@@ -46,12 +46,12 @@ def test_a_gap_is_refused(partition):
     assert refused(partition, 2, b"c") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_an_unknown_producer_may_begin_anywhere(partition):
+def test_unknown_producer_may_begin_with_any_sequence(partition):
     assert write(partition, 1234, b"a").base_offset == 0
     assert write(partition, 1235, b"b").base_offset == 1
 
 
-def test_a_new_epoch_begins_at_zero_and_fences_the_old(partition):
+def test_new_producer_epoch_begins_at_sequence_zero_and_fences_the_old_epoch(partition):
     write(partition, 0, b"a")
     assert refused(partition, 1, b"b", epoch=1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     write(partition, 0, b"b", epoch=1)
@@ -60,7 +60,7 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old(partition):
     assert write(partition, 1, b"c", epoch=1).base_offset == 2
 
 
-def test_sequences_wrap(partition):
+def test_sequences_wrap_around_at_the_maximum(partition):
     write(partition, SEQUENCE_MAX - 1, b"a", b"b")
     write(partition, 0, b"c")
     assert write(partition, SEQUENCE_MAX - 1, b"a", b"b").duplicate
@@ -71,7 +71,7 @@ def test_sequences_wrap(partition):
     assert (duplicate.duplicate, duplicate.base_offset) == (True, 4)
 
 
-def test_a_refused_batch_leaves_no_trace(partition, now):
+def test_refused_batch_does_not_change_the_producer_state(partition, now):
     write(partition, 0, b"a")
     before = partition.log.known_producers(now).encode()
     refused(partition, 5, b"b")
@@ -79,7 +79,7 @@ def test_a_refused_batch_leaves_no_trace(partition, now):
 
 
 @pytest.mark.parametrize("stop", ["restart", "crash"])
-def test_the_window_is_the_same_after_a_restart(partition, stop):
+def test_retries_are_recognized_after_a_restart(partition, stop):
     for sequence in range(7):
         write(partition, sequence, b"v")
     getattr(partition, stop)()
@@ -102,7 +102,7 @@ def test_idle_producers_expire(make_partition, now):
     assert write(partition, 9, b"c").base_offset == 2
 
 
-def test_append_time_of_a_duplicate_is_that_of_the_first(make_partition, now):
+def test_duplicate_is_answered_with_the_append_time_of_the_first(make_partition, now):
     partition = make_partition(message_timestamp_type="LogAppendTime")
     write(partition, 0, b"a")
     partition.wall_ms = now + 77
@@ -143,7 +143,7 @@ def test_snapshot_format():
     assert Producers().encode() == b"\0\1" + crc32c_by_hand(bytes(4)) + bytes(4)
 
 
-def test_a_broken_snapshot_is_recognised():
+def test_broken_producer_snapshot_is_detected():
     for position in range(len(GOLDEN)):
         with pytest.raises(SnapshotBroken):
             Producers.decode(GOLDEN[:position])

@@ -1,4 +1,4 @@
-"""Reads return whole batches: the right ones, as many as fit, and never above the end they were given."""
+"""Reads return whole batches: the right ones, as many as fit, and never above the given end offset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_read_inside_a_batch_returns_the_batch(partition):
     assert offsets_read(partition.log, 4, 10_000, 4) == []
 
 
-def test_nothing_above_the_end(partition):
+def test_read_returns_nothing_above_the_end_offset(partition):
     for _ in range(5):
         partition.append(b"a", b"b")
     assert offsets_read(partition.log, 0, 10_000, 6) == [(0, 1), (2, 3), (4, 5)]
@@ -38,7 +38,7 @@ def test_nothing_above_the_end(partition):
     assert offsets_read(partition.log, 4, 10_000, 5) == []
 
 
-def test_the_first_batch_may_be_larger_than_asked_for(partition):
+def test_first_batch_may_be_larger_than_max_bytes(partition):
     partition.append(b"v" * 100)
     partition.append(b"v")
     assert offsets_read(partition.log, 0, 1, 2) == [(0, 0)]
@@ -57,7 +57,7 @@ def test_out_of_range(partition):
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_every_offset_and_every_size(partition, reopened):
+def test_reads_from_every_offset_with_several_sizes(partition, reopened):
     for n in range(30):
         partition.append(*[b"v" * (1 + 7 * n % 50)] * (1 + n % 3))
     assert partition.log.segment_count > 3
@@ -81,7 +81,7 @@ def test_every_offset_and_every_size(partition, reopened):
             assert len(got) == 1 or sum(sizes[first] for first, _ in got) <= max_bytes
 
 
-def test_readers_going_on_do_not_search(partition, monkeypatch):
+def test_sequential_reads_need_no_index_search(partition, monkeypatch):
     for _ in range(20):
         partition.append(b"v" * 20)
     offset, searches = 0, []
@@ -108,7 +108,7 @@ def test_bookmarks_are_bounded(partition):
     assert len(active._bookmarks) == segment.BOOKMARKS_MAX
 
 
-def test_a_region_keeps_its_bytes_through_deletion(partition, now):
+def test_region_stays_readable_after_its_segment_is_deleted(partition, now):
     partition.append(b"precious")
     region = partition.log.read(0, 1000, 1, True)
     partition.configure(retention_ms=10)
@@ -120,7 +120,7 @@ def test_a_region_keeps_its_bytes_through_deletion(partition, now):
     region.release()
 
 
-def test_rot_is_reported_not_served_as_the_end(partition):
+def test_corrupt_batch_is_reported_as_an_error_not_as_log_end(partition):
     for _ in range(3):
         partition.append(b"v" * 30)
     log_file = partition.bytes_of(".log")

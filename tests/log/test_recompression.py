@@ -1,4 +1,4 @@
-"""A batch in the codec of its topic: what changes, what stays, and what is refused."""
+"""Recompression with the codec of the topic: what changes, what stays, and what is refused."""
 
 import struct
 
@@ -67,24 +67,24 @@ def test_records_and_header_survive_every_change_of_codec(codec, compression_typ
         assert result == before
 
 
-def test_producer_keeps_every_codec():
+def test_compression_type_producer_keeps_every_codec():
     for codec in Codec:
         batch = encode_batch(RECORDS, codec=codec)
         assert not has_other_codec(batch, LogConfig().codec)
         assert ready_to_append(batch, LogConfig()) is batch
 
 
-def test_bits_beside_the_codec_stay():
+def test_recompression_keeps_the_other_attribute_bits():
     transactional = patched(encode_batch(RECORDS), 21, ">h", 0x10)
     assert read_header(ready_to_append(transactional, stored("zstd"))).attributes == 0x10 | Codec.ZSTD
 
 
-def test_the_largest_timestamp_is_that_of_the_records():
+def test_recompression_computes_the_max_timestamp_from_the_records():
     lying = patched(encode_batch(RECORDS), 35, ">q", 17)
     assert read_header(ready_to_append(lying, stored("lz4"))).max_timestamp == NOW + 3_000_000
 
 
-def test_levels_are_honoured():
+def test_compression_levels_are_used():
     text = b"".join(b"%d sheep jump over %d fences, " % (n * 7919 % 1009, n) for n in range(3000))
     for name, weak, strong in (("gzip", 1, 9), ("zstd", -50, 19), ("lz4", 9, 12)):
         sizes = []
@@ -96,13 +96,13 @@ def test_levels_are_honoured():
         assert sizes[1] < sizes[0]
 
 
-def test_gzip_minus_one_is_the_codecs_own_level():
+def test_gzip_level_minus_one_is_the_default_level():
     one, six = (ready_to_append(encode_batch(RECORDS), stored("gzip", compression_gzip_level=n)) for n in (-1, 6))
     assert one == six
 
 
 @pytest.mark.parametrize("level", range(1, 18))
-def test_every_lz4_level_gives_blocks_that_stand_alone(level):
+def test_every_lz4_level_writes_independent_blocks(level):
     """Java refuses frames whose blocks refer to each other."""
     data = bytes(range(256)) * 1024 + b"the same again " * 9000
     config = stored("lz4", compression_lz4_level=level)
@@ -122,20 +122,20 @@ def test_every_lz4_level_gives_blocks_that_stand_alone(level):
         bytes(cramjam.zstd.compress(bytes(encode_batch(RECORDS[:1])[HEADER_BYTES:])))[:-3],
     ],
 )
-def test_contents_that_are_no_records_are_refused(body):
+def test_batch_with_invalid_records_is_refused(body):
     with pytest.raises(KafkaError) as refusal:
         ready_to_append(with_body(Codec.ZSTD, body), stored("gzip"))
     assert refusal.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked():
+def test_decompression_bomb_is_refused_at_the_size_limit():
     bomb = with_body(Codec.ZSTD, bytes(cramjam.zstd.compress(bytes(limits.decompressed_batch_bytes_max + 1))))
     with pytest.raises(KafkaError, match=f"more than {limits.decompressed_batch_bytes_max}") as refusal:
         ready_to_append(bomb, stored("uncompressed", max_message_bytes=500 * MIB))
     assert refusal.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_too_many_records_are_not_unpacked():
+def test_batch_with_too_many_records_is_not_decompressed():
     many = patched(encode_batch(RECORDS), 57, ">i", limits.checked_batch_records_max + 1)
     many = patched(many, 23, ">i", limits.checked_batch_records_max)
     with pytest.raises(KafkaError, match="records per batch"):
@@ -151,7 +151,7 @@ def test_max_message_bytes_counts_after_recompression():
     assert ready_to_append(packed, stored("zstd", max_message_bytes=1000))
 
 
-def test_what_the_append_refuses_by_its_header_comes_back_as_it_is():
+def test_batch_with_invalid_header_is_returned_unchanged():
     whole = encode_batch(RECORDS)
     control = patched(whole, 21, ">h", 0x20)
     for batch in (
@@ -175,7 +175,7 @@ def test_a_timestamp_beyond_64_bits_is_refused(base, delta):
     assert refusal.value.code == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_batch_of_our_own_may_be_larger_than_a_clients():
+def test_batch_of_the_broker_may_exceed_max_message_bytes():
     packed = encode_batch([Record(key=b"k", value=b"x" * 5000, timestamp=NOW)], codec=Codec.ZSTD)
     own = recompressed_own(packed, stored("uncompressed", max_message_bytes=1000))
     assert read_header(own).codec == Codec.NONE
@@ -183,7 +183,7 @@ def test_a_batch_of_our_own_may_be_larger_than_a_clients():
     assert recompressed_own(control, stored("uncompressed")) is control
 
 
-def test_keys_are_looked_for_where_nothing_is_recompressed():
+def test_keys_are_checked_also_without_recompression():
     keyless = encode_batch(RECORDS, codec=Codec.ZSTD)
     with pytest.raises(RecordsRefused) as refusal:
         ready_to_append(keyless, stored("zstd", cleanup_policy=frozenset({"compact"})))

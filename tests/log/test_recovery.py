@@ -1,4 +1,4 @@
-"""After a crash the log is a prefix of what was appended, holds everything that was synced, and works."""
+"""After a crash the log is a prefix of what was appended, has everything that was synced, and works."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one_segment(make_partition):
 
 
 def check_usable(partition, kept):
-    """The prefix is what is served, and appends, dedupe, time search and a clean restart go on from it."""
+    """The log serves this prefix. Appends, deduplication, time search and a clean restart continue from it."""
     log = partition.log
     assert log.log_end_offset == kept
     assert partition.values() == VALUES[:kept]
@@ -39,7 +39,7 @@ def check_usable(partition, kept):
     assert partition.values() == [*VALUES[:kept], b"new"]
 
 
-def test_the_file_cut_at_every_byte(one_segment):
+def test_recovery_of_a_file_truncated_at_every_byte(one_segment):
     partition, ends = one_segment
     whole = partition.bytes_of(".log").pread(10_000, 0)
     for length in range(len(whole) + 1):
@@ -51,12 +51,12 @@ def test_the_file_cut_at_every_byte(one_segment):
         check_usable(partition, kept)
 
 
-def test_every_byte_corrupted(one_segment):
+def test_recovery_with_every_byte_corrupted(one_segment):
     partition, ends = one_segment
     whole = partition.bytes_of(".log").pread(10_000, 0)
     for position in range(ends[3], ends[4]):
         if ends[3] + 12 <= position < ends[3] + 16:
-            continue  # the leader epoch is under no checksum
+            continue  # the checksum does not cover the leader epoch
         broken = bytearray(whole)
         broken[position] ^= 0x10
         file = partition.bytes_of(".log")
@@ -67,7 +67,7 @@ def test_every_byte_corrupted(one_segment):
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\0" * 100, b"\xff" * 100, bytes(range(256)) * 8])
-def test_garbage_behind_the_last_batch(one_segment, tail):
+def test_recovery_removes_garbage_after_the_last_batch(one_segment, tail):
     partition, ends = one_segment
     partition.bytes_of(".log").pwrite(tail, ends[-1])
     partition.crash()
@@ -75,7 +75,7 @@ def test_garbage_behind_the_last_batch(one_segment, tail):
     check_usable(partition, 6)
 
 
-def test_compaction_leaves_gaps_between_offsets(make_partition, make_batch, now):
+def test_recovery_accepts_gaps_between_offsets_of_a_compacted_log(make_partition, make_batch, now):
     partition = make_partition(cleanup_policy=frozenset({"compact"}))
     partition.append(b"a")
     kept = make_batch(b"b", base_offset=17, leader_epoch=0)
@@ -94,8 +94,8 @@ class FullDisk(MemoryDisk):
         super().replace(path, data)
 
 
-def test_a_gap_that_could_not_be_written_down_is_written_down_at_the_next_attempt(make_partition, make_batch, now):
-    """Or a crash would take it for data lost, where no policy tells of compaction any more."""
+def test_failed_checkpoint_of_a_gap_is_retried(make_partition, make_batch, now):
+    """Otherwise recovery would take the gap for data loss when the policy no longer has compaction."""
     partition = make_partition(FullDisk())
     partition.append(b"a")
     failed, beyond = partition.log, make_batch(b"b", base_offset=17, leader_epoch=0)
@@ -110,8 +110,8 @@ def test_a_gap_that_could_not_be_written_down_is_written_down_at_the_next_attemp
     assert [offset for offset, _, _ in partition.records()] == [0, 17]
 
 
-def test_an_old_batch_behind_the_last_one(one_segment):
-    """Its checksum holds, its offset does not follow."""
+def test_recovery_removes_an_old_batch_after_the_last_one(one_segment):
+    """Its checksum is valid, but its offset does not follow."""
     partition, ends = one_segment
     file = partition.bytes_of(".log")
     file.pwrite(file.pread(ends[2] - ends[1], ends[1]), ends[-1])
@@ -131,7 +131,7 @@ def expected(count):
     return [b"v%02d" % n * 100 for n in range(count)]
 
 
-def test_what_follows_a_hole_is_dropped(many_segments):
+def test_segments_after_a_hole_are_deleted(many_segments):
     partition = many_segments
     torn = partition.bytes_of(".log", 4)
     torn.truncate(torn.size() - 1)
@@ -143,7 +143,7 @@ def test_what_follows_a_hole_is_dropped(many_segments):
     assert partition.values()[-1] == b"new"
 
 
-def test_a_segment_that_lost_whole_batches_leaves_a_hole_too(many_segments):
+def test_segments_after_lost_batches_are_deleted(many_segments):
     partition = many_segments
     short = partition.bytes_of(".log", 4)
     short.truncate(short.size() // 2)
@@ -151,7 +151,7 @@ def test_a_segment_that_lost_whole_batches_leaves_a_hole_too(many_segments):
     assert partition.values() == expected(5)
 
 
-def test_a_lost_segment_file(many_segments):
+def test_recovery_with_a_lost_segment_file(many_segments):
     partition = many_segments
     partition.disk.remove("orders-0/00000000000000000006.log")
     partition.crash()
@@ -159,7 +159,7 @@ def test_a_lost_segment_file(many_segments):
     assert not partition.disk.exists("orders-0/00000000000000000006.index")
 
 
-def test_a_lost_beginning_of_a_log_that_was_never_synced(many_segments):
+def test_log_that_was_never_synced_is_emptied_when_its_first_segment_is_lost(many_segments):
     partition = many_segments
     partition.disk.remove("orders-0/00000000000000000000.log")
     partition.crash()
@@ -167,7 +167,7 @@ def test_a_lost_beginning_of_a_log_that_was_never_synced(many_segments):
     assert partition.append(b"x").base_offset == 0
 
 
-def test_a_lost_checkpoint_does_not_make_retention_look_like_a_lost_beginning(many_segments):
+def test_log_shortened_by_retention_survives_a_lost_checkpoint(many_segments):
     partition = many_segments
     partition.configure(retention_bytes=2000)
     partition.log.sync()
@@ -179,7 +179,7 @@ def test_a_lost_checkpoint_does_not_make_retention_look_like_a_lost_beginning(ma
     assert partition.log.log_end_offset == 12
 
 
-def test_only_what_was_not_synced_is_read(many_segments, monkeypatch):
+def test_recovery_reads_only_unsynced_segments(many_segments, monkeypatch):
     partition = many_segments
     work = partition.log.begin_sync_of_rolled()
     work.run()
@@ -194,7 +194,7 @@ def test_only_what_was_not_synced_is_read(many_segments, monkeypatch):
     assert partition.values() == expected(12)
 
 
-def test_after_a_clean_stop_nothing_is_read(many_segments, monkeypatch):
+def test_start_after_a_clean_stop_reads_no_segments(many_segments, monkeypatch):
     partition = many_segments
     partition.logs.close(broker_epoch=7)
 
@@ -211,7 +211,7 @@ def test_after_a_clean_stop_nothing_is_read(many_segments, monkeypatch):
     assert partition.values() == expected(12)
 
 
-def test_the_marker_is_gone_before_anything_is_loaded(many_segments, monkeypatch):
+def test_clean_shutdown_marker_is_removed_before_logs_are_loaded(many_segments, monkeypatch):
     partition = many_segments
     partition.logs.close(broker_epoch=7)
 
@@ -224,7 +224,7 @@ def test_the_marker_is_gone_before_anything_is_loaded(many_segments, monkeypatch
     assert not partition.disk.exists(".kafka_cleanshutdown")
 
 
-def test_a_clean_marker_that_cannot_be_true_is_not_believed(many_segments):
+def test_implausible_clean_shutdown_marker_is_ignored(many_segments):
     partition = many_segments
     partition.logs.close(broker_epoch=7)
     partition.disk.replace("recovery-point-offset-checkpoint", b"0\n1\norders 0 3\n")
@@ -249,7 +249,7 @@ GARBAGE = {
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("content", list(GARBAGE))
 @pytest.mark.parametrize("stop", ["crash", "clean"])
-def test_garbage_in_an_index(many_segments, suffix, content, stop):
+def test_corrupt_index_is_rebuilt(many_segments, suffix, content, stop):
     partition = many_segments
     now = partition.wall_ms
     if stop == "clean":
@@ -275,7 +275,7 @@ def test_garbage_in_an_index(many_segments, suffix, content, stop):
     assert {name: partition.disk.read(name) for name in good} == good
 
 
-def test_a_truncated_index_is_noticed_and_completed(make_partition):
+def test_truncated_index_is_detected_and_rebuilt(make_partition):
     partition = make_partition(segment_bytes=5000, index_interval_bytes=100)
     for n in range(100):
         partition.append(b"v%02d" % n)
@@ -291,7 +291,7 @@ def test_a_truncated_index_is_noticed_and_completed(make_partition):
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
 @pytest.mark.parametrize("stop", ["crash", "clean"])
-def test_damaged_snapshots(make_partition, damage, stop):
+def test_damaged_producer_snapshots_are_ignored(make_partition, damage, stop):
     partition = make_partition()
     for n in range(12):
         partition.append(b"v" * 300, producer_id=n % 2, producer_epoch=0, base_sequence=n // 2)
@@ -309,14 +309,14 @@ def test_damaged_snapshots(make_partition, damage, stop):
     assert partition.append(b"v" * 300, producer_id=1, producer_epoch=0, base_sequence=5).duplicate
 
 
-def test_snapshots_beyond_the_end_are_removed(many_segments):
+def test_producer_snapshots_beyond_the_log_end_are_removed(many_segments):
     partition = many_segments
     partition.disk.replace("orders-0/00000000000000000099.snapshot", b"")
     partition.crash()
     assert "00000000000000000099.snapshot" not in partition.names()
 
 
-def test_a_log_that_ends_before_its_start_begins_anew(many_segments):
+def test_log_that_ends_before_its_log_start_restarts_empty_there(many_segments):
     partition = many_segments
     partition.log.advance_log_start(11)
     partition.logs.write_checkpoints()
@@ -327,7 +327,7 @@ def test_a_log_that_ends_before_its_start_begins_anew(many_segments):
     assert partition.append(b"x").base_offset == 11
 
 
-def test_leftovers_go(many_segments):
+def test_leftover_files_are_removed_at_start(many_segments):
     partition = many_segments
     for name in ("00000000000000000000.log.deleted", "00000000000000000050.index", "00000000000000000000.log.cleaned"):
         partition.disk.replace(f"orders-0/{name}", b"x")
@@ -339,8 +339,8 @@ def test_leftovers_go(many_segments):
 
 
 @pytest.mark.parametrize("survivors", range(8))
-def test_a_crash_anywhere_in_a_roll(make_partition, survivors):
-    """Of what a roll creates, any subset may have reached the disk."""
+def test_crash_at_any_step_of_a_roll(make_partition, survivors):
+    """Any subset of the files that a roll creates may have reached the disk."""
     partition = make_partition()
     partition.append(b"a" * 400)
     partition.append(b"b" * 400)
@@ -355,8 +355,8 @@ def test_a_crash_anywhere_in_a_roll(make_partition, survivors):
     assert partition.values() == [b"a" * 400, b"b" * 400, b"c"]
 
 
-def test_a_log_on_its_own(partition):
-    """As the metadata log is opened: no checkpoints, no marker."""
+def test_log_outside_a_log_directory(partition):
+    """The metadata log is opened like this: without checkpoints and marker."""
     partition.append(b"a")
     partition.disk.make_dir("__cluster_metadata-0")
     for _ in range(2):
@@ -372,8 +372,8 @@ def test_a_log_on_its_own(partition):
     assert list(partition.logs.logs) == [partition.log.topic_partition]
 
 
-def test_recovery_is_not_undone_by_a_second_crash(one_segment):
-    """What was cut stays cut, and is synced before anything new is written over it."""
+def test_truncation_by_recovery_survives_a_second_crash(one_segment):
+    """The truncation is synced before new records are written."""
     partition, ends = one_segment
     synced = []
     file = partition.bytes_of(".log")

@@ -1,4 +1,4 @@
-"""A log that failed, opened again in the same process: nothing that was there is lost, be it by a power cut later."""
+"""A failed log is reopened in the same process: no record is lost, even by a later power cut."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FSYNC_FAILS = DiskKnobs(survival=0.0, sync_error=1.0)
 
 
 class OneLog:
-    """On a disk where a power cut takes all that is not synced."""
+    """A log on a disk where a power cut removes all unsynced data."""
 
     def __init__(self, **config) -> None:
         self.disk = SimDisk(Random(1), SOUND)
@@ -59,7 +59,7 @@ class OneLog:
         return stored_logs(self.disk.files())["orders-0"].end
 
 
-def test_what_a_failed_fsync_left_in_memory_is_written_again() -> None:
+def test_data_of_a_failed_fsync_is_rewritten() -> None:
     one = OneLog()
     one.append(3)
     one.fail_fsync()
@@ -70,7 +70,7 @@ def test_what_a_failed_fsync_left_in_memory_is_written_again() -> None:
     assert one.after_a_power_cut() == 4
 
 
-def test_the_next_fsync_alone_would_succeed_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_rewrite_the_next_fsync_would_lose_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reopening, "write_again", lambda *_: None)
     one = OneLog()
     one.append(3)
@@ -82,7 +82,7 @@ def test_the_next_fsync_alone_would_succeed_in_vain(monkeypatch: pytest.MonkeyPa
     assert one.after_a_power_cut() == 0
 
 
-def test_it_goes_on_where_it_was_over_several_segments() -> None:
+def test_reopened_log_continues_over_several_segments() -> None:
     one = OneLog(segment_bytes=300)
     one.append(9)
     one.log.sync()
@@ -92,13 +92,13 @@ def test_it_goes_on_where_it_was_over_several_segments() -> None:
     one.reopen()
     assert segments > 3
     assert (one.log.segment_count, one.log.log_end_offset, one.log.log_start_offset) == (segments, end, start)
-    # The producer is known: what it sends next is no gap, what it sent is no duplicate.
+    # The producer state is there: the next batch is neither a gap nor a duplicate.
     one.append()
     one.log.sync()
     assert one.after_a_power_cut() == 16
 
 
-def test_a_full_disk_stays_one_until_it_has_room() -> None:
+def test_log_cannot_be_reopened_while_the_disk_is_full() -> None:
     one = OneLog()
     one.append(2)
     one.disk.full = True
@@ -116,7 +116,7 @@ def test_a_full_disk_stays_one_until_it_has_room() -> None:
     assert reopening.PROBE not in one.disk.files()
 
 
-def test_a_configuration_that_came_while_it_was_opened_holds():
+def test_config_changed_during_the_reopening_is_kept():
     one = OneLog()
     one.append()
     one.fail_fsync()

@@ -1,4 +1,4 @@
-"""What leaves the log, and what never does."""
+"""Which segments retention deletes, and which it never deletes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fill(partition, count, **options):
 
 
 def expire(partition, wall_ms=None, high_watermark=None):
-    """The whole way off the disk."""
+    """Delete expired segments, with all steps until their files are gone."""
     log = partition.log
     deleted = log.delete_expired(
         wall_ms or partition.wall_ms, log.log_end_offset if high_watermark is None else high_watermark
@@ -38,7 +38,7 @@ def test_by_size(make_partition):
     assert expire(partition) == 0
 
 
-def test_by_time_of_the_youngest_record(make_partition, now):
+def test_segment_expires_by_its_youngest_record(make_partition, now):
     partition = make_partition(retention_ms=1000)
     for n in range(6):
         partition.append(b"v" * 400, timestamps=[now + n])
@@ -50,7 +50,7 @@ def test_by_time_of_the_youngest_record(make_partition, now):
     assert partition.values() == [b"v" * 400] * 2
 
 
-def test_the_active_segment_goes_too_when_all_of_it_is_old(make_partition, now):
+def test_active_segment_expires_when_all_its_records_are_old(make_partition, now):
     partition = make_partition(retention_ms=1000)
     fill(partition, 3)
     assert expire(partition, now + 2000) == 2
@@ -63,9 +63,7 @@ def test_the_active_segment_goes_too_when_all_of_it_is_old(make_partition, now):
 
 
 @pytest.mark.parametrize("offline", [False, True])
-def test_a_full_disk_without_room_for_a_new_segment_loses_the_others_all_the_same(
-    make_partition, now, monkeypatch, offline
-):
+def test_expired_segments_are_deleted_when_a_full_disk_prevents_a_roll(make_partition, now, monkeypatch, offline):
     partition = make_partition(retention_ms=1000)
     fill(partition, 7)
     partition.log.sync()
@@ -83,20 +81,20 @@ def test_a_full_disk_without_room_for_a_new_segment_loses_the_others_all_the_sam
     assert partition.log.segment_count == 1
 
 
-def test_one_young_record_keeps_its_segment_and_all_after(make_partition, now):
+def test_young_record_keeps_its_segment_and_all_later_ones(make_partition, now):
     partition = make_partition(retention_ms=1000)
     partition.append(b"v" * 400, timestamps=[now + 500])
     fill(partition, 5)
     assert expire(partition, now + 1200) == 0
 
 
-def test_for_ever(make_partition, now):
+def test_retention_ms_minus_one_keeps_everything(make_partition, now):
     partition = make_partition(retention_ms=-1, retention_bytes=-1)
     fill(partition, 5)
     assert expire(partition, now * 2) == 0
 
 
-def test_never_from_the_high_watermark_on(make_partition, now):
+def test_retention_never_deletes_above_the_high_watermark(make_partition, now):
     partition = make_partition(retention_ms=1, retention_bytes=0)
     fill(partition, 6)
     assert expire(partition, now + 9999, high_watermark=3) == 1
@@ -105,7 +103,7 @@ def test_never_from_the_high_watermark_on(make_partition, now):
     assert expire(partition, now + 9999, high_watermark=6) == 1
 
 
-def test_compacted_topics_only_lose_what_was_deleted_on_purpose(make_partition, now):
+def test_retention_of_a_compacted_topic_only_removes_segments_below_the_log_start(make_partition, now):
     partition = make_partition(cleanup_policy=frozenset({"compact"}), retention_ms=1, retention_bytes=1)
     fill(partition, 6)
     assert expire(partition, now + 9999) == 0
@@ -133,7 +131,7 @@ def test_delete_records_may_end_inside_a_batch(partition):
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (4, 4)
 
 
-def test_deleted_files_stay_a_while_under_another_name(make_partition):
+def test_expired_files_are_renamed_and_deleted_later(make_partition):
     partition = make_partition(retention_bytes=0)
     fill(partition, 4)
     deleted = partition.log.delete_expired(partition.wall_ms, 4)
@@ -146,7 +144,7 @@ def test_deleted_files_stay_a_while_under_another_name(make_partition):
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (4, 4)
 
 
-def test_a_crash_before_the_files_are_renamed_does_not_bring_them_back(make_partition):
+def test_expired_segments_stay_deleted_after_a_crash_before_the_rename(make_partition):
     partition = make_partition(retention_bytes=0)
     fill(partition, 4)
     partition.log.delete_expired(partition.wall_ms, 4)
@@ -164,20 +162,20 @@ def test_leader_epochs_follow_the_log_start(partition):
     assert partition.log.end_offset_for_epoch(0) == (0, 5)
 
 
-def test_a_log_that_begins_anew_is_spared_by_the_retention_of_what_it_was(make_partition):
+def test_delayed_deletion_of_expired_segments_does_not_remove_a_restarted_log(make_partition):
     partition = make_partition(retention_bytes=0)
     fill(partition, 6)
     expired = partition.log.delete_expired(partition.wall_ms, 6)
     partition.log.truncate_fully_and_start_at(2)
     partition.append(b"anew")
-    partition.logs.retire(expired)  # as a thread does that was slow
+    partition.logs.retire(expired)  # as a slow thread would do
     for segment in expired:
         segment.remove()
     partition.crash()
     assert partition.values() == [b"anew"]
 
 
-def test_what_had_expired_does_not_come_back_behind_a_log_that_began_anew(make_partition):
+def test_expired_segments_do_not_reappear_after_a_log_restarted(make_partition):
     partition = make_partition(retention_bytes=0)
     fill(partition, 6)
     partition.log.delete_expired(partition.wall_ms, 6)

@@ -1,4 +1,4 @@
-"""When a segment is full: by bytes, by the age of its records, by its indexes, by the reach of relative offsets."""
+"""When a segment is rolled: by size, by record age, by full indexes, by the range of relative offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_by_size(partition):
     assert bases(partition) == [0, 2]
 
 
-def test_by_the_age_of_the_records_not_by_the_clock(make_partition, now):
+def test_roll_by_record_timestamps_not_by_the_clock(make_partition, now):
     partition = make_partition(segment_ms=1000)
     partition.append(b"a", timestamps=[now - 5000])
     partition.wall_ms = now + 3_000_000
@@ -29,7 +29,7 @@ def test_by_the_age_of_the_records_not_by_the_clock(make_partition, now):
     assert bases(partition) == [0, 2]
 
 
-def test_by_the_clock_when_records_have_no_time(make_partition, now):
+def test_roll_by_the_clock_when_records_have_no_timestamp(make_partition, now):
     partition = make_partition(segment_ms=1000)
     partition.append(b"a", timestamps=[-1])
     partition.wall_ms = now + 1000
@@ -40,7 +40,7 @@ def test_by_the_clock_when_records_have_no_time(make_partition, now):
     assert bases(partition) == [0, 2]
 
 
-def test_the_age_is_known_after_a_restart(make_partition, now):
+def test_roll_by_age_works_after_a_restart(make_partition, now):
     partition = make_partition(segment_ms=1000)
     partition.append(b"a")
     partition.restart()
@@ -49,7 +49,7 @@ def test_the_age_is_known_after_a_restart(make_partition, now):
     assert bases(partition) == [0, 2]
 
 
-def test_jitter_makes_it_earlier(make_partition, now):
+def test_jitter_makes_the_roll_earlier(make_partition, now):
     partition = make_partition(segment_ms=1000, segment_jitter_ms=1000)
     jitter = partition.log._jitter_ms
     assert 0 < jitter < 1000
@@ -60,18 +60,18 @@ def test_jitter_makes_it_earlier(make_partition, now):
     assert bases(partition) == [0, 2]
 
 
-def test_by_full_indexes(make_partition):
+def test_roll_when_indexes_are_full(make_partition):
     partition = make_partition(segment_bytes=1 << 20, index_interval_bytes=0, segment_index_bytes=24)
     for _ in range(5):
         partition.append(b"v")
-    # The first batch of a segment has no entry; three offset entries fit, but only one time entry beside the last.
+    # The first batch of a segment has no entry. Three offset entries fit, but only one time entry before the last.
     assert len(bases(partition)) > 1
     assert all(partition.bytes_of(".index", base).size() <= 24 for base in bases(partition)[:-1])
     assert all(partition.bytes_of(".timeindex", base).size() <= 24 for base in bases(partition)[:-1])
     assert len(partition.records()) == 5
 
 
-def test_by_relative_offsets(make_partition, make_batch, now):
+def test_roll_when_relative_offsets_exceed_32_bits(make_partition, make_batch, now):
     partition = make_partition(segment_bytes=1 << 20)
     partition.append(b"a")
     far = bytearray(make_batch(b"b"))
@@ -84,7 +84,7 @@ def test_by_relative_offsets(make_partition, make_batch, now):
     assert [offset for offset, _, _ in partition.records()] == [0, 2**31]
 
 
-def test_a_new_configuration_counts_at_once(partition):
+def test_config_change_takes_effect_at_the_next_append(partition):
     partition.append(b"v" * 100)
     partition.configure(segment_bytes=300)
     partition.append(b"v" * 100)
@@ -95,7 +95,7 @@ def test_a_new_configuration_counts_at_once(partition):
     assert bases(partition) == [0, 1]
 
 
-def test_preallocated_segments_are_as_long_as_their_data_in_the_end(make_partition):
+def test_preallocated_segments_are_trimmed_to_their_data(make_partition):
     partition = make_partition(preallocate=True)
     assert partition.bytes_of(".log").size() == 1000
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_preallocated_segments_are_as_long_as_their_data_in_the_end(make_partiti
     assert partition.values() == [b"v" * 300] * 3 + [b"w"]
 
 
-def test_each_roll_leaves_a_producer_snapshot(partition):
+def test_each_roll_writes_a_producer_snapshot(partition):
     for n in range(5):
         partition.append(b"v" * 400, producer_id=1, producer_epoch=0, base_sequence=n)
     assert partition.names(".snapshot") == [f"{base:020d}.snapshot" for base in bases(partition)[1:]]

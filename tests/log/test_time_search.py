@@ -1,4 +1,4 @@
-"""By time: the first record that is not older, inside its batch; and the latest of all."""
+"""Search by timestamp: the first record that is not older, inside its batch; and the latest record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def by_time(partition, timestamp, end=None):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_the_answer_is_inside_the_batch(partition, now, codec):
+def test_time_search_finds_the_record_inside_the_batch(partition, now, codec):
     partition.append(b"a", b"b", b"c", timestamps=[now, now + 10, now + 20], codec=codec)
     assert by_time(partition, now - 5) == (0, now)
     assert by_time(partition, now + 1) == (1, now + 10)
@@ -25,7 +25,7 @@ def test_the_answer_is_inside_the_batch(partition, now, codec):
     assert by_time(partition, now + 21) is None
 
 
-def test_an_empty_log_has_no_times(partition, now):
+def test_time_search_in_an_empty_log_finds_nothing(partition, now):
     assert by_time(partition, now) is None
     assert partition.log.max_timestamp_offset() is None
 
@@ -41,7 +41,7 @@ def test_timestamps_need_not_be_in_order(partition, now):
     assert partition.log.max_timestamp_offset() == (now + 70, 2, 0)
 
 
-def test_the_search_respects_both_ends(partition, now):
+def test_time_search_stays_between_log_start_and_end_offset(partition, now):
     for n in range(20):
         partition.append(b"a" * 40, b"b", timestamps=[now + 2 * n, now + 2 * n + 1])
     partition.log.advance_log_start(7)
@@ -52,14 +52,14 @@ def test_the_search_respects_both_ends(partition, now):
     assert by_time(partition, now) is None
 
 
-def test_the_leader_epoch_comes_along(partition, now):
+def test_time_search_returns_the_leader_epoch(partition, now):
     partition.append(b"a", leader_epoch=2)
     partition.append(b"b", leader_epoch=6, timestamps=[now + 1])
     assert partition.log.offset_for_timestamp(now + 1, 2) == (now + 1, 1, 6)
     assert partition.log.max_timestamp_offset() == (now + 1, 1, 6)
 
 
-def test_records_that_cannot_be_read_do_not_stop_the_search(partition, make_batch, now):
+def test_time_search_continues_past_unreadable_records(partition, make_batch, now):
     broken = make_batch(b"abc", timestamps=[now + 5])
     broken[61] = 0xFF
     struct.pack_into(">I", broken, 17, checksum(broken))
@@ -71,7 +71,7 @@ def test_records_that_cannot_be_read_do_not_stop_the_search(partition, make_batc
 
 
 @pytest.mark.parametrize("stop", ["restart", "crash"])
-def test_times_survive_a_stop(partition, now, stop):
+def test_time_search_works_after_a_restart(partition, now, stop):
     times = [now + (37 * n) % 100 for n in range(30)]
     for time in times:
         partition.append(b"v" * 30, timestamps=[time])
@@ -83,7 +83,7 @@ def test_times_survive_a_stop(partition, now, stop):
     assert partition.log.max_timestamp_offset() == (times[latest], latest, 0)
 
 
-def test_records_without_a_time(partition):
+def test_time_search_ignores_records_without_timestamp(partition):
     partition.append(b"v", timestamps=[-1])
     assert by_time(partition, 0) is None
     assert partition.log.max_timestamp_offset() is None

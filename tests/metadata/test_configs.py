@@ -123,11 +123,11 @@ def test_values_out_of_range_are_refused_by_name(name, written):
     refusal(name, written)
 
 
-def test_a_key_of_kafka_that_is_not_honoured_is_refused_with_the_reason():
+def test_an_unsupported_key_of_kafka_is_refused_with_the_reason():
     assert "tiered storage" in refusal("remote.storage.enable", "false")
 
 
-def test_what_a_directory_of_kafkas_asks_for_and_is_not_honoured_is_said():
+def test_unsupported_configs_in_a_directory_of_kafka_are_reported():
     told = {"remote.storage.enable": "true", "compression.type": "gzip", "retention.ms": "soon"}
     image = ClusterImage(cluster_id="c")
     configs = {
@@ -136,9 +136,9 @@ def test_what_a_directory_of_kafkas_asks_for_and_is_not_honoured_is_said():
     }
     image = replace(image, configs=image.configs.changed(configs))
     assert sorted(sentence.split(":")[0] for sentence in not_honoured(image)) == [
-        "broker (all) goes without leader.replication.throttled.rate=7",
-        "topic orders goes without remote.storage.enable=true",
-        "topic orders goes without retention.ms=soon",
+        "broker (all) ignores leader.replication.throttled.rate=7",
+        "topic orders ignores remote.storage.enable=true",
+        "topic orders ignores retention.ms=soon",
     ]
 
 
@@ -193,7 +193,7 @@ def test_t60_every_topic_key_is_described_with_source_and_synonyms():
     assert (untouched.written, untouched.source) == ("false", ConfigSource.DEFAULT)
 
 
-def test_t60_what_was_described_can_be_set_again():
+def test_t60_described_values_can_be_set_again():
     for row in describe_topic({}, layers()):
         validate_topic_config(row.definition.name, row.written)
 
@@ -218,8 +218,8 @@ def synonyms(row):
     return [(setting.name, setting.source, setting.written) for setting in row.synonyms]
 
 
-def test_a_key_is_described_from_the_first_place_on_where_its_own_name_is_set():
-    """Kafka's way: what is behind log.retention.ms is only told once it is set itself."""
+def test_a_key_is_described_from_the_first_source_that_sets_its_own_name():
+    """As in Kafka: synonyms of log.retention.ms are described only once it is set itself."""
     settings = {"static": {"log.retention.hours": "7"}}
     rows = {row.definition.name: row for row in describe_broker(layers(**settings))}
     assert (rows["log.retention.ms"].source, synonyms(rows["log.retention.ms"])) == (ConfigSource.DEFAULT, [])
@@ -237,7 +237,7 @@ def test_a_key_is_described_from_the_first_place_on_where_its_own_name_is_set():
     assert synonyms(rows["log.retention.hours"])[0] == ("log.retention.hours", ConfigSource.STATIC_BROKER, "7")
 
 
-def test_an_own_key_of_the_broker_follows_what_is_set_strongest():
+def test_a_broker_key_has_the_value_with_the_highest_precedence():
     key = "log.cleaner.backoff.ms"
     config = BrokerConfig.parse({key: "4"})
     everything = {"dynamic_broker": {key: "2"}, "dynamic_default": {key: "3"}, "static": {key: "4"}}
@@ -250,15 +250,15 @@ def test_an_own_key_of_the_broker_follows_what_is_set_strongest():
     assert broker_config(config, layers()).log_cleaner_backoff_ms == 15_000
 
 
-def test_what_kafka_took_and_this_broker_does_not_is_passed_over():
+def test_values_of_kafka_that_this_broker_refuses_are_ignored():
     strange = layers(dynamic_broker={"log.cleaner.io.max.bytes.per.second": "-5", "num.partitions": "9"})
     config = broker_config(BrokerConfig(), strange)
     assert config.log_cleaner_io_max_bytes_per_second == sys.float_info.max
     assert config.num_partitions == 1
 
 
-def test_the_dynamic_keys_are_those_that_kafka_has_dynamic():
-    """But for listeners and their protocols: a node has one, for good."""
+def test_the_dynamic_keys_are_those_of_kafka_except_listeners():
+    """Except listeners and their protocols: a node has one listener, which cannot change."""
     assert [name for name, definition in BROKER_CONFIGS.items() if definition.dynamic] == [
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
@@ -291,12 +291,12 @@ def test_read_only_keys_are_refused_together_and_by_name():
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_key_without_meaning_is_refused_with_the_reason():
-    with pytest.raises(KafkaError, match=r"num\.io\.threads .* means nothing here: one event loop"):
+def test_a_key_without_effect_is_refused_with_the_reason():
+    with pytest.raises(KafkaError, match=r"num\.io\.threads .* has no effect here: one event loop"):
         validate_dynamic_broker_config("num.io.threads", "9")
 
 
-def test_the_cluster_wide_resource_shows_only_what_was_set():
+def test_the_cluster_wide_resource_shows_only_values_that_were_set():
     (row,) = describe_cluster_defaults({"log.retention.ms": "9"})
     assert (row.definition.name, row.written, row.source) == (
         "log.retention.ms",
@@ -305,11 +305,11 @@ def test_the_cluster_wide_resource_shows_only_what_was_set():
     )
 
 
-def test_a_key_that_kafka_set_for_all_brokers_and_this_one_does_not_know_is_not_shown():
+def test_an_unknown_cluster_wide_key_of_kafka_is_not_shown():
     assert describe_cluster_defaults({"log.cleaner.threads": "2"}) == []
 
 
-def test_only_the_strongest_synonym_of_a_topic_key_can_change_at_run_time():
+def test_only_the_first_synonym_of_a_topic_key_is_dynamic():
     assert validate_dynamic_broker_config("log.retention.ms", "1000") == 1000
     for name, value in (
         ("log.retention.hours", "1"),
@@ -329,17 +329,17 @@ def test_static_settings_remember_that_they_were_set():
     assert config.log_dirs == ("d",)
 
 
-def test_the_shortest_lag_of_compaction_is_not_longer_than_the_longest():
+def test_min_compaction_lag_must_not_exceed_max_compaction_lag():
     check_together({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
     with pytest.raises(KafkaError, match=r"min.compaction.lag.ms \(6\) > max.compaction.lag.ms \(5\)"):
         check_together({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
 
 
 @pytest.mark.parametrize(("written", "value"), [("0.5", 0.5), ("1", 1.0), (".25", 0.25), ("1e-3", 0.001), ("0", 0.0)])
-def test_a_ratio(written, value):
+def test_valid_ratios_are_accepted(written, value):
     assert validate_topic_config("min.cleanable.dirty.ratio", written) == value
 
 
 @pytest.mark.parametrize("written", ["1.1", "-0.1", "half", "", "1_0", "NaN", "Infinity"])
-def test_no_ratio(written):
+def test_invalid_ratios_are_refused(written):
     refusal("min.cleanable.dirty.ratio", written)

@@ -1,4 +1,4 @@
-"""An accepted key is an honoured key: some code outside the definitions reads each of them."""
+"""Every accepted key has an effect: some code outside the definitions reads it."""
 
 import re
 from pathlib import Path
@@ -18,6 +18,6 @@ def sources():
 
 
 @pytest.mark.parametrize("table", [BrokerConfig, TopicConfig])
-def test_every_accepted_key_is_read_by_somebody(table, sources):
+def test_every_accepted_key_is_read_by_some_code(table, sources):
     unread = [key for key, attribute in attributes(table).items() if not re.search(rf"\.{attribute}\b", sources)]
     assert unread == []

@@ -1,4 +1,4 @@
-"""What is in the metadata log and what is committed of it, on leaders and on followers."""
+"""Appended and committed metadata, on leaders and on followers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Follower:
         self.heard.append((image.offset, [created.name for created in delta.created]))
 
 
-def test_nothing_is_true_before_it_is_committed():
+def test_records_are_not_published_before_they_are_committed():
     follower = Follower()
     follower.feed.appended([batch(1, *topic(1)), batch(3, *topic(2))])
     assert list(follower.feed.image.topics) == []
@@ -58,7 +58,7 @@ def test_a_long_stretch_is_replayed_at_once():
     assert follower.heard == [(5, ["t1", "t2", "t3"])]
 
 
-def test_a_new_leader_decides_on_what_it_found_in_its_log():
+def test_a_new_leader_bases_decisions_on_its_whole_log():
     feed = MetadataFeed(ClusterImage(cluster_id="c"))
     feed.appended([batch(1, *topic(1)), batch(3, *topic(2))])
     assert sorted(feed.ahead.topics) == ["t1", "t2"]
@@ -68,7 +68,7 @@ def test_a_new_leader_decides_on_what_it_found_in_its_log():
     assert list(feed.image.topics) == []
 
 
-def test_whoever_waits_is_told_after_the_listeners():
+def test_waiting_callbacks_are_called_after_the_listeners():
     follower, told = Follower(), []
     follower.feed.appended([batch(1, *topic(1))])
     follower.feed.when_settled(lambda verdict: told.append((verdict, list(follower.heard))))
@@ -78,7 +78,7 @@ def test_whoever_waits_is_told_after_the_listeners():
     assert told[-1] == (None, [])
 
 
-def test_what_another_leader_never_had_is_forgotten():
+def test_truncated_records_are_dropped():
     feed = MetadataFeed(ClusterImage(cluster_id="c"))
     feed.appended([batch(1, *topic(1)), batch(3, *topic(2)), batch(5, *topic(3))])
     assert len(feed.ahead.topics) == 3
@@ -89,7 +89,7 @@ def test_what_another_leader_never_had_is_forgotten():
     assert sorted(feed.image.topics) == ["t2"]
 
 
-def test_what_is_committed_is_never_truncated():
+def test_committed_metadata_is_never_truncated():
     feed = MetadataFeed(ClusterImage(cluster_id="c"))
     feed.appended([batch(1, *topic(1)), batch(3, *topic(2))])
     feed.committed(Offset(2))
@@ -97,7 +97,7 @@ def test_what_is_committed_is_never_truncated():
         feed.truncated(Offset(1))
 
 
-def test_a_leader_that_is_deposed_cannot_say_what_becomes_of_its_decisions():
+def test_a_deposed_leader_fails_its_waiting_callbacks():
     feed, told = MetadataFeed(ClusterImage(cluster_id="c")), []
     feed.appended([batch(1, *topic(1))])
     feed.when_settled(told.append)
@@ -107,7 +107,7 @@ def test_a_leader_that_is_deposed_cannot_say_what_becomes_of_its_decisions():
     assert feed.end_offset == 0
 
 
-def test_a_snapshot_brings_what_was_missed_as_one_change():
+def test_a_snapshot_is_published_as_one_delta():
     follower = Follower()
     follower.feed.appended([batch(1, *topic(1)), batch(3, *topic(2))])
     follower.feed.committed(Offset(4))
@@ -123,8 +123,8 @@ def test_a_snapshot_brings_what_was_missed_as_one_change():
     assert follower.feed.end_offset == 10
 
 
-def test_a_committed_record_that_cannot_be_applied_is_not_passed_over():
-    """KAFKA-14275: this node would go on with another truth than the others."""
+def test_a_committed_record_that_cannot_be_applied_stops_the_node():
+    """KAFKA-14275: this node would continue with a different state than the others."""
     follower = Follower()
     orphan = PartitionRecord(partition_id=0, topic_id=topic_id(9), replicas=[1], isr=[1], leader=1)
     follower.feed.appended([batch(1, *topic(1)), batch(2, orphan), batch(4, *topic(2))])

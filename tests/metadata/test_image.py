@@ -1,4 +1,4 @@
-"""Replaying metadata records: what an image says, what a delta says, what two images share."""
+"""Replaying metadata records: the content of images and deltas, and what two images share."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_change_without_a_leader_keeps_the_leader_epoch():
 
 
 @pytest.mark.parametrize(("named", "cleared"), [("orders", [True, False]), ("", [True, True])])
-def test_eligible_leaders_are_forgotten_for_one_topic_or_for_all(named, cleared):
+def test_clear_elr_applies_to_one_topic_or_to_all(named, cleared):
     known = [
         PartitionChangeRecord(partition_id=0, topic_id=topic_id, eligible_leader_replicas=[2], last_known_elr=[3])
         for topic_id in (ORDERS, INVOICES)
@@ -80,7 +80,7 @@ def test_eligible_leaders_are_forgotten_for_one_topic_or_for_all(named, cleared)
     assert again.topics["orders"].partitions[0].partition_epoch == partitions[0].partition_epoch
 
 
-def test_a_deleted_topic_takes_its_configs_along():
+def test_deleting_a_topic_removes_its_configs():
     setting = ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="orders", name="retention.ms", value="1")
     image, _ = after(EMPTY, *topic("orders", ORDERS), setting)
     assert image.config(TOPIC_RESOURCE, "orders") == {"retention.ms": "1"}
@@ -101,7 +101,7 @@ def test_a_topic_deleted_and_created_again_in_one_commit_is_in_both_lists():
     assert image.colliding_names["a_b"] == "a.b"
 
 
-def test_names_that_collide_and_follow_each_other_in_one_commit_leave_the_last_one():
+def test_colliding_names_in_one_commit_keep_the_last_one():
     image, _ = after(EMPTY, *topic("a.b", ORDERS))
     image, _ = after(
         image,
@@ -113,13 +113,13 @@ def test_names_that_collide_and_follow_each_other_in_one_commit_leave_the_last_o
     assert dict(image.colliding_names) == {"a_b": "a.b"}
 
 
-def test_a_topic_created_and_deleted_in_one_commit_never_was():
+def test_a_topic_created_and_deleted_in_one_commit_is_not_in_the_delta():
     image, delta = after(EMPTY, *topic("orders", ORDERS), RemoveTopicRecord(topic_id=ORDERS))
     assert len(image.topics) == len(image.topics_by_id) == 0
     assert delta.created == delta.deleted == ()
 
 
-def test_a_transaction_counts_when_it_ends():
+def test_a_transaction_is_applied_when_it_ends():
     image, delta = after(EMPTY, BeginTransactionRecord(name="x"), FeatureLevelRecord(name="f", feature_level=3))
     assert image.features == {}
     image, _ = after(image, *topic("orders", ORDERS))
@@ -148,7 +148,7 @@ def test_an_aborted_transaction_leaves_nothing():
         [*topic("orders", ORDERS), PartitionChangeRecord(partition_id=9, topic_id=ORDERS, leader=1)],
     ],
 )
-def test_a_record_that_contradicts_the_past_stops_the_node(contradiction):
+def test_a_record_that_contradicts_the_image_stops_the_node(contradiction):
     with pytest.raises(InvariantBroken):
         after(EMPTY, *contradiction)
 

@@ -14,7 +14,7 @@ FILES = Path(__file__).parent / "kafka_4_3"
 
 
 def contents(data: bytes) -> list:
-    """Everything but the time of writing."""
+    """Everything except the time of writing."""
     return [
         (header.base_offset, header.leader_epoch, header.attributes, [(r.key, r.value) for r in iter_records(batch)])
         for header, batch in iter_batches(data)

@@ -1,4 +1,4 @@
-"""Segments of the metadata log that a snapshot made superfluous: they go, and left over by a crash they do no harm."""
+"""Segments of the metadata log that a snapshot covers: they are deleted, and harmless if a crash leaves them behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write(log, *values: str) -> None:
     log.sync()
 
 
-def test_what_is_covered_by_a_snapshot_leaves_the_disk(disk):
+def test_segments_covered_by_a_snapshot_are_deleted(disk):
     log = opened(disk)
     write(log, "a", "b")
     log._roll(WALL_MS)
@@ -53,7 +53,7 @@ def test_what_is_covered_by_a_snapshot_leaves_the_disk(disk):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_a_power_cut_brings_back_nothing_is_missing_between_segments(seed):
+def test_a_power_cut_leaves_no_gap_between_segments(seed):
     machine = SimDisk(Random(seed), DiskKnobs(survival=0.5))
     disk = machine.mount()
     disk.make_dir(METADATA_LOG_DIRECTORY)
@@ -73,7 +73,7 @@ async def in_turn(call, *args):
     return call(*args)
 
 
-def test_what_a_failing_disk_kept_goes_first_the_next_time(disk, monkeypatch):
+def test_segments_that_a_failing_disk_kept_are_deleted_first_the_next_time(disk, monkeypatch):
     log = opened(disk)
     for value in ("a", "b", "c"):
         write(log, value)
@@ -101,7 +101,7 @@ def test_what_a_failing_disk_kept_goes_first_the_next_time(disk, monkeypatch):
     assert opened(disk, 2).log_end_offset == 4
 
 
-def test_a_log_that_began_anew_at_a_snapshot_is_not_lost_for_what_a_crash_left_before_it(disk):
+def test_a_log_restarted_at_a_snapshot_opens_despite_leftover_older_segments(disk):
     log = opened(disk)
     write(log, "a", "b")
     before = disk.read(FIRST)

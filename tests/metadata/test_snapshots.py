@@ -1,4 +1,4 @@
-"""Snapshots that we write: an image becomes records and comes back, by our own reader and from Kafka's directories."""
+"""Snapshots: an image is written as records and read again, by our own reader and from Kafka's directories."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_back(content: bytes) -> tuple[ClusterImage, VoterHistory]:
     return image_of_snapshot(decode_snapshot(content, "it"), snapshot, ClusterImage(cluster_id="c"), voters), voters
 
 
-def test_what_is_written_is_what_is_read():
+def test_a_written_snapshot_is_read_again():
     before = image()
     after, voters = read_back(encode_snapshot(before, VOTERS, WALL_MS))
     assert after == before
@@ -80,12 +80,12 @@ def test_many_records_are_several_batches():
 @pytest.mark.parametrize(
     "damage", [lambda c: c[:-70], lambda c: c[:400] + bytes([c[400] ^ 1]) + c[401:], lambda c: c[:-1]]
 )
-def test_a_damaged_one_is_refused(damage):
+def test_a_damaged_snapshot_is_refused(damage):
     with pytest.raises(BrokenCheckpoint):
         read_back(damage(encode_snapshot(image(), VOTERS, WALL_MS)))
 
 
-def test_brokers_come_back_with_everything_they_said():
+def test_snapshots_keep_all_fields_of_broker_registrations():
     registration = BrokerRegistration(
         broker_id=BrokerId(3),
         broker_epoch=11,

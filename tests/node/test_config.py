@@ -26,7 +26,7 @@ def refusal(settings):
     return refused.value.message
 
 
-def test_without_settings_a_node_listens_on_the_loopback_alone():
+def test_without_settings_a_node_listens_only_on_loopback():
     config = NodeConfig.parse()
     assert config.node_id == 1
     assert config.roles == ("broker", "controller")
@@ -89,12 +89,12 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one():
         ({"advertised.listeners": "OTHER://a:1", **PLAIN_OTHER}, "OTHER is not among listeners"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "LISTENER:PROTOCOL"),
         ({"listener.security.protocol.map": "PLAINTEXT:SSL"}, "SSL is not supported yet"),
-        ({"inter.broker.listener.name": "REPLICATION"}, "not at REPLICATION"),
+        ({"inter.broker.listener.name": "REPLICATION"}, "not REPLICATION"),
         ({"controller.quorum.bootstrap.servers": "a:1"}, "name it in controller.listener.names"),
         ({**COMBINED, "controller.quorum.bootstrap.servers": ""}, "set controller.quorum.bootstrap.servers, too"),
         ({**COMBINED, "controller.quorum.bootstrap.servers": "a"}, "not of the form host:port"),
         ({**COMBINED, "controller.quorum.bootstrap.servers": "a:0"}, "other nodes can reach"),
-        ({**COMBINED, "listeners": "PLAINTEXT://a:9092,CONTROLLER://a:0"}, "a port that stays the same"),
+        ({**COMBINED, "listeners": "PLAINTEXT://a:9092,CONTROLLER://a:0"}, "needs a fixed port"),
         ({**COMBINED, "listeners": "PLAINTEXT://a:9092,CONTROLLER://:9093"}, "every interface for CONTROLLER"),
         ({**COMBINED, "listeners": "PLAINTEXT://a:9092"}, "must name exactly one of listeners"),
         ({**COMBINED, "listeners": "CONTROLLER://a:9093"}, "exactly one for clients"),
@@ -112,7 +112,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one():
         ({"group.initial.rebalance.delay.ms": "-1"}, "at least 0"),
     ],
 )
-def test_settings_that_cannot_be_honoured_are_refused(settings, said):
+def test_unsupported_settings_are_refused(settings, said):
     assert said in refusal(settings)
 
 
@@ -126,7 +126,7 @@ def test_a_node_of_a_cluster_has_a_listener_for_clients_and_one_for_controllers(
     assert config.bootstrap_servers == tuple(Endpoint(host=host, port=9093) for host in ("one", "two", "three"))
 
 
-def test_each_listener_may_be_reached_elsewhere():
+def test_each_listener_may_advertise_another_address():
     told = "PLAINTEXT://two.example:9092,CONTROLLER://two.example:9093"
     config = NodeConfig.parse(
         {**COMBINED, "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093", "advertised.listeners": told}
@@ -134,7 +134,7 @@ def test_each_listener_may_be_reached_elsewhere():
     assert [str(listener.reached_at) for listener in config.listeners] == ["two.example:9092", "two.example:9093"]
 
 
-def test_voters_say_where_controllers_are():
+def test_controller_addresses_come_from_the_voters():
     settings = {**COMBINED, "controller.quorum.voters": "1@one:1,2@two:2", "controller.quorum.bootstrap.servers": ""}
     config = NodeConfig.parse({**settings, "listeners": "PLAINTEXT://two:9092,CONTROLLER://:9093"})
     assert config.voters == (
@@ -145,21 +145,21 @@ def test_voters_say_where_controllers_are():
     assert config.controller_listener.reached_at == Endpoint(host="two", port=2)
 
 
-def test_a_controller_alone_has_no_door_for_clients():
+def test_a_controller_without_the_broker_role_has_no_client_listener():
     config = NodeConfig.parse({**COMBINED, "process.roles": "controller", "listeners": "CONTROLLER://two:9093"})
     assert config.client_listener is None
     assert config.controller_listener.name == "CONTROLLER"
     assert not config.is_broker
 
 
-def test_a_broker_alone_knows_its_controllers():
+def test_a_broker_without_the_controller_role_knows_its_controllers():
     config = NodeConfig.parse(BROKER_ONLY)
     assert config.controller_listener is None
     assert config.controller_listener_name == "CONTROLLER"
     assert config.bootstrap_servers == (Endpoint(host="one", port=9093),)
 
 
-def test_all_wrong_keys_are_told_at_once():
+def test_all_invalid_keys_are_reported_at_once():
     message = refusal({"zookeeper.connect": "x", "num.partitions": "none", "log.segment.bytes": "1", "node.id": "1"})
     assert len(message.splitlines()) == 3
     for key in ("zookeeper.connect", "num.partitions", "log.segment.bytes"):
@@ -214,7 +214,7 @@ log.retention.check.interval.ms=300000
 """
 
 
-def test_what_kafka_ships_with_is_taken_and_what_means_nothing_is_named():
+def test_kafkas_shipped_files_are_accepted_and_keys_without_effect_are_listed():
     config = NodeConfig.from_properties(STOCK)
     assert config.broker.ignored == (
         "num.network.threads",
@@ -249,10 +249,10 @@ def test_the_same_keys_in_toml():
     ("key", "said"),
     [
         ("ssl.keystore.location", "there is no TLS yet"),
-        ("authorizer.class.name", "everybody may do everything"),
+        ("authorizer.class.name", "every client may do everything"),
         ("num.partitons", "num.partitions"),
     ],
 )
-def test_what_cannot_be_ignored_is_refused_with_a_reason(key, said):
+def test_unsupported_security_keys_are_refused_with_a_reason(key, said):
     with pytest.raises(KafkaError, match=said):
         NodeConfig.parse({key: "1"})

@@ -1,4 +1,4 @@
-"""HTTP of a node: bound at the start, imported at the first connection, honest about readiness."""
+"""HTTP of a node: bound at the start, imported at the first connection, and readiness with reasons."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def served(not_ready):
         await asyncio.to_thread(http.stop)
 
 
-def test_a_node_is_ready_or_says_why_not():
+def test_readyz_reports_why_a_node_is_not_ready():
     reasons = ["the node is starting"]
 
     async def scenario():
@@ -48,8 +48,8 @@ def test_a_node_is_ready_or_says_why_not():
     asyncio.run(scenario())
 
 
-def test_an_event_loop_that_is_stuck_is_not_healthy(monkeypatch):
-    """The HTTP server has a thread of its own, so it can tell."""
+def test_healthz_fails_when_the_event_loop_is_stuck(monkeypatch):
+    """The HTTP server has its own thread, so it can report that."""
     monkeypatch.setattr("odradek.node.http.ANSWERS_WITHIN_S", 0.01)
 
     async def scenario():
@@ -63,7 +63,7 @@ def test_an_event_loop_that_is_stuck_is_not_healthy(monkeypatch):
     asyncio.run(scenario())
 
 
-def test_nothing_is_imported_before_the_first_connection():
+def test_the_http_server_is_imported_at_the_first_connection():
     code = "import sys, odradek.node.process; print([m for m in ('starlette', 'uvicorn', 'h11') if m in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"
@@ -90,11 +90,11 @@ def test_a_stop_without_any_request_closes_the_port():
         ({"http.listener": ""}, "None"),
     ],
 )
-def test_where_http_is_served(settings, expected):
+def test_the_http_address_follows_from_the_config(settings, expected):
     assert str(NodeConfig.parse(settings).http) == expected
 
 
-def test_an_address_that_is_none_is_refused():
+def test_an_invalid_address_is_refused():
     with pytest.raises(KafkaError, match=r"http.listener: nowhere is not of the form host:port"):
         NodeConfig.parse({"http.listener": "nowhere"})
 

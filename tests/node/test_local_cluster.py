@@ -1,4 +1,4 @@
-"""The plan of several nodes on one machine: what is remembered, and what is never done twice."""
+"""Preparation of several nodes on one machine: settings that are kept, and steps that are never repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def voters(node):
     return decode_voters((node.data / VOTERS_CHECKPOINT).read_bytes())
 
 
-def test_three_nodes_of_one_cluster_that_all_vote(tmp_path):
+def test_three_nodes_are_all_brokers_and_voters(tmp_path):
     nodes = planned(tmp_path / "data")
     assert [node.node_id for node in nodes] == [1, 2, 3]
     assert len({identity.cluster_id for identity in identities(nodes)}) == 1
@@ -44,7 +44,7 @@ def test_three_nodes_of_one_cluster_that_all_vote(tmp_path):
         assert len(config.bootstrap_servers) == 3
 
 
-def test_brokers_that_do_not_vote_and_controllers_of_their_own(tmp_path):
+def test_brokers_with_separate_controllers(tmp_path):
     nodes = local_nodes(2, tmp_path, "127.0.0.1", 0, {}, controllers=3, own={2: {"broker.rack": "b"}})
     assert [node.roles for node in nodes] == ["broker", "broker", "controller", "controller", "controller"]
     assert [voter.key.voter_id for voter in voters(nodes[4]).voters] == [3, 4, 5]
@@ -56,7 +56,7 @@ def test_brokers_that_do_not_vote_and_controllers_of_their_own(tmp_path):
         local_nodes(5, tmp_path, "127.0.0.1", 0, {})
 
 
-def test_ports_and_ids_are_remembered(tmp_path):
+def test_ports_and_ids_are_kept(tmp_path):
     first = planned(tmp_path)
     before = identities(first)
     again = planned(tmp_path)
@@ -64,7 +64,7 @@ def test_ports_and_ids_are_remembered(tmp_path):
     assert identities(again) == before
 
 
-def test_clients_may_move_and_voters_stay(tmp_path):
+def test_client_ports_may_change_while_controller_ports_stay(tmp_path):
     first = planned(tmp_path)
     moved = planned(tmp_path, port=20_001)
     assert [node.clients.port for node in moved] == [20_001, 20_002, 20_003]
@@ -72,7 +72,7 @@ def test_clients_may_move_and_voters_stay(tmp_path):
 
 
 def started_again(directory, host=None, port=0, **given):
-    """As `odradek up -n 3` does it."""
+    """Starts again as `odradek up -n 3` does."""
     return local_nodes(3, directory, host, port, given, before=remembered(directory))
 
 
@@ -80,7 +80,7 @@ def properties(nodes):
     return [parse_properties(node.properties.read_text()) for node in nodes]
 
 
-def test_settings_of_the_last_start_are_kept_and_those_given_again_win(tmp_path):
+def test_new_settings_override_those_of_the_last_start(tmp_path):
     planned(tmp_path, **{"num.partitions": "6", "log.retention.ms": "1000"})
     nodes = started_again(tmp_path, **{"num.partitions": "4"})
     assert [(each["num.partitions"], each["log.retention.ms"]) for each in properties(nodes)] == [("4", "1000")] * 3
@@ -88,7 +88,7 @@ def test_settings_of_the_last_start_are_kept_and_those_given_again_win(tmp_path)
     assert [(each["num.partitions"], each["log.retention.ms"]) for each in properties(nodes)] == [("4", "1000")] * 3
 
 
-def test_what_people_wrote_into_a_file_is_kept(tmp_path):
+def test_edits_of_users_are_kept(tmp_path):
     first = planned(tmp_path)
     file = first[1].properties
     written = f"# more room\n{file.read_text()}\nbroker.rack = north\nnum.io.threads: 2\n"
@@ -101,7 +101,7 @@ def test_what_people_wrote_into_a_file_is_kept(tmp_path):
     assert [each.get("broker.rack") for each in properties(nodes)] == [None, "north", None]
 
 
-def test_listeners_that_people_wrote_are_kept_until_another_port_is_asked_for(tmp_path):
+def test_edited_listeners_are_kept_until_another_port_is_given(tmp_path):
     first = planned(tmp_path)
     file, port = first[0].properties, first[0].clients.port
     by_hand = f"listeners=CONTROLLER://{first[0].controllers},CLIENTS://0.0.0.0:{port}"
@@ -118,41 +118,41 @@ def test_listeners_that_people_wrote_are_kept_until_another_port_is_asked_for(tm
     assert f"{by_hand}\n" in file.read_text()
 
 
-def test_a_directory_that_was_moved_is_used_where_it_is(tmp_path):
+def test_a_moved_directory_is_used_at_its_new_place(tmp_path):
     planned(tmp_path / "here")
     (tmp_path / "here").rename(tmp_path / "there")
     nodes = started_again(tmp_path / "there")
     assert [each["log.dirs"] for each in properties(nodes)] == [str(tmp_path / "there" / n) for n in "123"]
 
 
-def test_a_port_that_is_taken_is_not_chosen(tmp_path):
-    # Below those that the system gives to whoever connects: the ports of the clients are nobody's then.
+def test_a_taken_port_is_not_chosen(tmp_path):
+    # Below the ephemeral ports, so that no outgoing connection takes the client ports.
     port = 31_001
     with socket.create_server(("127.0.0.1", port)):
         nodes = planned(tmp_path, port=port - local_cluster.CONTROLLER_PORT_DISTANCE)
         assert port not in [node.controllers.port for node in nodes]
 
 
-def test_a_port_that_is_chosen_twice_is_given_once(tmp_path):
-    """It is free until somebody listens there, and may be drawn again."""
+def test_no_port_is_given_to_two_nodes(tmp_path):
+    """The port is free until a node listens there, so it may be drawn again."""
     drawn = [free_port("127.0.0.1") for _ in range(20)]
     again = iter([*drawn[:1] * 3, *drawn])
     nodes = local_nodes(3, tmp_path, "127.0.0.1", 0, {}, choose_port=lambda _: next(again))
     assert len({endpoint.port for node in nodes for endpoint in node.endpoints}) == 6
 
 
-def test_settings_reach_every_node(tmp_path):
+def test_settings_apply_to_every_node(tmp_path):
     for node in planned(tmp_path, **{"num.partitions": "6"}):
         assert NodeConfig.from_properties(node.properties.read_text()).broker.num_partitions == 6
 
 
-def test_wrong_settings_leave_nothing_behind(tmp_path):
+def test_invalid_settings_leave_no_files_behind(tmp_path):
     with pytest.raises(KafkaError, match=r"no\.such\.key"):
         planned(tmp_path, **{"no.such.key": "1"})
     assert not holds_several(tmp_path)
 
 
-def test_a_formation_that_was_cut_short_goes_on_with_the_same_ids(tmp_path):
+def test_an_interrupted_formation_continues_with_the_same_ids(tmp_path):
     with locked(tmp_path / "2"), pytest.raises(OSError, match="another node runs"):
         planned(tmp_path)
     (first,) = [decode_identity((tmp_path / "1" / "meta.properties").read_bytes())]
@@ -163,7 +163,7 @@ def test_a_formation_that_was_cut_short_goes_on_with_the_same_ids(tmp_path):
     assert voters(nodes[0]) == voters(nodes[2])
 
 
-def test_a_lost_disk_is_not_formatted_into_a_voter(tmp_path):
+def test_a_lost_disk_is_not_formatted_again(tmp_path):
     nodes = planned(tmp_path)
     shutil.rmtree(nodes[1].data)
     planned(tmp_path)
@@ -177,19 +177,19 @@ def test_a_cluster_of_another_size_is_refused(tmp_path, count):
         planned(tmp_path, count=count)
 
 
-def test_the_directory_of_a_node_alone_is_left_to_it(tmp_path):
+def test_the_directory_of_a_single_node_is_refused(tmp_path):
     (tmp_path / "meta.properties").touch()
-    with pytest.raises(UnusableDirectory, match="a node alone"):
+    with pytest.raises(UnusableDirectory, match="a single node"):
         planned(tmp_path)
 
 
-def test_a_remembered_port_that_is_taken_is_told_before_anybody_starts(tmp_path):
+def test_a_taken_port_of_the_last_start_is_reported_before_any_node_starts(tmp_path):
     nodes = planned(tmp_path)
     with socket.create_server(("127.0.0.1", nodes[2].controllers.port)), pytest.raises(PortTaken, match="in use"):
         planned(tmp_path)
 
 
-def test_clients_are_not_sent_to_where_controllers_listen(tmp_path):
+def test_client_and_controller_ports_must_differ(tmp_path):
     nodes = planned(tmp_path)
     before = nodes[0].properties.read_text()
     with pytest.raises(PortTaken, match=r"node 1 listens on .* already"):

@@ -1,4 +1,4 @@
-"""A node as a process runs it: what is left behind when it cannot start, and when it fails."""
+"""A node in a process: what it leaves behind when it cannot start or fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.loops import WITHIN_S
 
 
 def open_files(directory):
-    """Of this process, under `directory`."""
+    """Open files of this process under `directory`."""
     targets = []
     for fd in os.listdir("/proc/self/fd"):
         try:
@@ -61,7 +61,7 @@ def test_a_node_that_fails_closes_its_connections_and_files(tmp_path):
 
 
 async def outcome_of(callback):
-    """Of a node on whose loop `callback` runs, and which is told to stop when that has not ended it."""
+    """Runs `callback` on a node's loop. Stops the node if the callback has not ended it."""
     started, stopping = asyncio.get_running_loop().create_future(), asyncio.Event()
     serving = asyncio.ensure_future(serve(config(), None, started.set_result, stopping))
     await started
@@ -72,7 +72,7 @@ async def outcome_of(callback):
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, new_event_loop])
-def test_an_exception_that_escapes_a_callback_ends_the_node(new_loop):
+def test_an_exception_in_a_callback_ends_the_node(new_loop):
     def fail():
         invariant(False, "as if a timer had met what cannot be")
 
@@ -81,7 +81,7 @@ def test_an_exception_that_escapes_a_callback_ends_the_node(new_loop):
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, new_event_loop])
-def test_what_befalls_a_connection_does_not_end_the_node(new_loop, caplog):
+def test_connection_errors_do_not_end_the_node(new_loop, caplog):
     def fail():
         loop = asyncio.get_running_loop()
         loop.call_exception_handler({"message": "of a transport", "exception": RuntimeError("as if")})
@@ -95,8 +95,8 @@ def test_what_befalls_a_connection_does_not_end_the_node(new_loop, caplog):
     assert "as if the other side were gone" in caplog.text
 
 
-def test_a_node_that_waits_for_a_majority_can_be_told_to_stop(tmp_path):
-    """Of three that vote, the only one that was started."""
+def test_a_node_that_waits_for_a_majority_can_be_stopped(tmp_path):
+    """The only node of three voters that was started."""
     nodes = local_nodes(3, tmp_path, "127.0.0.1", 0, {})
     lonely = NodeConfig.from_properties(nodes[0].properties.read_text())
 

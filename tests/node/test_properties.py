@@ -22,7 +22,7 @@ from odradek.node.properties import amend_properties, parse_properties, write_pr
         ("a=1\\\n#2\nb=3", {"a": "1#2", "b": "3"}),
     ],
 )
-def test_a_file(text, values):
+def test_a_properties_file_is_parsed_as_in_java(text, values):
     assert parse_properties(text) == values
 
 
@@ -46,11 +46,11 @@ def test_what_is_written_is_read_again(values):
         ("a=1\r\nb=2\r\n", {"b": "3"}, "a=1\r\nb=3\n"),
     ],
 )
-def test_properties_are_amended_and_the_rest_stays(text: str, values: dict[str, str], amended: str) -> None:
+def test_amending_properties_keeps_other_lines(text: str, values: dict[str, str], amended: str) -> None:
     assert amend_properties(text, values) == amended
     assert parse_properties(amended) == {**parse_properties(text), **values}
 
 
-def test_lines_end_where_the_parser_ends_them():
+def test_amending_uses_the_line_ends_of_the_parser():
     text = "a=1\fx\nb=2\u20283\n"
     assert parse_properties(amend_properties(text, {"a": "9"})) == {"a": "9", "b": "2\u20283"}

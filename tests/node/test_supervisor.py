@@ -1,4 +1,4 @@
-"""Several nodes as processes. What stands in for a node here says that it is ready and ends as its file tells it."""
+"""Several nodes as processes. A fake node reports that it is ready, and ends as its file says."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class World:
                 await self.changed.wait()
 
 
-def test_all_are_ready_and_stop_one_after_another(tmp_path):
+def test_nodes_start_and_stop_one_after_another(tmp_path):
     async def scenario():
         world = World(tmp_path, ["good", "good", "good"])
         supervisor = world.supervisor()
@@ -96,7 +96,7 @@ def test_all_are_ready_and_stop_one_after_another(tmp_path):
     asyncio.run(scenario())
 
 
-def test_a_node_that_dies_is_told_and_the_others_go_on(tmp_path):
+def test_a_dead_node_is_reported_and_the_others_continue(tmp_path):
     async def scenario():
         world = World(tmp_path, ["good", "dying", "broken"])
         supervisor = world.supervisor()
@@ -113,7 +113,7 @@ def test_a_node_that_dies_is_told_and_the_others_go_on(tmp_path):
     asyncio.run(scenario())
 
 
-def test_when_nobody_is_left_it_ends(tmp_path):
+def test_the_supervisor_ends_when_no_node_is_left(tmp_path):
     async def scenario():
         world = World(tmp_path, ["dying", "broken"])
         assert not await world.supervisor().run()
@@ -121,7 +121,7 @@ def test_when_nobody_is_left_it_ends(tmp_path):
     asyncio.run(scenario())
 
 
-def test_with_restart_a_node_comes_back_later_each_time(tmp_path):
+def test_with_restart_the_pause_grows_with_each_failed_start(tmp_path):
     async def scenario():
         patience = Patience(restart_first_s=0.01, restart_last_s=0.04)
         world = World(tmp_path, ["good", "broken"], restart=True, patience=patience)
@@ -130,8 +130,8 @@ def test_with_restart_a_node_comes_back_later_each_time(tmp_path):
         await world.until("node 2 ended with status 7", times=5)
         supervisor.stop()
         await running
-        pauses = [line for line in world.said if "started again" in line]
-        assert pauses[:4] == [f"node 2 is started again in {s} s" for s in ("0.01", "0.02", "0.04", "0.04")]
+        pauses = [line for line in world.said if "restarts in" in line]
+        assert pauses[:4] == [f"node 2 restarts in {s} s" for s in ("0.01", "0.02", "0.04", "0.04")]
 
     asyncio.run(scenario())
 
@@ -151,7 +151,7 @@ def test_a_node_that_does_not_stop_is_killed(tmp_path):
     asyncio.run(scenario())
 
 
-def test_told_twice_it_waits_for_nobody(tmp_path):
+def test_a_second_stop_does_not_wait_for_nodes(tmp_path):
     async def scenario():
         world = World(tmp_path, ["stubborn"])
         supervisor = world.supervisor()
@@ -165,7 +165,7 @@ def test_told_twice_it_waits_for_nobody(tmp_path):
 
 
 @pytest.mark.parametrize("turns", range(6))
-def test_told_to_stop_while_nodes_are_being_started_it_leaves_none_behind(tmp_path, turns):
+def test_a_stop_during_the_start_leaves_no_node_behind(tmp_path, turns):
     async def scenario():
         world = World(tmp_path, ["good", "good"])
         supervisor = world.supervisor()
@@ -178,21 +178,21 @@ def test_told_to_stop_while_nodes_are_being_started_it_leaves_none_behind(tmp_pa
     asyncio.run(scenario())
 
 
-def test_a_node_that_was_ready_comes_back_at_once(tmp_path):
+def test_a_node_that_was_ready_restarts_after_the_first_pause(tmp_path):
     async def scenario():
         patience = Patience(restart_first_s=0.01, restart_last_s=100)
         world = World(tmp_path, ["dying"], restart=True, patience=patience)
         supervisor = world.supervisor()
         running = asyncio.ensure_future(supervisor.run())
-        await world.until("node 1 is started again in 0.01 s", times=3)
+        await world.until("node 1 restarts in 0.01 s", times=3)
         supervisor.stop()
         await running
 
     asyncio.run(scenario())
 
 
-def test_a_ctrl_c_at_the_terminal_reaches_the_supervisor_alone(tmp_path):
-    """Or all nodes would stop at once, with nobody left to hand over to."""
+def test_ctrl_c_at_the_terminal_reaches_only_the_supervisor(tmp_path):
+    """Otherwise all nodes would stop at once, and no node could take over the leadership."""
 
     async def scenario():
         world = World(tmp_path, ["group"])
@@ -206,7 +206,7 @@ def test_a_ctrl_c_at_the_terminal_reaches_the_supervisor_alone(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at /proc")
-def test_nodes_end_with_a_supervisor_that_was_killed(tmp_path):
+def test_nodes_stop_when_the_supervisor_is_killed(tmp_path):
     script = textwrap.dedent(f"""
         import asyncio, pathlib, sys
         sys.path[:0] = {sys.path!r}

@@ -21,12 +21,12 @@ from odradek.pipeline.durations import duration, interval, spoken
         ("0 seconds", 0),
     ],
 )
-def test_lengths_of_time_as_people_write_them(text, seconds):
+def test_common_spellings_of_durations_are_parsed(text, seconds):
     assert duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "five seconds", "3 months", "5 seconds ago", "-5 seconds"])
-def test_anything_else_is_refused_with_examples(text):
+def test_other_text_is_refused_with_examples(text):
     with pytest.raises(ValueError, match="'5 seconds'"):
         duration(text)
 
@@ -36,7 +36,7 @@ def test_a_negative_length_is_refused():
         duration(timedelta(seconds=-1))
 
 
-def test_for_spark_and_for_people():
+def test_durations_are_formatted_for_spark_and_for_people():
     assert interval(timedelta(milliseconds=1500)) == "1500000 microseconds"
     assert [spoken(duration(text)) for text in ("180 s", "90 s", "1 hour", "1500 ms", "7 us", "0 s", "14 days")] == [
         "3 minutes",

@@ -1,4 +1,4 @@
-"""When a query is said not to keep up, and why."""
+"""The warning that a query does not keep up, and its reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRESS = {
 
 
 def pace(took: list[float], *, every_s=None, planning=0.1, rows=100, left=0) -> str | None:
-    """What is said after micro-batches that took so long, one after the other, or one in `every_s`."""
+    """The warning after micro-batches with these durations, one after the other or every `every_s` seconds."""
     pace, now_s = Pace(every_s), 1000.0
     for number, took_s in enumerate(took):
         batch = MicroBatch(
@@ -38,7 +38,7 @@ def pace(took: list[float], *, every_s=None, planning=0.1, rows=100, left=0) -> 
     return pace.warning(now_s)
 
 
-def test_a_micro_batch_from_what_spark_says():
+def test_micro_batch_is_made_from_spark_progress():
     batch = micro_batch(PROGRESS)
     assert (batch.number, batch.took_s, batch.planning_s, batch.execution_s, batch.rows) == (7, 1.0, 0.2, 0.7, 100)
     assert batch.left == 10
@@ -48,7 +48,7 @@ def left(end: str | None, latest: str | None) -> int:
     return micro_batch({**PROGRESS, "sources": [{"endOffset": end, "latestOffset": latest}]}).left
 
 
-def test_marks_beside_the_offsets_are_passed_over():
+def test_marks_beside_the_offsets_are_ignored():
     latest = '{"t":{"0":900000}}'
     assert left('{"@clock":1700000000000,"t":{"0":5}}', latest) == 899_995
     assert left('{"@cut":1700000000000,"t":{"0":5}}', latest) == 899_995
@@ -56,38 +56,38 @@ def test_marks_beside_the_offsets_are_passed_over():
 
 
 @pytest.mark.parametrize("foreign", [None, "", "3", "[]", '{"logOffset":3}', '{"shards":{"a":"b"}}', "no JSON"])
-def test_offsets_of_other_sources_say_nothing(foreign):
+def test_offsets_of_other_sources_are_ignored(foreign):
     assert left(foreign, foreign) == 0
 
 
-def test_steady_micro_batches_are_fine():
+def test_steady_micro_batches_cause_no_warning():
     assert pace([0.9] * 20, every_s=1) is None
     assert pace([20.0] * 20) is None
     assert pace([0.1] * 10 + [0.9] * 10) is None
 
 
-def test_micro_batches_that_get_longer_fall_behind_the_topics():
+def test_micro_batches_that_get_longer_cause_a_warning():
     told = pace([1, 1, 2, 3, 4, 6, 8, 10, 12])
     assert told.startswith("it falls behind: records waited 1.0 s, now 10.0 s; the topics get ")
 
 
-def test_where_their_size_is_limited_what_they_leave_counts():
+def test_growing_backlog_of_limited_micro_batches_causes_a_warning():
     told = pace([1.0] * 20, left=50)
     assert "the topics get 150 rows/s, and it processes 100 rows/s" in told
 
 
-def test_micro_batches_longer_than_every_and_where_the_time_goes():
+def test_warning_for_micro_batches_longer_than_every_names_the_slow_part():
     told = pace([2.0] * 10, every_s=1)
     assert told.startswith("micro-batches take 2.0 s, longer than every=1 s; execution takes 1.6 s of 2.0 s")
     assert "planning takes 1.2 s of 2.0 s" in pace([2.0] * 10, every_s=1, planning=0.6)
 
 
-def test_one_long_micro_batch_after_a_pause_is_no_warning():
+def test_one_long_micro_batch_after_a_pause_causes_no_warning():
     assert pace([0.5] * 12 + [90.0], every_s=1) is None
     assert pace([9.0] * 3, every_s=1) is None
 
 
-def test_an_idle_query_keeps_up():
+def test_idle_query_causes_no_warning():
     pace = Pace(1.0)
     for number in range(10):
         pace.see(MicroBatch(number=number, began_s=number, took_s=2, planning_s=0, execution_s=2, rows=1, left=0))

@@ -1,4 +1,4 @@
-"""Who runs an application, and what it leaves on disk about how it is doing."""
+"""The lock of an application, and the status file that it writes."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ sys.stdin.read()
 """
 
 
-def test_one_process_runs_an_application_and_its_death_frees_it(layout):
+def test_second_process_is_refused_until_the_first_dies(layout):
     assert holder_of(layout) is None
     command = [sys.executable, "-c", HOLD, layout.state_dir]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"held\n"
         assert holder_of(layout).pid == process.pid
-        with pytest.raises(AlreadyRunning, match=rf"fleet is run by process {process.pid} on "):
+        with pytest.raises(AlreadyRunning, match=rf"fleet is already running: process {process.pid} on "):
             AppLock(layout)
         process.kill()
         process.wait()
@@ -60,7 +60,7 @@ def test_one_process_runs_an_application_and_its_death_frees_it(layout):
     AppLock(layout).release()
 
 
-def test_a_start_does_not_mind_a_reset_that_takes_the_directory_away(layout):
+def test_start_succeeds_while_a_reset_deletes_the_directory(layout):
     done = threading.Event()
 
     def take_away() -> None:
@@ -80,7 +80,7 @@ def test_a_start_does_not_mind_a_reset_that_takes_the_directory_away(layout):
         resetting.result()
 
 
-def test_a_question_does_not_keep_an_application_from_starting(layout, monkeypatch):
+def test_holder_query_does_not_prevent_a_start(layout, monkeypatch):
     monkeypatch.setattr("odradek.pipeline.lock.ATTEMPTS", 1000)
     AppLock(layout).release()
     with layout.lock.open("rb") as asking, ThreadPoolExecutor() as starting:
@@ -92,8 +92,8 @@ def test_a_question_does_not_keep_an_application_from_starting(layout, monkeypat
         started.result(30).release()
 
 
-def test_a_lock_whose_file_a_reset_took_away_is_not_a_lock(layout, monkeypatch):
-    """Who opened the file just before would hold what nobody else can see."""
+def test_lock_on_a_file_deleted_by_a_reset_is_taken_again(layout, monkeypatch):
+    """A process that opened the file before its deletion would hold a lock that stops no other process."""
     monkeypatch.setattr("odradek.pipeline.lock.ATTEMPTS", 1000)
     resetting = AppLock(layout)
     with ThreadPoolExecutor() as starting:
@@ -111,7 +111,7 @@ def test_a_lock_whose_file_a_reset_took_away_is_not_a_lock(layout, monkeypatch):
     lock.release()
 
 
-def test_the_same_process_cannot_run_it_twice_either(layout):
+def test_same_process_cannot_take_the_lock_twice(layout):
     lock = AppLock(layout)
     with pytest.raises(AlreadyRunning):
         AppLock(layout)
@@ -119,7 +119,7 @@ def test_the_same_process_cannot_run_it_twice_either(layout):
     lock.release()
 
 
-def test_names_of_ours_are_no_names_of_steps(layout):
+def test_names_of_state_files_are_not_valid_step_names(layout):
     assert layout.checkpoint("views") == f"{layout.state_dir}/fleet/views"
     assert layout.view_store("alerts").name == "alerts.db"
     assert not layout.views.name[0].isalnum()
@@ -128,7 +128,7 @@ def test_names_of_ours_are_no_names_of_steps(layout):
     assert not str(remote.folder).startswith("s3a")
 
 
-def test_what_spark_says_becomes_a_few_numbers():
+def test_spark_progress_becomes_a_query_record():
     record = told("count", "working", PROGRESS, None)
     assert (record.batch, record.input_rows_per_s, record.processed_rows_per_s) == (7, 50.0, 100.0)
     assert (record.batch_ms, record.planning_ms, record.execution_ms) == (1000, 200, 700)
@@ -140,13 +140,13 @@ def test_what_spark_says_becomes_a_few_numbers():
     assert (stateless.input_rows_per_s, stateless.state_rows, stateless.watermark) == (None, None, None)
 
 
-def test_an_engine_with_state_of_its_own_is_asked_instead_of_spark():
+def test_figures_of_the_engine_replace_those_of_spark():
     record = recorded(Query(progress=PROGRESS, figures=StateFigures(rows=9, bytes=4096, late_rows=2)))
     assert (record.state_rows, record.state_bytes, record.late_rows) == (9, 4096, 2)
 
 
 class Query:
-    """As Spark's looks from here."""
+    """A fake of a Spark query."""
 
     name = "count"
 
@@ -175,11 +175,11 @@ class Query:
         (Query(active=False, problem=ValueError("bad")), "failed"),
     ],
 )
-def test_states(query, state):
+def test_query_state_follows_spark(query, state):
     assert recorded(query).state == state
 
 
-def test_a_tenure_leaves_a_record_of_bounded_size(layout):
+def test_status_file_has_bounded_size(layout):
     tenure = Tenure(layout, "127.0.0.1:1", ["fleet-alerts-changelog"])
     tenure.watch([Query(active=False, progress=PROGRESS, problem=ValueError("x" * 100_000))])
     assert holder_of(layout) is not None
@@ -196,7 +196,7 @@ def states(layout) -> dict[str, str]:
     return {query.name: query.state for query in AppRecord.read(layout.status).queries}
 
 
-def test_queries_are_starting_until_they_are_started(layout):
+def test_planned_queries_are_starting_until_they_are_started(layout):
     tenure = Tenure(layout, "127.0.0.1:1", [], ["count", "join"])
     assert states(layout) == {"count": "starting", "join": "starting"}
     tenure.watch([Query(active=False, progress=PROGRESS)])
@@ -204,13 +204,13 @@ def test_queries_are_starting_until_they_are_started(layout):
     assert states(layout) == {"count": "stopped", "join": "stopped"}
 
 
-def test_what_kept_an_application_from_starting_is_recorded(layout):
+def test_error_that_prevented_the_start_is_recorded(layout):
     Tenure(layout, "127.0.0.1:1", [], ["count"]).end(ValueError("no Java"))
     [query] = AppRecord.read(layout.status).queries
     assert (query.state, query.error) == ("failed", "no Java")
 
 
-def test_a_status_that_cannot_be_written_for_a_while_is_written_later(layout, monkeypatch, caplog):
+def test_status_is_written_again_after_a_temporary_write_failure(layout, monkeypatch, caplog):
     monkeypatch.setattr("odradek.pipeline.recording.EVERY_S", 0.01)
     tenure = Tenure(layout, "127.0.0.1:1", [])
     layout.status.unlink()
@@ -226,7 +226,7 @@ def test_a_status_that_cannot_be_written_for_a_while_is_written_later(layout, mo
     assert caplog.text.count("cannot be written") == 1
 
 
-def test_topics_of_earlier_versions_are_remembered(layout):
+def test_topics_of_earlier_versions_stay_in_the_record(layout):
     for topics in (["fleet-old-changelog"], ["fleet-new-changelog"]):
         tenure = Tenure(layout, "127.0.0.1:1", topics)
         tenure.watch([])
@@ -234,7 +234,7 @@ def test_topics_of_earlier_versions_are_remembered(layout):
     assert AppRecord.read(layout.status).internal_topics == ("fleet-new-changelog", "fleet-old-changelog")
 
 
-def test_a_record_reads_as_it_was_written(tmp_path):
+def test_record_is_read_as_it_was_written(tmp_path):
     record = AppRecord(
         application="fleet",
         bootstrap="b",

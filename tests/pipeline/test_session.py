@@ -1,4 +1,4 @@
-"""What a pipeline demands of the Spark session it runs on."""
+"""Requirements of a pipeline on its Spark session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.session import check_time_zone
 
 
-def test_a_session_in_another_time_zone():
+def test_session_in_another_time_zone_is_refused():
     check_time_zone("Etc/UTC")
     with pytest.raises(PipelineError) as told:
         check_time_zone("Europe/Berlin")

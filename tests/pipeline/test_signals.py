@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks, the second ends, and whoever was there before gets them back."""
+"""Ctrl-C and SIGTERM: the first requests a stop, the second ends the process. Earlier handlers are restored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def answers() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_asks_and_the_second_ends_the_process(number: signal.Signals, answers: list[str]) -> None:
+def test_first_signal_requests_a_stop_and_second_ends_the_process(number: signal.Signals, answers: list[str]) -> None:
     with Signals(lambda: answers.append("stopping")) as signals:
         signal.raise_signal(number)
         assert signals.stop.is_set()
@@ -28,7 +28,7 @@ def test_the_first_asks_and_the_second_ends_the_process(number: signal.Signals, 
         assert signal.getsignal(signal.SIGINT) is signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_handler_of_sparks_does_not_stay(answers: list[str]) -> None:
+def test_take_replaces_the_handler_of_spark(answers: list[str]) -> None:
     with Signals(lambda: answers.append("stopping")) as signals:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signals.take()

@@ -1,4 +1,4 @@
-"""Our codecs against two others: kio and kafka-python, over every message and version they know."""
+"""Our codecs compared with kio and kafka-python, for every message and version they support."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from support.messages import Instances, api_classes, every_version, message_clas
 INSTANCES_PER_VERSION = 6
 KAFKA_PYTHON = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
 
-# Newer than either oracle's schemas, which follow Kafka 4.3; held against bytes written by hand in test_messages.
+# Newer than the schemas of both libraries, which follow Kafka 4.3. test_messages has hand-written bytes for these.
 NEWER = {("ApiVersions", 5), ("DeleteGroups", 3)}
-# What brokers and controllers ask of each other: kafka-python, a client, has no tables of these.
+# Requests between brokers and controllers: kafka-python, a client, has no schemas of these.
 BETWEEN_NODES = {52, 53, 54, 56, 58, 59, 62, 63, 64, 67, 70, 73, 80, 81, 82}
 ROLE = re.compile(r"(Request|Response)?$")
 
@@ -67,7 +67,7 @@ def agrees(ours: Any, theirs: Any, version: int) -> bool:
     if isinstance(ours, bytes) and len(ours) == 16 and not isinstance(theirs, bytes):
         return ours == (ZERO_UUID if theirs is None else theirs.bytes)
     if theirs is None and ours == -1:
-        return True  # kio shows an absent point in time as None
+        return True  # kio returns None for an absent timestamp
     return bool(ours == theirs)
 
 
@@ -93,13 +93,13 @@ def kafka_python_class(cls: type[Message]) -> Any:
 
 
 @pytest.mark.parametrize(("cls", "version"), CLIENT_APIS, ids=name_of)
-def test_kafka_python_sends_back_the_same_bytes(cls: type[Message], version: int) -> None:
+def test_kafka_python_decodes_and_encodes_the_same_bytes(cls: type[Message], version: int) -> None:
     theirs = kafka_python_class(cls)
     instances = Instances(version, tame=True)
     for _ in range(INSTANCES_PER_VERSION):
         message = instances.make(cls, version)
         if cls.__name__ == "ApiVersionsResponse":
-            message.error_code = 0  # it reads an answer with an error as version 0
+            message.error_code = 0  # it decodes a reply with an error as version 0
         encoded = message.encode(version)
         other = theirs.decode(encoded, version)
         other._header = None
@@ -116,7 +116,7 @@ def test_every_message_survives_a_round_trip(cls: type[Message], version: int) -
         assert cls.decode(memoryview(bytearray(b"xx" + encoded + b"yy")), version, 2, 2 + len(encoded)) == message
 
 
-def test_defaults_alone_are_a_message_in_every_version() -> None:
+def test_message_with_defaults_can_be_encoded_in_every_version() -> None:
     for cls in message_classes():
         for version in versions(cls):
             assert cls.decode(cls().encode(version), version) == cls()

@@ -1,4 +1,4 @@
-"""The hand-written Fetch codec against the compiled one, which is itself held against other libraries."""
+"""The hand-written Fetch codec compared with the compiled one, which is tested against other libraries."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_partitions_are_counted_together(version: int, monkeypatch: pytest.Monke
 
 
 class Store:
-    """A file that counts its pins."""
+    """A file that counts how often it is pinned."""
 
     path = "segment"
 
@@ -168,7 +168,7 @@ def compiled(row: FetchedPartition) -> messages.PartitionData:
         log_start_offset=row.log_start_offset,
         aborted_transactions=None,
         preferred_read_replica=row.preferred_read_replica,
-        records=records or b"",  # never null: librdkafka takes that for a broken reply
+        records=records or b"",  # never null: librdkafka rejects a reply with null records
     )
     if row.aborted_transactions is not None:
         data.aborted_transactions = [

@@ -21,7 +21,7 @@ def header(encoded: bytes):
 
 @pytest.mark.parametrize("client_id", ["rdkafka", "", None, "é" * 100])
 @pytest.mark.parametrize(("version", "theirs"), [(8, HeaderV1), (9, HeaderV2)])
-def test_reads_what_kio_writes(client_id, version, theirs) -> None:
+def test_header_written_by_kio_is_decoded(client_id, version, theirs) -> None:
     output = io.BytesIO()
     entity = theirs(
         request_api_key=i16(METADATA), request_api_version=i16(version), correlation_id=i32(7), client_id=client_id
@@ -32,7 +32,7 @@ def test_reads_what_kio_writes(client_id, version, theirs) -> None:
     assert request_frame(METADATA, version, 7, client_id, b"body")[4:] == encoded + b"body"
 
 
-def test_a_null_client_id_is_still_followed_by_tags() -> None:
+def test_tagged_fields_follow_a_null_client_id() -> None:
     assert header(bytes.fromhex("0003 000c 00000001 ffff 00")).body_position == 11
 
 
@@ -40,13 +40,13 @@ def test_unknown_tags_are_skipped() -> None:
     assert header(bytes.fromhex("0003 000c 00000001 0001 78 02 05 02 aabb 06 00") + b"body").body_position == 18
 
 
-def test_reads_in_the_middle_of_a_buffer() -> None:
+def test_header_is_decoded_in_the_middle_of_a_buffer() -> None:
     frame = request_frame(METADATA, 12, 5, "c", b"")
     buffer = memoryview(b"junk" + frame + b"junk")
     assert decode_request_header(buffer, 8, 4 + len(frame)).body_position == 4 + len(frame)
 
 
-def test_unknown_apis_have_a_header_too() -> None:
+def test_header_of_an_unknown_api_is_decoded() -> None:
     assert header(bytes.fromhex("7fff 0000 00000001 ffff")) == (0x7FFF, 0, 1, None, 10)
 
 
@@ -71,14 +71,14 @@ def test_malformed_headers_are_refused(encoded: str) -> None:
         header(bytes.fromhex(encoded))
 
 
-def test_the_client_id_is_bounded() -> None:
+def test_client_id_length_is_limited() -> None:
     longest = "x" * limits.client_id_chars_max
     assert header(request_frame(METADATA, 0, 1, longest, b"")[4:]).client_id == longest
     with pytest.raises(MalformedMessage):
         header(request_frame(METADATA, 0, 1, longest + "x", b"")[4:])
 
 
-def test_responses_have_tagged_headers_where_the_version_is_flexible() -> None:
+def test_responses_of_flexible_versions_have_tagged_headers() -> None:
     assert response_frame(METADATA, 8, 7, b"body") == bytes.fromhex("00000008 00000007") + b"body"
     assert response_frame(METADATA, 9, 7, b"body") == bytes.fromhex("00000009 00000007 00") + b"body"
 
@@ -88,5 +88,5 @@ def test_api_versions_responses_never_have_tagged_headers() -> None:
         assert response_frame(API_VERSIONS, version, 7, b"") == bytes.fromhex("00000004 00000007")
 
 
-def test_a_start_announces_what_follows() -> None:
+def test_response_start_has_the_length_of_the_body() -> None:
     assert response_start(7, tagged=True, body_bytes=100) == bytes.fromhex("00000069 00000007 00")

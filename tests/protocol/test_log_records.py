@@ -1,4 +1,4 @@
-"""How records of internal logs are framed, byte by byte as Kafka writes them."""
+"""The encoding of records in internal logs, byte for byte as Kafka writes them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_metadata_records_carry_frame_version_type_and_version() -> None:
     assert encode_metadata_record(feature, 0) == hexed("01 0c 00 0e") + b"kraft.version" + hexed("0001 00")
 
 
-def test_a_partition_change_holds_only_what_changed_in_the_order_of_tags() -> None:
+def test_partition_change_record_has_only_changed_fields_in_tag_order() -> None:
     change = PartitionChangeRecord(
         partition_id=1, topic_id=bytes(16), leader=3, directories=[b"d" * 16], last_known_elr=[]
     )
@@ -59,7 +59,7 @@ def test_a_partition_change_holds_only_what_changed_in_the_order_of_tags() -> No
     assert decode_metadata_record(encoded) == change
 
 
-def test_every_metadata_record_comes_back() -> None:
+def test_every_metadata_record_survives_a_round_trip() -> None:
     kinds = [cls for cls in message_classes() if cls.__module__.endswith(".metadata_records")]
     assert kinds
     for cls in kinds:
@@ -77,7 +77,7 @@ def test_malformed_metadata_records_are_refused(value: str) -> None:
         decode_metadata_record(hexed(value))
 
 
-def test_group_records_are_those_of_kafka_and_its_monitors() -> None:
+def test_group_records_have_the_bytes_of_kafka() -> None:
     key = OffsetCommitKey(group="g", topic="t", partition=2)
     assert encode_group_key(key) == hexed("0001 0001 67 0001 74 00000002")
     value = OffsetCommitValue(offset=5, leader_epoch=1, metadata="m", commit_timestamp=7)
@@ -86,7 +86,7 @@ def test_group_records_are_those_of_kafka_and_its_monitors() -> None:
     assert encode_group_key(LegacyOffsetCommitKey(group="g", topic="t", partition=2))[:2] == hexed("0000")
 
 
-def test_group_records_come_back() -> None:
+def test_group_records_survive_a_round_trip() -> None:
     for key, value in (
         (OffsetCommitKey(group="g", topic="t", partition=2), OffsetCommitValue),
         (GroupMetadataKey(group="g"), GroupMetadataValue),
@@ -98,7 +98,7 @@ def test_group_records_come_back() -> None:
             assert decode_group_value(key, encode_group_value(content, version)) == content
 
 
-def test_group_records_of_later_kafkas_are_told_from_broken_ones() -> None:
+def test_unknown_group_record_types_are_distinguished_from_broken_records() -> None:
     with pytest.raises(UnknownRecordType):
         decode_group_key(hexed("0003 0001 67"))
     for broken in ("", "03", "0001", "0001 0001"):
@@ -123,7 +123,7 @@ def test_control_records_carry_type_and_version() -> None:
     assert encode_control_value(change) == hexed("0000 00000001 02 00000001 00 01 00")
 
 
-def test_control_values_come_back_in_the_version_they_name() -> None:
+def test_control_values_are_decoded_in_their_version() -> None:
     for control_type, cls in control_records._VALUES.items():
         for version in versions(cls):
             value = Instances(version).make(cls, version)

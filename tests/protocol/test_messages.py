@@ -1,4 +1,4 @@
-"""What a message class promises, and versions that no other library knows yet, byte by byte."""
+"""The behaviour of message classes, and the bytes of versions that no other library has yet."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_every_api_has_a_request_and_a_response_of_all_its_versions() -> None:
     assert found == {key: [versions, versions] for key, versions in (SERVED | BETWEEN_NODES).items()}
 
 
-def test_headers_know_which_versions_are_flexible() -> None:
+def test_flexible_versions_in_headers_match_the_schemas() -> None:
     assert {cls.KEY: cls.FLEXIBLE_FROM for cls in api_classes()} == FLEXIBLE_FROM
 
 
-def test_fields_start_at_kafkas_defaults() -> None:
+def test_fields_have_kafkas_defaults() -> None:
     topic = MetadataResponseTopic()
     assert (topic.name, topic.topic_id, topic.partitions) == ("", ZERO_UUID, [])
     assert topic.topic_authorized_operations == -(1 << 31)
@@ -46,7 +46,7 @@ def test_fields_start_at_kafkas_defaults() -> None:
     assert request.replica_state.replica_id == -1
 
 
-def test_two_messages_share_no_default() -> None:
+def test_messages_do_not_share_mutable_defaults() -> None:
     MetadataResponseTopic().partitions.append(None)
     assert MetadataResponseTopic().partitions == []
 
@@ -63,7 +63,7 @@ def test_an_unknown_field_is_refused() -> None:
         MetadataRequestTopic(nme="orders")
 
 
-def test_fields_of_other_versions_are_left_out() -> None:
+def test_fields_that_a_version_lacks_are_not_encoded() -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False)
     assert MetadataRequest.decode(request.encode(3), 3).allow_auto_topic_creation
     assert not MetadataRequest.decode(request.encode(4), 4).allow_auto_topic_creation
@@ -111,11 +111,11 @@ def test_unknown_tagged_fields_are_skipped() -> None:
         ),
     ],
 )
-def test_versions_newer_than_the_oracles(message: object, version: int, encoded: str) -> None:
+def test_bytes_of_versions_that_other_libraries_lack(message: object, version: int, encoded: str) -> None:
     assert message.encode(version) == bytes.fromhex(encoded)
     assert type(message).decode(bytes.fromhex(encoded), version) == message
 
 
-def test_the_refusal_of_an_api_versions_request_has_the_oldest_layout() -> None:
+def test_refused_api_versions_request_is_answered_in_version_0() -> None:
     refusal = ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=5)])
     assert refusal.encode(0) == bytes.fromhex("0023 00000001 0012 0000 0005")

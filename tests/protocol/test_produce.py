@@ -1,4 +1,4 @@
-"""The hand-written Produce codec against the compiled one, which is itself held against other libraries."""
+"""The hand-written Produce codec compared with the compiled one, which is tested against other libraries."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_responses_are_written_as_the_compiled_codec_writes_them(version, topics
 
 
 def compiled(outcome: ProduceOutcome) -> messages.PartitionProduceResponse:
-    """Details of an error are sent with an error only."""
+    """Error details are sent only with an error."""
     failed = outcome.error_code != 0
     leader = outcome.current_leader if failed else None
     return messages.PartitionProduceResponse(

@@ -1,4 +1,4 @@
-"""Records are checked without being taken apart; `decode_records`, which does take them apart, says the same."""
+"""Records are checked without decoding. The result matches `decode_records`, which decodes them."""
 
 import tracemalloc
 
@@ -28,13 +28,13 @@ records = st.lists(
 
 
 @given(records)
-def test_what_a_producer_writes_is_accepted_and_its_latest_time_is_found(written):
+def test_valid_records_are_accepted_and_their_latest_timestamp_is_found(written):
     data = bytes(encode_records(written, BASE))
     assert BASE + check_records(data, len(written)).latest_delta == max(record.timestamp for record in written)
 
 
 @given(records, st.data())
-def test_whatever_is_accepted_can_be_taken_apart(written, data):
+def test_accepted_records_can_be_decoded(written, data):
     damaged = bytearray(encode_records(written, BASE))
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
@@ -47,7 +47,7 @@ def test_whatever_is_accepted_can_be_taken_apart(written, data):
     try:
         decoded = list(decode_records(damaged, count, 0, count - 1, 0, None))
     except MalformedRecords as broken:
-        if "UTF-8" in str(broken):  # names of headers are bytes to a broker, as they are to Kafka's
+        if "UTF-8" in str(broken):  # a broker does not decode header names, like Kafka's
             return
         raise
     assert max(record.timestamp for record in decoded) == latest
@@ -63,7 +63,7 @@ def with_headers(count: int, delta: bytes = b"\0") -> bytes:
     return bytes(data + body)
 
 
-def test_headers_are_counted_and_make_no_objects():
+def test_record_headers_are_limited_and_checked_without_creating_objects():
     most = limits.checked_batch_headers_max
     tracemalloc.start()
     try:
@@ -75,7 +75,7 @@ def test_headers_are_counted_and_make_no_objects():
         check_records(with_headers(most + 1), 1)
 
 
-def test_a_varlong_has_64_bits_as_in_java():
+def test_varlong_is_truncated_to_64_bits_as_in_java():
     assert check_records(with_headers(0, b"\xff" * 9 + b"\x7f"), 1).latest_delta == -(2**63)
 
 
@@ -86,15 +86,15 @@ def numbered(*places: int) -> bytes:
     return bytes(output)
 
 
-def test_places_follow_each_other():
+def test_offset_deltas_must_be_consecutive():
     check_records(numbered(0, 1, 2), 3)
     for places in ((1,), (0, 0), (0, 2), (1, 0)):
-        with pytest.raises(MalformedRecords, match="says that it is number"):
+        with pytest.raises(MalformedRecords, match="has offset delta"):
             check_records(numbered(*places), len(places))
 
 
 @pytest.mark.parametrize("count", [-1, 0, 2])
-def test_counts_that_lie(count):
+def test_wrong_record_count_is_refused(count):
     with pytest.raises(MalformedRecords):
         check_records(numbered(0), count)
 
@@ -102,16 +102,16 @@ def test_counts_that_lie(count):
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (bytes([14, 0, 0, 0, 1, 1, 0, 0]), "longer or shorter"),
-        (bytes([12, 0, 0, 0, 1, 2, 0]), "reaches past"),
-        (bytes([12, 0, 0, 0, 3, 1, 0]), "a length of -2"),
+        (bytes([14, 0, 0, 0, 1, 1, 0, 0]), "does not match its content"),
+        (bytes([12, 0, 0, 0, 1, 2, 0]), "exceeds its record"),
+        (bytes([12, 0, 0, 0, 3, 1, 0]), "invalid length -2"),
         (bytes([14, 0, 0, 0, 1, 1, 0]), "does not fit"),
-        (bytes([13, 0, 0, 0, 1, 1, 0]), "reaches past"),
+        (bytes([13, 0, 0, 0, 1, 1, 0]), "exceeds its record"),
         (bytes([12, 0, 0, 0, 1, 1, 2]), "headers"),
         (bytes([12, 0, 0, 0, 1, 1, 0, 0]), "follow the last"),
-        (bytes([0x80] * 7), "too long|cut off"),
+        (bytes([0x80] * 7), "too long|incomplete"),
     ],
 )
-def test_records_that_lie(data, why):
+def test_malformed_record_is_refused_with_the_reason(data, why):
     with pytest.raises(MalformedRecords, match=why):
         check_records(data, 1)

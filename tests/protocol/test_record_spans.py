@@ -1,4 +1,4 @@
-"""Records found without taking them apart, against the decoder that takes them apart."""
+"""Record positions found without decoding, compared with the decoder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ records = st.lists(
 
 
 @given(records)
-def test_every_record_is_found_where_it_is(content):
+def test_record_spans_have_the_position_of_every_record(content):
     batch = bytes(encode_batch(content))
     spans = list(record_spans(batch[HEADER_BYTES:], len(content)))
     assert [(span.key, span.has_value, span.offset_delta) for span in spans] == [
@@ -37,7 +37,7 @@ def test_every_record_is_found_where_it_is(content):
 
 
 @given(records, st.data())
-def test_some_records_are_copied_with_another_base_timestamp(content, data):
+def test_records_are_copied_with_another_base_timestamp(content, data):
     body = bytes(encode_batch(content)[HEADER_BYTES:])
     spans = list(record_spans(body, len(content)))
     kept = data.draw(st.lists(st.sampled_from(range(len(spans))), unique=True).map(sorted))
@@ -48,8 +48,8 @@ def test_some_records_are_copied_with_another_base_timestamp(content, data):
 
 
 @given(records, st.binary(min_size=1, max_size=4), st.integers(0, 10_000), st.integers(-1, 300))
-def test_whatever_is_there_reading_ends(content, noise, place, count):
-    """With MalformedRecords at the worst, and never with more records than were asked for."""
+def test_record_spans_end_for_any_input(content, noise, place, count):
+    """It raises at most MalformedRecords, and never returns more records than `count`."""
     body = bytearray(encode_batch(content)[HEADER_BYTES:])
     place %= len(body)
     body[place : place + len(noise)] = noise

@@ -1,4 +1,4 @@
-"""A follower's half of Fetch against the compiled codec, our own leader's half, kio, and against lies."""
+"""The follower's Fetch codec compared with the compiled codec, our leader's codec and kio, and with invalid input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ int32s = st.integers(-(1 << 31), (1 << 31) - 1)
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
 topic_ids = st.binary(min_size=16, max_size=16)
 partitions = st.builds(FetchPartition, int32s, int32s, int64s, int32s, int64s, int32s)
-# Around 127 partitions a count takes a second byte.
+# From 127 partitions on, the count takes a second byte.
 counts = st.sampled_from([0, 1, 3, 127, 130])
 
 
@@ -143,7 +143,7 @@ def test_responses_are_read_as_the_compiled_codec_reads_them():
         same(decode_fetch_response(memoryview(message.encode(VERSION))), message)
 
 
-def test_kios_response_is_read():
+def test_fetch_response_written_by_kio_is_decoded():
     instances = Instances(6, tame=True)
     for _ in range(30):
         message = instances.make(messages.FetchResponse, VERSION)
@@ -153,7 +153,7 @@ def test_kios_response_is_read():
         same(decode_fetch_response(memoryview(output.getvalue())), message)
 
 
-def test_what_our_leader_writes_is_read_without_a_copy():
+def test_response_of_our_leader_is_decoded_without_copying_records():
     batch = bytes(range(256)) * 100
     rows = [
         FetchedPartition(0, 0, 10, 9, 1, batch),
@@ -180,7 +180,7 @@ def sample() -> bytes:
     return max((data for data in (each.encode(VERSION) for each in candidates) if len(data) < 2500), key=len)
 
 
-def test_cut_and_lengthened_responses_are_refused():
+def test_truncated_and_extended_responses_are_refused():
     body = sample()
     decode_fetch_response(memoryview(body))
     for end in range(len(body)):
@@ -207,7 +207,7 @@ def test_a_tagged_field_that_is_longer_than_its_content_is_refused():
 
 
 @given(st.data())
-def test_whatever_the_bytes_are_a_reply_or_malformed_within_bounds(data):
+def test_changed_response_is_decoded_or_refused_with_bounded_memory(data):
     body = bytearray(sample())
     for _ in range(data.draw(st.integers(1, 4))):
         position = data.draw(st.integers(0, len(body) - 1))
@@ -232,7 +232,7 @@ def test_partitions_are_counted_together(monkeypatch):
         decode_fetch_response(memoryview(body))
 
 
-def test_a_claim_of_many_costs_no_memory():
+def test_large_claimed_count_allocates_no_memory():
     start = bytes(10)
     tracemalloc.start()
     try:

@@ -1,6 +1,7 @@
-"""Each rule that keeps the quorum's promises, switched off: the random clusters must notice.
+"""Each rule of the quorum is disabled once: the random clusters must detect it.
 
-The rule that only a record of the leader's own epoch commits is rarely missed; `test_replication` has its scenario.
+Random clusters rarely need the rule that only a record of the leader's own epoch commits; `test_replication` has a
+scenario for it.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ RULES_OFF = [
 
 
 @pytest.mark.parametrize("switch_off", RULES_OFF, ids=lambda rule: rule.__name__)
-def test_a_rule_switched_off_is_noticed(switch_off, monkeypatch):
+def test_disabled_quorum_rule_is_detected(switch_off, monkeypatch):
     switch_off(monkeypatch)
     with pytest.raises((Violation, InvariantBroken)):
         run_many()

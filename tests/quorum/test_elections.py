@@ -1,4 +1,4 @@
-"""Elections, driven by hand: who stands when, who votes for whom, and what is durable before it is said."""
+"""Elections, step by step: who stands when, who votes for whom, and what is durable before it is sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.quorum_log import FakeLog
 from support.quorum_member import CLUSTER, K1, K2, K3, TIMING, Member, kinds, persisted, sends
 from support.quorum_node import key_of
 
-ONE_TIMEOUT_MS = TIMING.election_timeout_ms * 3 // 2  # with a chance of 0.5
+ONE_TIMEOUT_MS = TIMING.election_timeout_ms * 3 // 2  # with a random value of 0.5
 
 
 def begin(epoch, leader=2, voter=K1) -> BeginEpoch:
@@ -31,7 +31,7 @@ def end(epoch, *successors, leader=2) -> EndEpoch:
 # --- standing
 
 
-def test_who_hears_of_no_leader_first_asks_who_would_vote():
+def test_voter_without_a_leader_first_asks_for_pre_votes():
     member = Member(epoch=4)
     assert not sends(member.wait(ONE_TIMEOUT_MS - 1), Vote)
     votes = sends(member.wait(1), Vote)
@@ -42,7 +42,7 @@ def test_who_hears_of_no_leader_first_asks_who_would_vote():
     assert (member.role, member.quorum.leader_epoch) == (Role.PROSPECTIVE, 4)
 
 
-def test_with_a_majority_it_votes_for_itself_durably_and_then_asks_for_votes():
+def test_voter_with_a_pre_vote_majority_votes_for_itself_durably_and_asks_for_votes():
     member = Member(epoch=4)
     votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     effects = member.answer(votes[1], member.granted())
@@ -51,7 +51,7 @@ def test_with_a_majority_it_votes_for_itself_durably_and_then_asks_for_votes():
     assert member.role is Role.CANDIDATE
 
 
-def test_elected_it_says_so_durably_before_it_writes():
+def test_elected_leader_persists_its_election_before_it_writes():
     effects = Member(epoch=4).elected().effects
     assert kinds(effects)[:3] == [PersistElection, LeaderChanged, AppendEpochStart]
     assert persisted(effects) == [ElectionState(leader_epoch=5, leader_id=1)]
@@ -60,7 +60,7 @@ def test_elected_it_says_so_durably_before_it_writes():
     assert sorted(send.peer for send in sends(effects, BeginEpoch)) == [2, 3]
 
 
-def test_the_votes_of_another_round_do_not_count():
+def test_votes_of_another_election_do_not_count():
     member = Member(epoch=4)
     pre_votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     member.answer(pre_votes[0], member.granted())
@@ -68,7 +68,7 @@ def test_the_votes_of_another_round_do_not_count():
     assert member.role is Role.CANDIDATE
 
 
-def test_a_pre_vote_is_no_vote():
+def test_pre_vote_does_not_count_as_vote():
     member = Member(epoch=4)
     votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     votes = sends(member.answer(votes[0], member.granted()), Vote)
@@ -76,7 +76,7 @@ def test_a_pre_vote_is_no_vote():
     assert member.role is Role.CANDIDATE
 
 
-def test_one_voter_does_not_count_twice():
+def test_two_answers_of_one_voter_count_once():
     member = Member(epoch=4, voters=(K1, K2, K3, key_of(4), key_of(5)))
     votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     for _ in range(3):
@@ -84,8 +84,8 @@ def test_one_voter_does_not_count_twice():
     assert member.role is Role.PROSPECTIVE
 
 
-def test_a_lost_election_is_waited_out():
-    """KAFKA-18345: standing again at once would lose again."""
+def test_candidate_that_lost_waits_for_the_election_timeout():
+    """KAFKA-18345: a candidate that stood again at once would lose again."""
     member = Member(epoch=4)
     votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     votes = sends(member.answer(votes[0], member.granted()), Vote)
@@ -95,14 +95,14 @@ def test_a_lost_election_is_waited_out():
     assert sends(member.wait(1), Vote)[0].request.pre_vote
 
 
-def test_who_cannot_be_asked_is_asked_again():
+def test_failed_vote_request_is_retried():
     member = Member(epoch=4)
     votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     member.tell(RequestFailed(2, votes[0].request))
     assert [send.peer for send in sends(member.wait(TIMING.retry_backoff_ms), Vote)] == [2]
 
 
-def test_timeouts_are_drawn():
+def test_election_timeout_is_random():
     early, late = Member(), Member()
     early.chance, late.chance = 0.0, 0.99
     for member in (early, late):
@@ -111,7 +111,7 @@ def test_timeouts_are_drawn():
     assert (early.role, late.role) == (Role.PROSPECTIVE, Role.UNATTACHED)
 
 
-def test_a_follower_stands_when_its_leader_is_silent():
+def test_follower_stands_for_election_after_the_fetch_timeout():
     member = Member(epoch=4, leader=2)
     member.wait(TIMING.fetch_timeout_ms - 1)
     assert member.role is Role.FOLLOWER
@@ -119,7 +119,7 @@ def test_a_follower_stands_when_its_leader_is_silent():
     assert member.role is Role.PROSPECTIVE
 
 
-def test_who_loses_the_first_round_goes_back_to_its_leader():
+def test_voter_that_loses_the_pre_vote_follows_its_leader_again():
     member = Member(epoch=4, leader=2)
     votes = sends(member.wait(TIMING.fetch_timeout_ms), Vote)
     for send in votes:
@@ -127,7 +127,7 @@ def test_who_loses_the_first_round_goes_back_to_its_leader():
     assert (member.role, member.quorum.leader_id, member.quorum.leader_epoch) == (Role.FOLLOWER, 2, 4)
 
 
-def test_an_observer_never_stands():
+def test_observer_never_stands_for_election():
     member = Member(voters=(K2, K3), leader=2)
     assert not sends(member.wait(60_000), Vote)
 
@@ -141,7 +141,7 @@ def test_a_node_that_lost_its_disk_is_an_observer():
 # --- voting
 
 
-def test_a_vote_is_durable_before_it_is_given():
+def test_vote_is_durable_before_it_is_sent():
     member = Member(epoch=4)
     effects = member.tell(Requested("token", member.vote(K2, epoch=5)))
     assert persisted(effects)[-1] == ElectionState(leader_epoch=5, voted=K2)
@@ -157,13 +157,13 @@ def test_one_vote_per_epoch():
     assert member.ask(member.vote(K3, epoch=6)).granted
 
 
-def test_a_vote_is_remembered_across_a_restart():
+def test_vote_survives_a_restart():
     member = Member(epoch=5, voted=K2)
     assert not member.ask(member.vote(K3, epoch=5)).granted
     assert member.ask(member.vote(K2, epoch=5)).granted
 
 
-def test_the_same_id_with_another_disk_is_another_candidate():
+def test_same_node_id_with_another_directory_is_another_candidate():
     member = Member(epoch=5, voted=K2)
     assert not member.ask(member.vote(key_of(2, 9), epoch=5)).granted
 
@@ -171,13 +171,13 @@ def test_the_same_id_with_another_disk_is_another_candidate():
 @pytest.mark.parametrize(
     ("last", "granted"), [((3, 2), False), ((2, 9), False), ((3, 3), True), ((3, 4), True), ((4, 1), True)]
 )
-def test_who_has_less_gets_no_vote(last, granted):
+def test_candidate_with_an_older_log_gets_no_vote(last, granted):
     member = Member(log=FakeLog.of(1, 2, 3), epoch=4)
     assert member.ask(member.vote(epoch=5, last=last)).granted is granted
     assert member.ask(member.vote(epoch=5, last=last, pre_vote=True)).granted is granted
 
 
-def test_a_candidate_and_a_leader_vote_for_nobody_else():
+def test_candidate_and_leader_grant_no_votes_to_others():
     member = Member(epoch=4)
     votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     votes = sends(member.answer(votes[0], member.granted()), Vote)
@@ -194,14 +194,14 @@ def test_no_vote_in_an_epoch_that_has_a_leader():
     assert not member.ask(member.vote(K3, epoch=4)).granted
 
 
-def test_doubts_about_the_leader_are_no_reason_to_vote_in_its_epoch():
+def test_prospective_grants_no_vote_in_an_epoch_that_had_a_leader():
     member = Member(epoch=4, leader=2)
     member.wait(TIMING.fetch_timeout_ms)
     assert member.role is Role.PROSPECTIVE
     assert not member.ask(member.vote(K3, epoch=4)).granted
 
 
-def test_who_has_a_leader_does_not_encourage_an_election():
+def test_follower_with_a_live_leader_grants_no_pre_vote():
     member = Member(epoch=4, leader=2)
     ask = member.vote(K3, epoch=4, pre_vote=True, last=(4, 99))
     assert member.ask(ask).granted
@@ -210,7 +210,7 @@ def test_who_has_a_leader_does_not_encourage_an_election():
     assert not member.ask(ask).granted
 
 
-def test_a_pre_vote_costs_nothing():
+def test_granted_pre_vote_does_not_change_the_election_state():
     member = Member(epoch=4)
     member.wait(10)
     assert member.ask(member.vote(K2, epoch=4, pre_vote=True)).granted
@@ -230,17 +230,17 @@ def test_a_pre_vote_costs_nothing():
         ({"epoch": 5, "last": (4, -1)}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_votes_that_are_refused_outright(changes, error):
+def test_invalid_vote_requests_are_refused(changes, error):
     member = Member(epoch=4)
     assert member.ask(member.vote(**changes)).error is error
     assert member.quorum.election.voted is None
 
 
-# --- news
+# --- learning of leaders
 
 
-def test_a_leader_is_deposed_by_a_newer_epoch_and_stops_at_once():
-    """Between the new epoch in memory and the new epoch on disk it must write nothing."""
+def test_leader_stops_at_once_when_it_learns_of_a_newer_epoch():
+    """It must write nothing while the new epoch is in memory but not yet on disk."""
     member = Member().elected()
     effects = member.tell(Requested("token", member.vote(K3, epoch=9, last=(2, 99))))
     assert kinds(effects)[:2] == [LeaderChanged, PersistElection]
@@ -248,7 +248,7 @@ def test_a_leader_is_deposed_by_a_newer_epoch_and_stops_at_once():
     assert member.quorum.leader_epoch == 9
 
 
-def test_the_leader_is_learned_from_anybody_and_remembered():
+def test_new_leader_from_a_request_is_persisted_and_followed():
     member = Member(epoch=4)
     effects = member.tell(Requested("token", begin(5, leader=3)))
     assert persisted(effects) == [ElectionState(leader_epoch=5, leader_id=3)]
@@ -257,13 +257,13 @@ def test_the_leader_is_learned_from_anybody_and_remembered():
     assert (fetch.peer, fetch.request.leader_epoch) == (3, 5)
 
 
-def test_an_old_leader_is_told_so():
+def test_request_of_an_old_leader_gets_fenced_leader_epoch():
     member = Member(epoch=4)
     assert member.ask(begin(3)).error is ErrorCode.FENCED_LEADER_EPOCH
     assert member.ask(end(3)).error is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_what_was_meant_for_the_lost_disk_is_refused_but_tells_the_leader():
+def test_begin_epoch_for_another_directory_is_refused_but_its_leader_is_learned():
     member = Member(epoch=4)
     assert member.ask(begin(5, voter=key_of(1, 9))).error is ErrorCode.INVALID_VOTER_KEY
     assert member.quorum.leader_id == 2
@@ -275,7 +275,7 @@ def test_two_leaders_in_one_epoch_stop_the_node():
         member.tell(Requested("token", begin(4, leader=3)))
 
 
-def test_somebody_else_is_asked_when_the_leader_does_not_answer():
+def test_follower_asks_another_voter_when_the_leader_does_not_answer():
     member = Member(epoch=4, leader=2)
     (fetch,) = sends(member.effects, Fetch)
     member.tell(RequestFailed(2, fetch.request))
@@ -288,14 +288,14 @@ def test_somebody_else_is_asked_when_the_leader_does_not_answer():
 # --- handing over
 
 
-def test_the_best_successor_does_not_wait():
+def test_first_successor_stands_without_waiting():
     member = Member(epoch=4, leader=2)
     member.ask(end(4, K1, K3))
     member.tell(Tick())
     assert member.role is Role.PROSPECTIVE
 
 
-def test_the_next_one_gives_it_time():
+def test_second_successor_waits_before_it_stands():
     member = Member(epoch=4, leader=2)
     member.ask(end(4, K3, K1))
     member.wait(TIMING.election_backoff_max_ms // 2 - 1)
@@ -304,7 +304,7 @@ def test_the_next_one_gives_it_time():
     assert member.role is Role.PROSPECTIVE
 
 
-def test_a_leader_hands_over_to_the_most_caught_up():
+def test_resigning_leader_names_the_most_caught_up_voter_first():
     member = Member().elected()
     member.sync()
     member.ask(member.fetch(K2, offset=1, last_epoch=1))
@@ -318,7 +318,7 @@ def test_a_leader_hands_over_to_the_most_caught_up():
     assert member.wait(60_000) == []
 
 
-def test_who_resigned_does_not_lead_that_epoch_again():
+def test_resigned_leader_does_not_lead_the_same_epoch_again():
     member = Member().elected()
     epoch = member.quorum.leader_epoch
     member.tell(Resign())
@@ -329,22 +329,22 @@ def test_who_resigned_does_not_lead_that_epoch_again():
 
 
 def test_a_restarted_leader_does_not_lead_its_epoch_again():
-    """KAFKA-10527: what it wrote and lost would be followed by other records with the same offset and epoch."""
+    """KAFKA-10527: lost records and new ones could have the same offset and epoch."""
     member = Member(epoch=4, leader=1)
     assert member.role is Role.RESIGNED
     assert len(sends(member.effects, EndEpoch)) == 2
     assert not member.ask(member.vote(K2, epoch=4, last=(3, 9))).granted
 
 
-def test_a_restarted_candidate_asks_anew():
-    """Its log may have lost what it was voted for."""
+def test_restarted_candidate_starts_a_new_election():
+    """Its log may have lost the records it was voted for."""
     member = Member(epoch=4, voted=K1)
     assert member.role is Role.UNATTACHED
     votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     assert votes[0].request.pre_vote
 
 
-def test_a_leader_whose_process_ended_is_not_waited_for():
+def test_follower_stands_early_when_the_leader_process_ended():
     member = Member(epoch=4, leader=2)
     (fetch,) = sends(member.effects, Fetch)
     (fetch,) = sends(member.answer(fetch, member.records()), Fetch)
@@ -353,7 +353,7 @@ def test_a_leader_whose_process_ended_is_not_waited_for():
     assert member.role is Role.PROSPECTIVE
 
 
-def test_who_shuts_down_gives_up_its_candidacy():
+def test_candidate_that_shuts_down_stops_its_candidacy():
     member = Member(epoch=4)
     votes = sends(member.wait(ONE_TIMEOUT_MS), Vote)
     member.tell(ShuttingDown())
@@ -361,15 +361,15 @@ def test_who_shuts_down_gives_up_its_candidacy():
     assert (member.role, member.quorum.leader_epoch) == (Role.UNATTACHED, 4)
 
 
-def test_who_shuts_down_does_not_stand():
+def test_voter_that_shuts_down_does_not_stand_for_election():
     member = Member()
     member.tell(ShuttingDown())
     assert not sends(member.wait(60_000), Vote)
     assert member.quorum.handed_over
 
 
-def test_who_knows_nobody_to_ask_sleeps():
-    """An observer before it has heard of any voter, and without a bootstrap server: there is nothing to wake up for."""
+def test_observer_without_known_peers_has_no_deadline():
+    """An observer that knows no voter and no bootstrap server: it has no deadline."""
     member = Member(voters=())
     assert member.role is Role.UNATTACHED
     assert member.quorum.deadline_ms is None

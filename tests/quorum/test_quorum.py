@@ -1,4 +1,4 @@
-"""A quorum of one voter, driven by hand."""
+"""A quorum of one voter, step by step."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def started(election=NEVER_ELECTED, voters=ALONE, in_log=True) -> Started:
     return Started(election=election, voters=voters, voters_in_log=in_log)
 
 
-def test_first_start_votes_leads_and_writes_the_voters():
+def test_single_voter_elects_itself_and_writes_the_voters_at_first_start():
     quorum = alone()
     vote, lead, told, append = quorum.step(started(in_log=False), NOW)
     assert told == LeaderChanged(BrokerId(1), LeaderEpoch(1))
@@ -75,7 +75,7 @@ def test_a_restarted_leader_leads_the_next_epoch():
     assert [type(r) for r in effects[-1].records] == [LeaderChangeMessage]
 
 
-def test_the_epoch_of_the_log_counts_when_quorum_state_is_older():
+def test_log_epoch_is_used_when_quorum_state_is_older():
     quorum = alone(end=10, end_epoch=7)
     quorum.step(started(), NOW)
     assert quorum.leader_epoch == 8
@@ -96,7 +96,7 @@ def test_nothing_is_committed_before_the_first_record_of_the_epoch_is():
     assert synced(quorum, 11) == [HighWatermarkAdvanced(Offset(11))]
 
 
-def test_the_high_watermark_never_falls():
+def test_quorum_high_watermark_never_decreases():
     quorum = alone()
     quorum.step(started(), NOW)
     synced(quorum, 5)
@@ -111,7 +111,7 @@ def test_a_resigned_leader_commits_nothing():
     assert synced(quorum, 5) == []
 
 
-def test_quorum_state_is_kafkas_json():
+def test_quorum_state_has_kafkas_json_format():
     election = ElectionState(leader_epoch=LeaderEpoch(2), voted=ME)
     fields = json.loads(election.encode())
     assert fields == {
@@ -137,6 +137,6 @@ def test_kafkas_quorum_state_with_configured_voters_is_read():
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"data_version":0}', b"\xff", b'{"data_version":1}'])
-def test_a_broken_quorum_state_is_not_guessed_around(data):
+def test_broken_quorum_state_is_an_error(data):
     with pytest.raises(BrokenQuorumState):
         decode_election(data)

@@ -1,4 +1,4 @@
-"""Fetches, driven by hand: what a fetch acknowledges, what is committed, and how logs that differ become one."""
+"""Fetches, step by step: what a fetch acknowledges, what is committed, and how diverged logs are repaired."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def first_fetch(member) -> object:
 # --- leading
 
 
-def test_committed_is_what_a_majority_has_durably():
+def test_record_is_committed_when_a_majority_has_it_durably():
     member = Member(log=FakeLog.of(1)).elected()
     end = member.log.log_end_offset
     member.ask(member.fetch(K2, offset=end, last_epoch=2))
@@ -52,7 +52,7 @@ def test_committed_is_what_a_majority_has_durably():
     assert member.sync() == [HighWatermarkAdvanced(end)]
 
 
-def test_our_own_disk_is_one_of_the_majority():
+def test_leader_and_one_of_two_followers_are_a_majority():
     member = Member(log=FakeLog.of(1)).elected()
     end = member.log.log_end_offset
     member.sync()
@@ -63,27 +63,27 @@ def test_our_own_disk_is_one_of_the_majority():
 
 
 def figure_8() -> Member:
-    """A record of epoch 2 is on a majority. The leader of epoch 4 wrote it, and nothing of epoch 4 is there yet."""
+    """A record of epoch 2 is on a majority. Its writer leads epoch 4, which has no replicated record yet."""
     member = Member(log=FakeLog.of(1, 2), epoch=3).elected()
     member.sync()
     member.ask(member.fetch(K2, offset=2, last_epoch=2))
     return member
 
 
-def test_an_older_epochs_record_on_a_majority_may_still_be_lost():
-    """KAFKA-12619, Raft's figure 8: a voter with a record of epoch 3 could lead next and overwrite it."""
+def test_record_of_an_older_epoch_on_a_majority_is_not_committed():
+    """KAFKA-12619, Raft's figure 8: a voter with a record of epoch 3 could lead next and truncate it."""
     member = figure_8()
     assert member.quorum.high_watermark == -1
     member.ask(member.fetch(K2, offset=3, last_epoch=4))
     assert member.quorum.high_watermark == 3
 
 
-def test_that_rule_off_is_noticed(monkeypatch):
+def test_disabled_rule_for_records_of_older_epochs_is_detected(monkeypatch):
     monkeypatch.setattr(Leader, "may_commit", lambda self, offset: True)
     assert figure_8().quorum.high_watermark == 2
 
 
-def test_observers_and_voters_with_another_disk_commit_nothing():
+def test_fetches_of_observers_and_voters_with_another_directory_commit_nothing():
     member = Member().elected()
     member.sync()
     for key in (key_of(4), key_of(2, 9)):
@@ -93,7 +93,7 @@ def test_observers_and_voters_with_another_disk_commit_nothing():
     assert heard(member) == [K1, key_of(4), key_of(2, 9)]
 
 
-def test_whose_log_differs_has_acknowledged_nothing():
+def test_fetch_of_a_diverged_voter_acknowledges_nothing():
     """KAFKA-13141."""
     member = Member(log=FakeLog.of(1, 1, 1), epoch=2).elected()
     member.sync()
@@ -102,13 +102,13 @@ def test_whose_log_differs_has_acknowledged_nothing():
     assert heard(member) == [K1]
 
 
-def test_a_longer_log_of_the_same_epoch_differs():
+def test_longer_log_of_the_same_epoch_diverges():
     member = Member(log=FakeLog.of(1, 1, 1), epoch=2).elected()
     assert member.ask(member.fetch(offset=5, last_epoch=1)).diverging == EpochEnd(1, 3)
     assert member.ask(member.fetch(offset=3, last_epoch=1)).diverging is None
 
 
-def test_what_the_log_holds_no_longer_is_in_the_snapshot():
+def test_fetch_below_the_log_start_gets_a_snapshot():
     member = Member(log=FakeLog.of(1, 1, 2, 2), epoch=2).elected()
     member.log.take_snapshot(3)
     snapshot = SnapshotId(3, 2)
@@ -121,7 +121,7 @@ def test_what_the_log_holds_no_longer_is_in_the_snapshot():
 @pytest.mark.parametrize(
     ("epoch", "error"), [(1, ErrorCode.FENCED_LEADER_EPOCH), (3, ErrorCode.UNKNOWN_LEADER_EPOCH), (2, ErrorCode.NONE)]
 )
-def test_a_fetch_names_its_epoch(epoch, error):
+def test_fetch_with_another_epoch_gets_an_error(epoch, error):
     member = Member().elected()
     answer = member.ask(member.fetch(offset=1, last_epoch=1, epoch=epoch))
     assert (answer.error, answer.leader_id, answer.leader_epoch) == (error, 1, 2)
@@ -129,19 +129,19 @@ def test_a_fetch_names_its_epoch(epoch, error):
     assert member.ask(read).error is error
 
 
-def test_only_the_leader_is_fetched_from():
+def test_fetch_from_a_node_that_is_not_leader_is_refused():
     member = Member(epoch=4, leader=3)
     answer = member.ask(member.fetch(offset=1, last_epoch=1))
     assert (answer.error, answer.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 3)
 
 
 @pytest.mark.parametrize("fetch", [{"offset": -1, "last_epoch": 1}, {"offset": 1, "last_epoch": 3}])
-def test_senseless_fetches(fetch):
+def test_invalid_fetches_are_refused(fetch):
     member = Member().elected()
     assert member.ask(member.fetch(**fetch)).error is ErrorCode.INVALID_REQUEST
 
 
-def test_a_fetch_that_was_held_back_is_answered_with_what_is_true_then():
+def test_delayed_fetch_is_answered_with_the_current_state():
     member = Member().elected()
     held = member.fetch(offset=1, last_epoch=1)
     member.ask(held)
@@ -160,7 +160,7 @@ def test_a_leader_without_a_majority_resigns():
     assert member.role is Role.RESIGNED
 
 
-def test_an_observer_is_no_majority():
+def test_fetches_of_observers_do_not_count_for_the_majority():
     member = Member().elected()
     for _ in range(10):
         member.ask(member.fetch(key_of(4), offset=1, last_epoch=1))
@@ -168,7 +168,7 @@ def test_an_observer_is_no_majority():
     assert member.role is Role.RESIGNED
 
 
-def test_who_reads_a_snapshot_is_there():
+def test_voter_that_reads_a_snapshot_counts_as_alive():
     member = Member().elected()
     for _ in range(10):
         member.ask(ReadSnapshot(replica=K3, cluster_id=CLUSTER, leader_epoch=2))
@@ -176,7 +176,7 @@ def test_who_reads_a_snapshot_is_there():
     assert member.role is Role.LEADER
 
 
-def test_those_who_do_not_fetch_are_told_who_leads():
+def test_leader_sends_begin_epoch_to_voters_that_do_not_fetch():
     member = Member().elected()
     member.wait(TIMING.begin_epoch_ms - 1)
     member.ask(member.fetch(K2, offset=1, last_epoch=1))
@@ -186,8 +186,8 @@ def test_those_who_do_not_fetch_are_told_who_leads():
 # --- following
 
 
-def test_nothing_is_fetched_before_what_we_have_is_durable():
-    """KAFKA-10533: to fetch from an offset is to acknowledge all below it."""
+def test_follower_fetches_only_after_its_log_is_durable():
+    """KAFKA-10533: a fetch from an offset acknowledges everything below it."""
     member = Member(log=FakeLog.of(1, 1), leader=2, synced=False)
     assert not sends(member.effects, Fetch)
     assert not sends(member.sync(1), Fetch)
@@ -211,14 +211,14 @@ def test_a_followers_high_watermark_is_not_above_its_log():
     assert member.quorum.high_watermark == 2
 
 
-def test_an_answer_counts_once():
+def test_repeated_fetch_reply_is_ignored():
     member = Member(leader=2)
     fetch = first_fetch(member)
     member.answer(fetch, member.records((1, "a")))
     assert member.answer(fetch, member.records((1, "a"))) == []
 
 
-def test_an_answer_of_another_epoch_is_not_appended():
+def test_fetch_reply_of_another_epoch_is_not_appended():
     member = Member(leader=2)
     fetch, answer = first_fetch(member), member.records((1, "a"))
     member.ask(BeginEpoch(leader_id=3, leader_epoch=5, voter=K1, cluster_id=CLUSTER))
@@ -234,23 +234,23 @@ def test_an_answer_of_another_epoch_is_not_appended():
         ((1, 1, 2, 2), (2, 3), 3),
     ],
 )
-def test_a_log_that_differs_goes_back_to_where_it_may_agree(epochs, leader_says, kept):
-    """KIP-101, KIP-279: an epoch that we do not know says no more than where our older ones end."""
+def test_diverged_log_is_truncated_to_where_it_may_agree(epochs, leader_says, kept):
+    """KIP-101, KIP-279: if the epoch is unknown here, the follower truncates to the end of its next older epoch."""
     member = Member(log=FakeLog.of(*epochs), epoch=4, leader=2)
     assert member.answer(first_fetch(member), diverging(member, *leader_says)) == [TruncateTo(kept)]
     (fetch,) = sends(member.wait(0), Fetch)
     assert (fetch.request.fetch_offset, fetch.request.last_fetched_epoch) == (kept, epochs[kept - 1])
 
 
-def test_nothing_committed_is_truncated():
-    """KAFKA-12460: a leader that asks for it was not rightly elected."""
+def test_committed_records_are_never_truncated():
+    """KAFKA-12460: a leader that requests this was not elected correctly."""
     member = Member(log=FakeLog.of(1, 1, 1), leader=2)
     (fetch,) = sends(member.answer(first_fetch(member), member.records(high_watermark=3)), Fetch)
     with pytest.raises(InvariantBroken, match="lacks committed records from 2 on"):
         member.answer(fetch, diverging(member, 1, 2))
 
 
-def test_truncated_records_are_not_synced_any_more():
+def test_sync_of_truncated_records_does_not_cover_new_ones():
     member = Member(log=FakeLog.of(1, 2, 2), epoch=3, leader=2)
     member.answer(first_fetch(member), diverging(member, 1, 1))
     (fetch,) = sends(member.wait(0), Fetch)
@@ -259,8 +259,8 @@ def test_truncated_records_are_not_synced_any_more():
     assert sends(member.sync(), Fetch)[0].request.fetch_offset == 3
 
 
-def test_a_snapshot_takes_the_place_of_the_log():
-    """KAFKA-14618: it ends before the offset in its name, from which the follower goes on."""
+def test_loaded_snapshot_replaces_the_log():
+    """KAFKA-14618: it ends before the offset in its name. The follower continues from that offset."""
     member = Member(log=FakeLog.of(1, 1, 1, 1), epoch=5, leader=2)
     snapshot = SnapshotId(3, 4)
     effects = member.answer(first_fetch(member), needs_snapshot(member, snapshot))
@@ -274,23 +274,23 @@ def test_a_snapshot_takes_the_place_of_the_log():
     assert member.tell(SnapshotLoaded(snapshot)) == [HighWatermarkAdvanced(3)]
     (fetch,) = sends(member.wait(0), Fetch)
     assert (fetch.request.fetch_offset, fetch.request.last_fetched_epoch) == (3, 4)
-    # What was synced of the old log says nothing of the new one.
+    # The synced offset of the old log does not apply to the new one.
     member.answer(fetch, member.records((5, "x")))
     assert not sends(member.wait(0), Fetch)
 
 
-def test_a_snapshot_that_is_wanted_no_longer_is_not_loaded():
-    """Its place in the log was reached meanwhile, by another way."""
+def test_snapshot_is_not_loaded_after_the_follower_started_an_election():
+    """The follower has started an election meanwhile and no longer loads it."""
     member = Member(epoch=5, leader=2)
     snapshot = SnapshotId(3, 4)
     member.answer(first_fetch(member), needs_snapshot(member, snapshot))
     member.wait(TIMING.fetch_timeout_ms)
     assert not member.quorum.is_loading(snapshot)
-    with pytest.raises(InvariantBroken, match="nobody waits for"):
+    with pytest.raises(InvariantBroken, match="was not requested"):
         member.tell(SnapshotLoaded(snapshot))
 
 
-def test_a_snapshot_that_cannot_be_had_is_asked_for_again():
+def test_failed_snapshot_fetch_is_retried():
     member = Member(epoch=5, leader=2)
     member.answer(first_fetch(member), needs_snapshot(member, SnapshotId(3, 4)))
     member.tell(SnapshotFailed(SnapshotId(3, 4)))
@@ -298,7 +298,7 @@ def test_a_snapshot_that_cannot_be_had_is_asked_for_again():
     assert sends(member.wait(1), Fetch)
 
 
-def test_an_observer_finds_the_leader_through_anybody():
+def test_observer_learns_the_leader_from_any_peer():
     member = Member(log=FakeLog(), voters=(K2, K3), epoch=0)
     (fetch,) = sends(member.effects, Fetch)
     member.answer(fetch, member.refusal(ErrorCode.FENCED_LEADER_EPOCH, leader=2, epoch=7))

@@ -1,4 +1,4 @@
-"""Changing who votes, driven by hand (KIP-853)."""
+"""Voter changes, step by step (KIP-853)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def remove(key) -> RemoveVoter:
 
 
 def follow(member, *keys):
-    """They have everything, durably."""
+    """These replicas have everything, durably."""
     effects = []
     for key in keys:
         fetch = member.fetch(key, offset=member.log.log_end_offset, last_epoch=member.log.last_epoch)
@@ -36,7 +36,7 @@ def follow(member, *keys):
 
 
 def leader(*keys) -> Member:
-    """Has committed its first record."""
+    """A leader that has committed the first record of its epoch."""
     member = Member(voters=keys or (K1, K2, K3)).elected()
     member.sync()
     follow(member, K2, K3)
@@ -52,26 +52,26 @@ def answer(effects):
     return next(e.answer for e in effects if isinstance(e, Reply) and e.token == "change")
 
 
-def test_a_new_voter_counts_from_its_record_on():
+def test_new_voter_counts_as_soon_as_its_record_is_appended():
     member = leader()
     follow(member, K4)
     effects = ask(member, add())
     assert kinds(effects) == [AppendVoters]
     assert voters_from_record(effects[0].record) == voter_set(K1, K2, K3, K4)
     member.sync()
-    assert HighWatermarkAdvanced not in kinds(follow(member, K2)), "two of four are no majority"
+    assert HighWatermarkAdvanced not in kinds(follow(member, K2)), "two of four voters are no majority"
     effects = follow(member, K4)
     assert kinds(effects)[:2] == [HighWatermarkAdvanced, Reply]
     assert answer(effects).error is ErrorCode.NONE
 
 
-def test_a_new_voter_may_be_acknowledged_when_it_is_written():
+def test_add_voter_can_be_acknowledged_when_its_record_is_appended():
     member = leader()
     follow(member, K4)
     assert answer(ask(member, add(ack_when_committed=False))).error is ErrorCode.NONE
 
 
-def test_a_new_voter_must_have_caught_up():
+def test_add_voter_is_refused_before_the_node_has_caught_up():
     member = leader()
     assert answer(ask(member, add())).error is ErrorCode.REQUEST_TIMED_OUT
     follow(member, K4)
@@ -80,11 +80,11 @@ def test_a_new_voter_must_have_caught_up():
     assert answer(ask(member, add())).error is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_an_id_votes_once():
+def test_add_voter_with_an_existing_node_id_is_refused():
     assert answer(ask(leader(), add(key_of(2, 9)))).error is ErrorCode.DUPLICATE_VOTER
 
 
-def test_a_voter_without_a_disk_or_a_door_is_no_voter():
+def test_add_voter_without_directory_id_or_endpoint_is_refused():
     member = Member(endpoints=(MOVED,)).elected()
     member.sync()
     follow(member, K2, K3, K4)
@@ -100,7 +100,7 @@ def test_a_voter_without_a_disk_or_a_door_is_no_voter():
     assert AppendVoters in kinds(ask(member, good))
 
 
-def test_one_change_at_a_time():
+def test_voter_change_is_refused_while_another_is_uncommitted():
     member = leader()
     follow(member, K4)
     ask(member, add())
@@ -110,8 +110,8 @@ def test_one_change_at_a_time():
     assert AppendVoters in kinds(ask(member, remove(K3)))
 
 
-def test_no_change_before_the_epoch_has_committed_something():
-    """Although it knows from the leader before what is committed: that one may have changed the voters meanwhile."""
+def test_voter_change_is_refused_before_the_epoch_has_committed_a_record():
+    """Also if it knows the high watermark of the previous leader, which may have changed the voters since."""
     member = Member(leader=2)
     (fetch,) = sends(member.effects, Fetch)
     member.answer(fetch, member.records(high_watermark=1))
@@ -120,7 +120,7 @@ def test_no_change_before_the_epoch_has_committed_something():
     assert answer(ask(member, remove(K3))).error is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_removed_voter_counts_no_longer():
+def test_removed_voter_no_longer_counts_for_the_majority():
     member = leader()
     ask(member, remove(K3))
     member.sync()
@@ -128,12 +128,12 @@ def test_a_removed_voter_counts_no_longer():
     assert answer(follow(member, K2)).error is ErrorCode.NONE
 
 
-def test_a_voter_is_removed_with_the_disk_it_has():
+def test_remove_voter_with_another_directory_id_is_refused():
     assert answer(ask(leader(), remove(key_of(3, 9)))).error is ErrorCode.VOTER_NOT_FOUND
 
 
-def test_nobody_is_removed_whose_removal_the_others_could_not_commit():
-    """The new set counts from its record on: with too few of it there it would be stuck for good."""
+def test_remove_voter_is_refused_when_the_remaining_voters_could_not_commit_it():
+    """The new set is used from its record on. With too few reachable voters it could never commit."""
     member = leader()
     member.now_ms += TIMING.fetch_timeout_ms + 1
     follow(member, K2)
@@ -141,21 +141,23 @@ def test_nobody_is_removed_whose_removal_the_others_could_not_commit():
     assert refused.error is ErrorCode.REQUEST_TIMED_OUT
     assert "1 of the 2 other voters follow" in refused.reason
     assert answer(ask(member, remove(K1))).error is ErrorCode.REQUEST_TIMED_OUT
-    assert AppendVoters in kinds(ask(member, remove(K3))), "who is silent may go"
+    assert AppendVoters in kinds(ask(member, remove(K3))), "a silent voter may be removed"
 
 
-def test_the_last_voter_stays():
+def test_last_voter_cannot_be_removed():
     member = Member(voters=(K1,))
     member.sync()
     assert answer(ask(member, remove(K1))).error is ErrorCode.INVALID_REQUEST
 
 
-def test_a_leader_leads_until_its_own_removal_is_committed():
-    """KAFKA-16530: what it has itself does not count for that."""
+def test_removed_leader_leads_until_its_removal_is_committed():
+    """KAFKA-16530: its own log does not count for that commit."""
     member = leader()
     ask(member, remove(K1))
     member.sync()
-    assert HighWatermarkAdvanced not in kinds(follow(member, K2)), "one of two is no majority, and we do not count"
+    assert HighWatermarkAdvanced not in kinds(follow(member, K2)), (
+        "one of two voters is no majority, and the removed leader does not count"
+    )
     assert member.role is Role.LEADER
     effects = follow(member, K3)
     assert answer(effects).error is ErrorCode.NONE
@@ -163,11 +165,11 @@ def test_a_leader_leads_until_its_own_removal_is_committed():
     assert len(sends(effects, EndEpoch)) == 2
     epoch = member.quorum.leader_epoch
     assert not sends(member.wait(60_000), Vote)
-    assert member.quorum.leader_epoch == epoch, "an observer has no say in epochs"
+    assert member.quorum.leader_epoch == epoch, "an observer does not open a new epoch"
 
 
-def test_a_leader_that_was_removed_looks_for_the_next_one_as_soon_as_the_others_know():
-    """Not after an election timeout: it is a broker, perhaps, that has no controller until then."""
+def test_removed_leader_looks_for_the_next_leader_after_the_others_answered():
+    """Without waiting for an election timeout: the node may be a broker that has no controller until then."""
     member = leader()
     ask(member, remove(K1))
     member.sync()
@@ -178,7 +180,7 @@ def test_a_leader_that_was_removed_looks_for_the_next_one_as_soon_as_the_others_
     assert sends(effects, Fetch)
 
 
-def test_who_waits_for_a_change_hears_when_its_leader_goes():
+def test_pending_voter_change_gets_an_error_when_the_leader_changes():
     member = leader()
     ask(member, remove(K3))
     effects = member.tell(ShuttingDown())
@@ -187,12 +189,12 @@ def test_who_waits_for_a_change_hears_when_its_leader_goes():
 
 
 @pytest.mark.parametrize("request_", [add(), remove(K2)])
-def test_only_the_leader_changes_voters(request_):
+def test_voter_change_is_refused_by_a_node_that_is_not_leader(request_):
     member = Member(leader=2)
     assert answer(ask(member, request_)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_voter_says_that_it_has_moved():
+def test_voter_with_new_endpoints_sends_update_voter():
     member = Member(leader=2, epoch=5)
     described = Voter(key=K1, endpoints=(MOVED,))
     member.wait(10)
@@ -201,7 +203,7 @@ def test_a_voter_says_that_it_has_moved():
     assert (update.peer, update.request.voter, update.request.leader_epoch) == (2, Voter(key=K1), 5)
 
 
-def test_a_moved_voter_is_written_down():
+def test_update_voter_writes_a_new_voters_record():
     member = leader()
     moved = Voter(key=K3, endpoints=(MOVED,))
     request = UpdateVoter(voter=moved, cluster_id=CLUSTER, leader_epoch=2)
@@ -214,7 +216,7 @@ def test_a_moved_voter_is_written_down():
     assert answer(ask(member, stranger)).error is ErrorCode.VOTER_NOT_FOUND
 
 
-def test_an_observer_becomes_a_voter_and_is_one_no_more_when_the_record_goes():
+def test_observer_is_a_voter_only_while_the_voters_record_is_in_its_log():
     member = Member(voters=(K2, K3), leader=2)
     member.tell(VotersChanged(voter_set(K1, K2, K3), 5))
     assert member.quorum.is_voter
@@ -224,7 +226,7 @@ def test_an_observer_becomes_a_voter_and_is_one_no_more_when_the_record_goes():
     assert not sends(member.wait(60_000), Vote)
 
 
-def test_an_observer_that_wants_to_joins_by_itself():
+def test_observer_with_auto_join_sends_add_voter():
     member = Member(voters=(K2, K3), leader=2, joins=True)
     (asked, *_) = sends(member.wait(TIMING.fetch_timeout_ms), AddVoter)
     assert (asked.peer, asked.request.voter.key, asked.request.ack_when_committed) == (2, K1, False)
@@ -232,7 +234,7 @@ def test_an_observer_that_wants_to_joins_by_itself():
     assert not sends(member.wait(TIMING.fetch_timeout_ms - 1), AddVoter)
 
 
-def test_who_comes_with_a_new_disk_has_the_old_one_removed_first():
+def test_node_with_a_new_directory_first_removes_its_old_voter():
     old = key_of(1, 9)
     member = Member(voters=(old, K2, K3), leader=2, joins=True)
     (asked, *_) = sends(member.wait(TIMING.fetch_timeout_ms), RemoveVoter)
@@ -240,7 +242,7 @@ def test_who_comes_with_a_new_disk_has_the_old_one_removed_first():
 
 
 @pytest.mark.parametrize("member", [{"joins": False}, {"joins": True, "stops": True}])
-def test_an_observer_that_does_not_want_to_or_stops_does_not_join(member):
+def test_observer_without_auto_join_or_in_shutdown_does_not_join(member):
     stops = member.pop("stops", False)
     observer = Member(voters=(K2, K3), leader=2, **member)
     if stops:
@@ -248,7 +250,7 @@ def test_an_observer_that_does_not_want_to_or_stops_does_not_join(member):
     assert not sends(observer.wait(10 * TIMING.fetch_timeout_ms), AddVoter)
 
 
-def test_a_voter_that_was_never_heard_is_described_all_the_same():
+def test_progress_includes_voters_that_never_fetched():
     member = Member().elected()
     follow(member, K3)
     assert [(each.key, each.end_offset) for each in member.quorum.progress()] == [
@@ -258,7 +260,7 @@ def test_a_voter_that_was_never_heard_is_described_all_the_same():
     ]
 
 
-def test_a_voter_named_without_a_disk_is_whoever_has_its_id():
+def test_voter_without_directory_id_matches_by_node_id():
     voters = voter_set(VoterKey(K1.voter_id, ZERO_UUID), K2)
     assert voters.seat_of(K1) == (1, ZERO_UUID)
     assert voters.seat_of(key_of(2, 9)) is None

@@ -1,4 +1,4 @@
-"""Each rule of replication switched off, and who notices: a scenario by its name, or the model with a seed."""
+"""Each rule of replication is disabled once. A named scenario, or the model with a seed, must fail."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def seed(number):
     (
         "maximal_isr",
         lambda committed, _: tuple(committed),
-        test_leading.test_the_watermark_waits_for_a_replica_that_is_only_proposed,
+        test_leading.test_high_watermark_waits_for_a_replica_of_a_pending_isr_proposal,
     ),
     ("maximal_isr", lambda committed, _: tuple(committed), seed(270)),
     (
         "maximal_isr",
         lambda committed, proposed: tuple(proposed) or tuple(committed),
-        test_leading.test_who_does_not_keep_up_leaves_the_isr,
+        test_leading.test_lagging_follower_leaves_the_isr,
     ),
     ("maximal_isr", lambda committed, proposed: tuple(proposed) or tuple(committed), seed(5)),
-    ("commits_with", always, test_leading.test_below_the_minimum_nothing_is_committed),
+    ("commits_with", always, test_leading.test_nothing_is_committed_below_min_insync_replicas),
     (
         "is_in_sync",
         lambda end, high_watermark, _: end >= high_watermark,
-        test_leading.test_a_follower_joins_only_from_the_leaders_epoch_on,
+        test_leading.test_follower_joins_the_isr_only_after_it_reached_the_leaders_epoch_start,
     ),
     ("is_in_sync", always, seed(6)),
     (
         "is_same_incarnation",
         always,
         partial(
-            test_leading.test_only_a_live_replica_of_the_registered_incarnation_joins, {"broker_epoch": 0}
+            test_leading.test_only_a_live_replica_of_the_registered_incarnation_joins_the_isr, {"broker_epoch": 0}
         ),
     ),
     (
@@ -51,32 +51,32 @@ def seed(number):
         always,
         test_following.test_an_old_leader_neither_commits_nor_serves_its_followers,
     ),
-    ("has_diverged", lambda *_: False, test_following.test_kip_101_logs_of_the_same_length_are_not_the_same_logs),
+    ("has_diverged", lambda *_: False, test_following.test_kip_101_diverged_log_of_the_same_length_is_truncated),
     ("has_diverged", lambda *_: False, seed(0)),
     (
         "truncation_offset",
         lambda own, leaders, high_watermark: high_watermark,
-        test_following.test_kip_101_a_former_leader_keeps_what_its_successor_has,
+        test_following.test_kip_101_former_leader_keeps_records_that_its_successor_has,
     ),
     ("truncation_offset", lambda own, leaders, high_watermark: high_watermark, seed(133)),
     (
         "is_known_alike",
         always,
-        partial(test_following.test_what_lost_against_deleted_records_does_not_come_back, length=1),
+        partial(test_following.test_diverged_records_do_not_reappear_when_records_were_deleted, length=1),
     ),
     (
         "is_known_alike",
         always,
-        partial(test_following.test_what_lost_against_deleted_records_is_not_taken_for_stored, length=2),
+        partial(test_following.test_retry_of_a_diverged_record_is_no_duplicate_when_records_were_deleted, length=2),
     ),
     (
         "is_of_followed_epoch",
         always,
         test_following.test_a_batch_of_a_later_epoch_than_the_followed_one_is_not_stored,
     ),
-    ("is_still_wanted", always, test_following.test_an_answer_to_another_question_is_dropped),
+    ("is_still_wanted", always, test_following.test_reply_to_an_outdated_fetch_is_ignored),
 ])  # fmt: skip
-def test_someone_notices(monkeypatch, rule, instead, scenario):
+def test_disabled_replication_rule_is_detected(monkeypatch, rule, instead, scenario):
     scenario()
     monkeypatch.setattr(safeguards, rule, instead)
     with pytest.raises((AssertionError, Violation)):

@@ -1,4 +1,4 @@
-"""What went wrong in other clusters, told again with our replicas. docs/internals/bugs-of-others.md lists them all."""
+"""Known bugs of Kafka, reproduced with our replicas. docs/internals/bugs-of-others.md lists them all."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from support.data_broker import batch
 from support.replicas import EVERYTHING, LAG_MS_MAX, WALL_MS, Replicas
 
 
-def test_kafka_7164_a_follower_that_slept_through_two_elections_still_asks_where_they_part():
-    """1 led, 2 led and wrote, 1 leads again: to the sleeper nothing but the epoch has changed."""
+def test_kafka_7164_follower_paused_during_two_elections_still_truncates_by_epoch():
+    """1 led, 2 led and wrote, 1 leads again: for the paused follower only the epoch has changed."""
     replicas = Replicas(3)
     replicas[1].append("m1")
     replicas.catch_up(2, 3)
@@ -27,8 +27,8 @@ def test_kafka_7164_a_follower_that_slept_through_two_elections_still_asks_where
     assert replicas[1].raw() == replicas[2].raw() == replicas[3].raw()
 
 
-def test_kafka_10706_an_epoch_that_wrote_nothing_is_forgotten_with_the_truncation():
-    """The old leader began an epoch at its end and wrote nothing: nothing is cut, but the epoch must go."""
+def test_kafka_10706_truncation_removes_an_epoch_without_records():
+    """The old leader began an epoch at its log end and wrote nothing: no record is truncated, only the epoch."""
     replicas = Replicas(2)
     replicas[1].append("m1")
     replicas.catch_up(2)
@@ -41,8 +41,8 @@ def test_kafka_10706_an_epoch_that_wrote_nothing_is_forgotten_with_the_truncatio
     assert replicas[1].log.leader_epochs.entries() == replicas[2].log.leader_epochs.entries() == [(0, 0), (2, 1)]
 
 
-def test_kafka_9491_a_follower_that_begins_anew_forgets_its_watermark():
-    """Otherwise it would lead with a watermark above its end, and answer readers from a place that does not exist."""
+def test_kafka_9491_follower_that_restarts_empty_resets_its_high_watermark():
+    """Otherwise it would lead with a high watermark above its log end, and serve offsets that do not exist."""
     replicas = Replicas(2, isr=(1, 2))
     for value in "abc":
         replicas[1].append(value)
@@ -54,8 +54,8 @@ def test_kafka_9491_a_follower_that_begins_anew_forgets_its_watermark():
     assert replicas[2].values() == ["b", "c"]
 
 
-def test_kafka_13207_an_answer_for_a_partition_that_is_no_longer_followed_changes_nothing():
-    """The divergence was told to a follower that has been elected since: it must not cut what it now leads."""
+def test_kafka_13207_reply_for_a_partition_that_is_no_longer_followed_is_ignored():
+    """The reply with a diverging epoch reaches a follower that has become leader: it must not truncate its log."""
     replicas = Replicas(2)
     replicas[1].append("m1")
     replicas.catch_up(2)
@@ -79,8 +79,8 @@ def test_kafka_13207_an_answer_for_a_partition_that_is_no_longer_followed_change
         (-1, ErrorCode.NONE),
     ],
 )
-def test_kip_320_a_consumer_with_old_metadata_is_told(epoch, code):
-    """It believes in another leader's epoch: what it would read may be another history."""
+def test_kip_320_consumer_with_an_old_leader_epoch_gets_an_error(epoch, code):
+    """Its leader epoch is outdated: it could read records of a diverged log."""
     replicas = Replicas(2)
     replicas[1].append("m1")
     replicas.catch_up(2)
@@ -90,8 +90,8 @@ def test_kip_320_a_consumer_with_old_metadata_is_told(epoch, code):
     assert read.error_code == code
 
 
-def test_kip_320_a_zombie_commits_nothing_with_followers_that_have_moved_on():
-    """Its followers ask in the new epoch, and what they ask for is no acknowledgement in the old one."""
+def test_kip_320_zombie_leader_commits_nothing_with_followers_of_a_newer_epoch():
+    """Its followers fetch in the new epoch. Such a fetch acknowledges nothing in the old epoch."""
     replicas = Replicas(3)
     replicas[1].append("m1")
     replicas.catch_up(2, 3)
@@ -105,8 +105,8 @@ def test_kip_320_a_zombie_commits_nothing_with_followers_that_have_moved_on():
     assert (told, replicas[1].high_watermark) == ([], 1)
 
 
-def test_kafka_14139_the_incarnation_that_lost_its_records_is_not_added_for_what_the_one_before_had():
-    """KIP-903. 2 was in sync, died, and came back empty faster than the proposal to add it reached the controller."""
+def test_kafka_14139_restarted_replica_does_not_join_the_isr_for_fetches_before_the_restart():
+    """KIP-903. 2 was in sync, died, and restarted empty before the proposal to add it reached the controller."""
     replicas = Replicas(2, isr=(1,))
     replicas[1].append("m1")
     replicas.fetch(2)
@@ -119,8 +119,8 @@ def test_kafka_14139_the_incarnation_that_lost_its_records_is_not_added_for_what
     assert replicas[1].partition.isr == (1,)
 
 
-def test_kafka_14144_a_proposal_whose_answer_was_lost_may_be_made_again():
-    """It was committed, the leader heard nothing and asks again with the old partition epoch; the image settles it."""
+def test_kafka_14144_isr_proposal_with_a_lost_reply_is_retried():
+    """It was committed, but the leader got no reply and retries with the old partition epoch. The image decides."""
     replicas = Replicas(2, isr=(1,))
     replicas[1].append("m1")
     replicas.fetch(2)
@@ -138,8 +138,8 @@ def test_kafka_14144_a_proposal_whose_answer_was_lost_may_be_made_again():
     assert replicas[1].high_watermark == 1
 
 
-def test_kafka_13091_a_producer_does_not_wait_for_ever_for_a_follower_that_left():
-    """Two replicas, a minimum of one: with the shrink alone everything is committed, and nobody writes any more."""
+def test_kafka_13091_isr_shrink_alone_completes_a_waiting_produce_request():
+    """Two replicas, min.insync.replicas=1: the ISR shrink alone commits everything, without another write."""
     replicas = Replicas(2, min_isr=1)
     told: list[ErrorCode] = []
     replicas[1].partition.when_committed(replicas[1].append("m1", acks=-1).last_offset, told.append)

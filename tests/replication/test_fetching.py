@@ -1,4 +1,4 @@
-"""What is asked of one leader: sessions, what changed, who rests after trouble, who is left out."""
+"""Fetches from one leader: sessions, changed partitions, backoff after errors, partitions that are left out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def asked(question):
     return [tuple(partitions) for _, partitions in question.topics]
 
 
-def test_a_session_names_only_what_changed():
+def test_fetch_session_names_only_changed_partitions():
     _, asking = following()
     first = asking.question(0)
     assert (first.session_id, first.session_epoch) == (0, 0)
@@ -61,7 +61,7 @@ def test_a_session_names_only_what_changed():
     assert asking.question(0).topics == []
 
 
-def test_without_a_session_every_question_names_everything():
+def test_without_a_session_every_fetch_names_all_partitions():
     _, asking = following()
     for _ in range(3):
         question = asking.question(0)
@@ -77,7 +77,7 @@ def test_without_a_session_every_question_names_everything():
         (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, SESSION),
     ],
 )
-def test_a_session_that_is_lost_begins_anew_at_once(code, session_id):
+def test_lost_fetch_session_is_restarted_at_once(code, session_id):
     _, asking = following()
     asking.question(0)
     asking.answered(reply(part()), 0, WALL_MS)
@@ -87,7 +87,7 @@ def test_a_session_that_is_lost_begins_anew_at_once(code, session_id):
     assert (again.session_id, again.session_epoch, len(asked(again))) == (session_id, 0, 1)
 
 
-def test_after_no_answer_everything_is_named_again_and_the_leader_may_end_the_session():
+def test_fetch_after_a_lost_reply_names_all_partitions_and_replaces_the_session():
     _, asking = following()
     asking.question(0)
     asking.answered(reply(part()), 0, WALL_MS)
@@ -101,7 +101,7 @@ def test_after_no_answer_everything_is_named_again_and_the_leader_may_end_the_se
     assert (onward.session_id, onward.session_epoch, onward.topics) == (SESSION + 1, 1, [])
 
 
-def test_a_session_in_which_nothing_is_left_to_ask_for_is_ended_by_the_next_question():
+def test_session_without_partitions_is_replaced_by_the_next_fetch():
     _, asking = following()
     asking.question(0)
     asking.answered(reply(part(ErrorCode.UNKNOWN_LEADER_EPOCH)), 0, WALL_MS)
@@ -110,7 +110,7 @@ def test_a_session_in_which_nothing_is_left_to_ask_for_is_ended_by_the_next_ques
     assert (again.session_id, again.session_epoch, len(asked(again))) == (SESSION, 0, 1)
 
 
-def test_a_reply_refused_as_a_whole_rests_everything():
+def test_error_for_the_whole_reply_backs_off_all_partitions():
     _, asking = following()
     asking.question(0)
     asking.answered(reply(session_id=0, error_code=ErrorCode.UNKNOWN_SERVER_ERROR), 0, WALL_MS)
@@ -119,7 +119,7 @@ def test_a_reply_refused_as_a_whole_rests_everything():
     assert len(asked(asking.question(REST_MS_MIN))) == 1
 
 
-def test_a_partition_in_trouble_rests_longer_each_time_while_others_go_on():
+def test_failing_partition_backs_off_exponentially_while_others_continue():
     replicas, asking = following()
     other = Replicas(2)[2].partition
     other.topic_id = bytes(15) + b"\x09"
@@ -130,7 +130,7 @@ def test_a_partition_in_trouble_rests_longer_each_time_while_others_go_on():
         asking.answered(reply(part(ErrorCode.UNKNOWN_LEADER_EPOCH)), now_ms, WALL_MS)
         meanwhile = asking.question(now_ms)
         assert (meanwhile.topics, meanwhile.forgotten) == ([], [(TOPIC_ID, [0])])
-        # The long poll of the others must not outlast the rest.
+        # The long poll of the others must not last longer than the backoff.
         rests.append(meanwhile.max_wait_ms)
         now_ms += meanwhile.max_wait_ms
         asking.answered(reply(), now_ms, WALL_MS)
@@ -144,7 +144,7 @@ def test_a_partition_in_trouble_rests_longer_each_time_while_others_go_on():
     assert replicas[2].end == 1
 
 
-def test_one_that_is_fenced_waits_for_the_image():
+def test_fenced_partition_waits_for_the_next_image():
     replicas, asking = following()
     asking.question(0)
     asking.answered(reply(part(ErrorCode.FENCED_LEADER_EPOCH)), 0, WALL_MS)
@@ -154,7 +154,7 @@ def test_one_that_is_fenced_waits_for_the_image():
     assert asked(asking.question(0)) == [(FetchPartition(0, 1, 0, -1, 0, 1000),)]
 
 
-def test_an_answer_to_the_epoch_before_is_dropped_and_the_new_one_asked():
+def test_reply_for_an_old_leader_epoch_is_ignored_and_the_fetch_repeated():
     replicas, asking = following()
     asking.question(0)
     asking.answered(reply(part()), 0, WALL_MS)
@@ -166,7 +166,7 @@ def test_an_answer_to_the_epoch_before_is_dropped_and_the_new_one_asked():
     assert asked(asking.question(0)) == [(FetchPartition(0, 1, 0, -1, 0, 1000),)]
 
 
-def test_what_is_left_is_forgotten_and_what_comes_back_is_not():
+def test_left_partition_is_removed_from_the_session_and_a_returned_one_is_kept():
     replicas, asking = following()
     partition = replicas[2].partition
     other = Replicas(2)[2].partition
@@ -185,7 +185,7 @@ def test_what_is_left_is_forgotten_and_what_comes_back_is_not():
     assert ([topic for topic, _ in back.topics], back.forgotten) == ([other.topic_id], [])
 
 
-def test_whoever_must_sync_first_is_told():
+def test_partition_with_unsynced_records_must_sync_before_the_next_fetch():
     replicas, asking = following(LogConfig(flush_messages=1))
     asking.question(0)
     assert asking.unsynced(0) == []
@@ -193,7 +193,7 @@ def test_whoever_must_sync_first_is_told():
     assert asking.unsynced(0) == [replicas[2].partition]
 
 
-def test_whoever_has_unsynced_records_of_another_leader_is_told_to_sync_first():
+def test_partition_with_unsynced_records_of_another_leader_must_sync_before_the_next_fetch():
     replicas, asking = following(LogConfig(flush_messages=1))
     asking.question(0)
     asking.answered(reply(part(records=record(0))), 0, WALL_MS)
@@ -202,7 +202,7 @@ def test_whoever_has_unsynced_records_of_another_leader_is_told_to_sync_first():
     assert of_the_next_leader.unsynced(0) == [replicas[2].partition]
 
 
-def test_whoever_rested_must_sync_first_too():
+def test_partition_after_a_backoff_must_sync_before_the_next_fetch():
     replicas, asking = following(LogConfig(flush_messages=1))
     asking.question(0)
     replicas.fetch(2)
@@ -211,8 +211,8 @@ def test_whoever_rested_must_sync_first_too():
     assert asking.unsynced(REST_MS_MIN) == [replicas[2].partition]
 
 
-def test_a_log_that_failed_is_not_asked_for():
-    """To ask for the next record would be to say that the last one is safe."""
+def test_partition_with_a_failed_log_is_not_fetched():
+    """A fetch of the next record would say that the last one is durable."""
     replicas, asking = following(LogConfig(flush_messages=1))
     partition = replicas[2].partition
     asking.question(0)

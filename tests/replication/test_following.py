@@ -1,4 +1,4 @@
-"""A follower and its leader's answers: catching up, truncation by epoch, beginning anew, and what is never stored."""
+"""A follower and its leader's replies: catching up, truncation by epoch, restarting empty, and invalid batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.replicas import WALL_MS, Node, Replicas
 from support.steps import finished
 
 
-def test_followers_hold_the_leaders_bytes():
+def test_follower_log_has_the_same_bytes_as_the_leader_log():
     replicas = Replicas()
     for value in "abc":
         replicas[1].append(value, value * 2)
@@ -33,7 +33,7 @@ def test_followers_hold_the_leaders_bytes():
     assert replicas[2].log.leader_epochs.entries() == [(0, 0)]
 
 
-def test_a_followers_watermark_is_the_leaders_as_far_as_it_has_the_records():
+def test_follower_high_watermark_is_the_leaders_but_at_most_its_own_log_end():
     replicas = Replicas(3, isr=(1,))
     replicas[1].append("a")
     replicas[1].append("b")
@@ -44,8 +44,8 @@ def test_a_followers_watermark_is_the_leaders_as_far_as_it_has_the_records():
     assert replicas[2].high_watermark == 2
 
 
-def test_a_new_leader_that_knows_less_does_not_take_the_watermark_back():
-    """The high watermark lags on whoever was elected: what was known to be committed stays so."""
+def test_follower_keeps_its_high_watermark_when_a_new_leader_has_a_lower_one():
+    """The high watermark of a new leader may lag. Records that a follower knows as committed stay committed."""
     replicas = Replicas()
     replicas[1].append("a")
     replicas.fetch(2)
@@ -56,10 +56,10 @@ def test_a_new_leader_that_knows_less_does_not_take_the_watermark_back():
     replicas.elect(2, isr=(2, 3))
     replicas.fetch(3)
     assert replicas[3].high_watermark == 1
-    assert replicas[2].high_watermark == 1  # it has heard from the last of its ISR
+    assert replicas[2].high_watermark == 1  # the last ISR member has fetched
 
 
-def test_the_log_start_follows_the_leaders():
+def test_follower_log_start_follows_the_leaders_log_start():
     replicas = Replicas(2)
     for value in "abc":
         replicas[1].append(value)
@@ -69,7 +69,7 @@ def test_the_log_start_follows_the_leaders():
     assert replicas[2].log.log_start_offset == 2
 
 
-def test_who_reads_from_a_follower_hears_of_its_watermark():
+def test_reader_of_a_follower_is_notified_when_its_high_watermark_advances():
     replicas = Replicas(2)
     told = []
 
@@ -109,7 +109,7 @@ def test_a_batch_that_does_not_continue_the_log_is_never_stored():
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
-def test_a_log_that_is_or_was_compacted_has_holes(policy):
+def test_follower_accepts_gaps_of_a_compacted_leader_log(policy):
     replicas = Replicas(2, config=LogConfig(cleanup_policy=frozenset({policy})))
     partition = replicas[2].partition
     sparse = FetchedPartition(0, 0, 8, 8, 0, memoryview(batch("x", base_offset=7, leader_epoch=0)))
@@ -118,7 +118,7 @@ def test_a_log_that_is_or_was_compacted_has_holes(policy):
 
 
 def test_a_batch_of_a_later_epoch_than_the_followed_one_is_not_stored():
-    """KAFKA-18723: the leader's log was truncated and grew anew while its old reply was on its way."""
+    """KAFKA-18723: the leader's log was truncated and rewritten while its old reply was in flight."""
     replicas = Replicas(2)
     partition = replicas[2].partition
     both = bytes(batch("a", leader_epoch=0)) + bytes(batch("b", base_offset=1, leader_epoch=1))
@@ -127,7 +127,7 @@ def test_a_batch_of_a_later_epoch_than_the_followed_one_is_not_stored():
     assert replicas[2].values() == ["a"]
 
 
-def test_an_answer_to_another_question_is_dropped():
+def test_reply_to_an_outdated_fetch_is_ignored():
     replicas = Replicas(2)
     replicas[1].append("a")
     asked = position(replicas[2].partition)
@@ -141,7 +141,7 @@ def test_an_answer_to_another_question_is_dropped():
     assert replicas[2].values() == ["a"]
 
 
-def test_a_former_leader_forgets_what_nobody_has():
+def test_former_leader_truncates_records_that_were_never_replicated():
     replicas = Replicas()
     replicas[1].append("a")
     replicas.catch_up(2, 3)
@@ -153,8 +153,8 @@ def test_a_former_leader_forgets_what_nobody_has():
     assert replicas[1].values() == ["a", "b"]
 
 
-def test_kip_101_a_restarted_follower_keeps_what_it_fetched():
-    """It has m2 but not the watermark that covers it; the leader dies before it can ask. m2 was acknowledged."""
+def test_kip_101_restarted_follower_keeps_fetched_records():
+    """It has m2 but not the high watermark above it, and the leader dies before the next fetch. m2 was acknowledged."""
     replicas = Replicas(2)
     replicas[1].append("m1")
     replicas.catch_up(2)
@@ -162,20 +162,20 @@ def test_kip_101_a_restarted_follower_keeps_what_it_fetched():
     replicas.fetch(2)
     acknowledged = []
     replicas[1].partition.when_committed(1, acknowledged.append)
-    replicas.answer(2)  # its next fetch commits m2; the answer is lost
+    replicas.answer(2)  # its next fetch commits m2; the reply is lost
     assert acknowledged == [ErrorCode.NONE]
     replicas[2].restart()
     replicas.register(2)
     replicas.tell(2)
-    replicas.fetch(2)  # before the other dies, it asks as it must
+    replicas.fetch(2)  # before the other dies, it fetches once
     assert replicas[2].values() == ["m1", "m2"]
     replicas.elect(2, isr=(2,))
     assert replicas[2].values() == ["m1", "m2"]
     assert replicas[2].high_watermark == 2
 
 
-def test_kip_101_a_former_leader_keeps_what_its_successor_has():
-    """It never heard that m2 is committed, and has one record more than its successor: that one goes, m2 stays."""
+def test_kip_101_former_leader_keeps_records_that_its_successor_has():
+    """It does not know that m2 is committed, and has one record more than its successor. That is removed, m2 stays."""
     replicas = Replicas(3, isr=(1, 2))
     replicas[1].append("m1")
     replicas.catch_up(2)
@@ -188,8 +188,8 @@ def test_kip_101_a_former_leader_keeps_what_its_successor_has():
     assert replicas[1].values() == ["m1", "m2"]
 
 
-def test_kip_101_logs_of_the_same_length_are_not_the_same_logs():
-    """Both lose power; the one with less leads first and writes another m2 at the same place."""
+def test_kip_101_diverged_log_of_the_same_length_is_truncated():
+    """Both lose power. The replica with fewer records leads first and writes another m2 at the same offset."""
     replicas = Replicas(2)
     replicas[1].append("m1")
     replicas.catch_up(2)
@@ -206,8 +206,8 @@ def test_kip_101_logs_of_the_same_length_are_not_the_same_logs():
     assert replicas[1].values() == ["m1", "m3"]
 
 
-def test_kip_279_elections_in_a_row_with_a_little_written_each_time():
-    """The follower asks for an epoch that its leader never had."""
+def test_kip_279_several_elections_with_few_records_in_each_epoch():
+    """The follower fetches with an epoch that its leader never had."""
     replicas = Replicas(2)
     replicas[1].append("m1")
     replicas.catch_up(2)
@@ -224,7 +224,7 @@ def test_kip_279_elections_in_a_row_with_a_little_written_each_time():
     assert replicas[2].values() == ["m1", "only there", "there at last"]
 
 
-def test_truncation_asks_again_when_the_epoch_is_not_known_here():
+def test_follower_truncates_to_an_older_epoch_when_it_lacks_the_diverging_epoch():
     replicas = Replicas(2)
     follower = replicas[2]
     follower.partition.append_fetched(
@@ -237,7 +237,7 @@ def test_truncation_asks_again_when_the_epoch_is_not_known_here():
     assert (follower.end, position(follower.partition).last_epoch) == (1, 0)
 
 
-def test_a_truncation_that_changes_nothing_is_not_repeated_at_once():
+def test_truncation_without_effect_is_retried_after_a_backoff():
     replicas = Replicas(2)
     replicas[1].append("a")
     replicas.catch_up(2)
@@ -247,8 +247,8 @@ def test_a_truncation_that_changes_nothing_is_not_repeated_at_once():
     assert replicas[2].values() == ["a"]
 
 
-def test_a_watermark_that_comes_with_a_divergence_is_not_believed():
-    """KAFKA-14704: it speaks of another history."""
+def test_high_watermark_in_a_reply_with_diverging_epoch_is_ignored():
+    """KAFKA-14704: it belongs to a diverged log."""
     replicas = Replicas(2)
     replicas[2].partition.append_fetched(
         memoryview(bytes(batch("a", leader_epoch=0)) + bytes(batch("b", base_offset=1, leader_epoch=0))), WALL_MS
@@ -259,7 +259,7 @@ def test_a_watermark_that_comes_with_a_divergence_is_not_believed():
     assert (replicas[2].end, replicas[2].high_watermark) == (1, 0)
 
 
-def test_a_truncation_below_the_watermark_is_loud(caplog):
+def test_truncation_below_the_high_watermark_is_logged_as_error(caplog):
     replicas = Replicas(2)
     replicas[1].append("a")
     replicas.catch_up(2)
@@ -268,10 +268,10 @@ def test_a_truncation_below_the_watermark_is_loud(caplog):
     replicas[1].append("another")
     replicas.catch_up(2)
     assert replicas[2].values() == ["another"]
-    assert "t-0 loses what was committed: cut to 0, the high watermark is 1" in caplog.text
+    assert "t-0 loses committed records: truncated to 0, the high watermark is 1" in caplog.text
 
 
-def test_a_divergent_follower_is_not_progress():
+def test_fetch_of_a_diverged_follower_is_no_progress():
     """KAFKA-13141."""
     replicas = Replicas(2)
     replicas[2].partition.append_fetched(memoryview(batch("x", leader_epoch=0)), WALL_MS)
@@ -284,7 +284,7 @@ def test_a_divergent_follower_is_not_progress():
     assert replicas[2].values() == ["a"]
 
 
-def test_a_follower_behind_the_leaders_log_start_begins_anew():
+def test_follower_that_ends_before_the_leaders_log_start_restarts_there():
     replicas = Replicas(2, isr=(1,))
     for value in "abc":
         replicas[1].append(value)
@@ -296,7 +296,7 @@ def test_a_follower_behind_the_leaders_log_start_begins_anew():
     assert replicas[2].high_watermark == 3
 
 
-def test_out_of_range_counts_more_than_divergence():
+def test_out_of_range_is_returned_before_a_diverging_epoch():
     """KAFKA-12996: an old follower whose last epoch is unknown and whose log ends before the leader's begins."""
     replicas = Replicas(2, isr=(1,))
     replicas[2].partition.append_fetched(memoryview(batch("x", leader_epoch=0)), WALL_MS)
@@ -309,7 +309,7 @@ def test_out_of_range_counts_more_than_divergence():
     assert replicas[2].values() == ["d"]
 
 
-def test_out_of_range_counts_more_than_an_epoch_that_the_leader_never_had():
+def test_out_of_range_is_returned_before_an_unknown_epoch():
     replicas = Replicas(2, isr=(1,))
     replicas[1].append("a", "b", "c")
     replicas[2].partition.append_fetched(memoryview(batch("x", leader_epoch=4)), WALL_MS)
@@ -328,7 +328,7 @@ LOST = [batch(f"lost {n}", timestamp=WALL_MS, producer_id=7, producer_epoch=0, b
 
 
 def lost_against_deleted(length):
-    """Replica 1 wrote what 2, elected meanwhile, never got; what 2 wrote in its place is deleted."""
+    """Replica 1 wrote records that the next leader 2 never got. The records that 2 wrote instead are deleted."""
     replicas = Replicas(2)
     replicas[1].append("a")
     replicas.catch_up(2)
@@ -345,27 +345,27 @@ LENGTHS = pytest.mark.parametrize("length", [1, 2], ids=["as long as what was de
 
 
 @LENGTHS
-def test_what_lost_against_deleted_records_does_not_come_back(length):
+def test_diverged_records_do_not_reappear_when_records_were_deleted(length):
     replicas = lost_against_deleted(length)
     replicas[1].restart()
     assert (replicas[1].log.log_start_offset, replicas[1].end, replicas[1].values()) == (2, 2, [])
 
 
 @LENGTHS
-def test_what_lost_against_deleted_records_is_not_taken_for_stored(length):
-    """Its producer asks again: to answer that it is there already would be to lose what was acknowledged."""
+def test_retry_of_a_diverged_record_is_no_duplicate_when_records_were_deleted(length):
+    """Its producer retries. If the retry were answered as a duplicate, an acknowledged record would be lost."""
     replicas = lost_against_deleted(length)
     replicas.elect(1, isr=(1, 2))
     assert not replicas[1].partition.append(memoryview(bytearray(LOST[0])), 1, WALL_MS).duplicate
     assert replicas[1].values() == ["lost 0"]
 
 
-def test_what_was_fetched_in_the_leaders_epoch_is_not_given_up_for_a_deletion():
-    """Beginning anew forgets the producers, too."""
+def test_records_fetched_in_the_current_epoch_are_kept_when_the_leader_deletes_records():
+    """A restart with an empty log would also delete the producer state."""
     replicas = Replicas(2)
     replicas[1].append("a")
     replicas.fetch(2)
-    replicas.answer(2)  # commits it; the answer is lost
+    replicas.answer(2)  # commits it; the reply is lost
     replicas[1].log.advance_log_start(1)
     assert (replicas[1].high_watermark, replicas[2].high_watermark) == (1, 0)
     replicas.catch_up(2)
@@ -373,7 +373,7 @@ def test_what_was_fetched_in_the_leaders_epoch_is_not_given_up_for_a_deletion():
     assert replicas[2].values() == ["a"]
 
 
-def test_what_is_committed_is_not_given_up_for_a_deletion():
+def test_committed_records_are_kept_when_the_leader_deletes_records():
     replicas = Replicas(2)
     replicas[1].append("a")
     replicas.catch_up(2)
@@ -384,7 +384,7 @@ def test_what_is_committed_is_not_given_up_for_a_deletion():
     assert replicas[2].values() == ["a"]
 
 
-def test_whoever_has_what_the_leader_may_have_does_not_begin_anew():
+def test_follower_with_records_after_the_leaders_log_start_does_not_restart_empty():
     replicas = Replicas(2)
     replicas[1].append("a")
     replicas.catch_up(2)
@@ -394,8 +394,8 @@ def test_whoever_has_what_the_leader_may_have_does_not_begin_anew():
     assert replicas[2].values() == ["a"]
 
 
-def test_a_log_may_begin_inside_a_batch():
-    """KAFKA-6975: records were deleted up to the middle of a batch before the replica came."""
+def test_replica_log_can_begin_inside_a_batch():
+    """KAFKA-6975: records were deleted up to the middle of a batch before the replica was created."""
     replicas = Replicas(2, isr=(1,))
     replicas[1].append("a", "b", "c")
     replicas[1].log.advance_log_start(1)
@@ -404,8 +404,8 @@ def test_a_log_may_begin_inside_a_batch():
     assert (replicas[2].log.log_start_offset, replicas[2].end) == (1, 3)
 
 
-def test_what_a_replica_deleted_stays_deleted_when_its_log_begins_again_inside_a_batch():
-    """A leader that forgot in a crash how far records were deleted has a log start before the replica's."""
+def test_deleted_records_stay_deleted_when_a_log_restarts_inside_a_batch():
+    """A leader that lost its log start in a crash begins before the log start of the replica."""
     replicas = Replicas(2, isr=(1,))
     replicas[1].append("a", "b", "c")
     replicas[2].partition.restart_at(1)
@@ -415,9 +415,7 @@ def test_what_a_replica_deleted_stays_deleted_when_its_log_begins_again_inside_a
 
 
 @pytest.mark.parametrize(("room", "step"), [(MemoryDisk, "replace"), (Segment, "create"), (Segment, "write")])
-def test_what_a_replica_deleted_stays_deleted_when_its_disk_fails_while_its_log_begins_inside_a_batch(
-    monkeypatch, room, step
-):
+def test_deleted_records_stay_deleted_when_the_disk_fails_while_a_log_restarts_inside_a_batch(monkeypatch, room, step):
     replicas = Replicas(2, isr=(1,))
     replicas[1].append("a", "b", "c")
     replicas[1].log.advance_log_start(1)
@@ -435,7 +433,7 @@ def test_what_a_replica_deleted_stays_deleted_when_its_disk_fails_while_its_log_
     assert (reopened.log_start_offset, reopened.log_end_offset) == (1, 1)
 
 
-def test_what_a_replica_deleted_stays_deleted_when_the_power_goes_after_its_log_began_inside_a_batch():
+def test_deleted_records_stay_deleted_after_a_power_cut_when_a_log_restarted_inside_a_batch():
     ends = set()
     for seed in range(20):
         replicas = Replicas(2, isr=(1,))
@@ -453,7 +451,7 @@ def test_what_a_replica_deleted_stays_deleted_when_the_power_goes_after_its_log_
         replicas.tell(2)
         replicas.catch_up(2)
         assert replicas[2].raw() == replicas[1].raw()
-    assert ends == {1, 3}  # without the batch or with it
+    assert ends == {1, 3}  # with or without the batch
 
 
 def test_a_broken_batch_around_the_log_start_changes_nothing():
@@ -473,7 +471,7 @@ def test_a_broken_batch_around_the_log_start_changes_nothing():
     assert log.leader_epochs.entries() == [(0, 1)]
 
 
-def test_an_empty_log_after_the_leaders_end_begins_anew():
+def test_empty_log_beyond_the_leaders_log_end_restarts_at_the_leaders_log_start():
     replicas = Replicas(2, isr=(1,))
     replicas[2].partition.restart_at(10)
     replicas[1].append("a")
@@ -489,7 +487,7 @@ def test_an_empty_log_after_the_leaders_end_begins_anew():
     (ErrorCode.KAFKA_STORAGE_ERROR, Verdict.RETRY),
     (ErrorCode.OFFSET_OUT_OF_RANGE, Verdict.RETRY),
 ])  # fmt: skip
-def test_what_an_error_means(code, verdict):
+def test_verdict_for_each_fetch_error(code, verdict):
     replicas = Replicas(2)
     replicas[1].append("a")
     replicas.catch_up(2)
@@ -498,7 +496,7 @@ def test_what_an_error_means(code, verdict):
     assert replicas[2].values() == ["a"]
 
 
-def test_a_log_that_fails_takes_nothing_any_more(monkeypatch):
+def test_follower_stops_fetching_when_its_log_fails(monkeypatch):
     replicas = Replicas(2)
     replicas[1].append("a")
     partition = replicas[2].partition
@@ -512,7 +510,7 @@ def test_a_log_that_fails_takes_nothing_any_more(monkeypatch):
 
 
 def test_an_old_leader_neither_commits_nor_serves_its_followers():
-    """It has not heard of its successor; its followers have."""
+    """It does not know its successor yet; its followers do."""
     replicas = Replicas()
     replicas[1].append("a")
     replicas.catch_up(2, 3)
@@ -528,7 +526,7 @@ def test_an_old_leader_neither_commits_nor_serves_its_followers():
     assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_a_follower_that_must_fsync_asks_for_it():
+def test_follower_with_flush_messages_requests_a_sync():
     replicas = Replicas(2, config=LogConfig(flush_messages=1))
     replicas[1].append("a")
     replicas.fetch(2)
@@ -536,7 +534,7 @@ def test_a_follower_that_must_fsync_asks_for_it():
     assert (replicas[2].sync_requests, partition.is_synced(0)) == ([partition], False)
 
 
-def test_a_sync_begun_before_a_truncation_does_not_cover_what_took_its_place():
+def test_sync_begun_before_a_truncation_does_not_cover_later_records():
     replicas = Replicas(2, config=LogConfig(flush_messages=1))
     replicas[1].append("a")
     replicas.fetch(2)
@@ -550,8 +548,8 @@ def test_a_sync_begun_before_a_truncation_does_not_cover_what_took_its_place():
     assert not partition.is_synced(0)
 
 
-def test_who_waits_for_a_sync_of_what_was_cut_off_is_told():
-    """The fetcher of one leader waits for a slow fsync; meanwhile that of the next one finds the histories part."""
+def test_wait_for_a_sync_of_truncated_records_ends_with_an_error():
+    """The fetcher of one leader waits for a slow fsync. Meanwhile the fetcher of the next leader truncates the log."""
     replicas = Replicas(3, config=LogConfig(flush_messages=1))
     replicas[1].append("a")
     replicas.fetch(2)
@@ -568,7 +566,7 @@ def test_who_waits_for_a_sync_of_what_was_cut_off_is_told():
     assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_what_a_follower_has_synced_is_not_committed_by_it():
+def test_sync_on_a_follower_does_not_advance_its_high_watermark():
     replicas = Replicas(3, config=LogConfig(flush_messages=1))
     replicas[1].append("a")
     replicas.fetch(2)
@@ -580,7 +578,7 @@ def test_what_a_follower_has_synced_is_not_committed_by_it():
     assert (partition.is_synced(0), partition.high_watermark) == (True, 0)
 
 
-def test_a_log_that_fails_while_it_begins_anew_has_its_watermark_where_it_begins(monkeypatch):
+def test_high_watermark_is_the_log_start_when_a_restart_of_the_log_fails(monkeypatch):
     replicas = Replicas(2)
     partition = replicas[2].partition
 
@@ -594,7 +592,7 @@ def test_a_log_that_fails_while_it_begins_anew_has_its_watermark_where_it_begins
 
 
 def compact(node):
-    """What the broker's cleaner does, at once."""
+    """Compact as the broker's cleaner does, at once."""
     log = node.log
     log.sync()
     plan = log.plan_cleaning(log.dirt(log.log_end_offset, WALL_MS), log.log_end_offset, WALL_MS, 1 << 20)
@@ -609,7 +607,7 @@ def put(node, key, value):
     node.partition.append(memoryview(batch(value, key=key, timestamp=WALL_MS)), 1, WALL_MS)
 
 
-def test_a_new_follower_of_a_compacted_log_gets_what_is_left_and_ends_where_its_leader_does():
+def test_new_follower_of_a_compacted_log_has_the_same_records_and_log_end():
     replicas = Replicas(2, config=LogConfig(cleanup_policy=frozenset({"compact"}), delete_retention_ms=0), isr=(1,))
     leader, follower = replicas[1], replicas[2]
     for key, value in ((b"a", "1"), (b"b", "1"), (b"a", "2")):
@@ -617,7 +615,7 @@ def test_a_new_follower_of_a_compacted_log_gets_what_is_left_and_ends_where_its_
     leader.partition.append(memoryview(encode_batch([Record(key=b"b", timestamp=WALL_MS)])), 1, WALL_MS)
     leader.log._roll(WALL_MS)
     compact(leader)
-    leader.log.cleaned_until = 0  # as if it were dirty again, when the deletion has had its time
+    leader.log.cleaned_until = 0  # as if it were dirty again after the tombstone has expired
     compact(leader)
     assert [(header.base_offset, header.records_count) for header, _ in iter_batches(leader.raw())] == [(2, 1), (3, 0)]
     replicas.fetch(2)
@@ -633,7 +631,7 @@ def test_a_new_follower_of_a_compacted_log_gets_what_is_left_and_ends_where_its_
     assert follower.values() == ["2", "3"]
 
 
-def test_a_follower_compacts_by_itself_and_goes_on():
+def test_follower_compacts_its_own_log_and_continues_to_fetch():
     replicas = Replicas(2, config=LogConfig(cleanup_policy=frozenset({"compact"})))
     leader, follower = replicas[1], replicas[2]
     for n in range(6):

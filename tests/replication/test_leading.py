@@ -1,4 +1,4 @@
-"""A leader and the progress of its followers: the high watermark, who joins the ISR, who leaves it."""
+"""A leader and the progress of its followers: the high watermark, joining and leaving the ISR."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.replicas import LAG_MS_MAX, Replicas
 
 
 def fetched(replicas, follower, offset, *, leader=1, **fields):
-    """The follower asks the leader for `offset`, having everything before it."""
+    """The follower has everything before `offset` and fetches from there."""
     fetch = replicas[leader].ask()._replace(fetch_offset=offset, last_fetched_epoch=-1, **fields)
     answer = replicas.answer_of(leader, fetch, Replica(follower, replicas[follower].broker_epoch))
     if answer.records is not None:
@@ -34,14 +34,14 @@ def test_the_high_watermark_is_what_every_in_sync_replica_has():
     assert fetched(replicas, 3, 3).high_watermark == 3
 
 
-def test_a_replica_outside_the_isr_holds_nothing_up():
+def test_high_watermark_does_not_wait_for_a_replica_outside_the_isr():
     replicas = Replicas(isr=(1, 2))
     replicas[1].append("a")
     fetched(replicas, 2, 1)
     assert replicas[1].high_watermark == 1
 
 
-def test_acks_all_is_told_when_the_last_in_sync_replica_has_it():
+def test_acks_all_completes_when_the_last_in_sync_replica_has_the_record():
     replicas = Replicas()
     told = []
     replicas[1].partition.when_committed(replicas[1].append("a", acks=-1).last_offset, told.append)
@@ -51,7 +51,7 @@ def test_acks_all_is_told_when_the_last_in_sync_replica_has_it():
     assert told == [ErrorCode.NONE]
 
 
-def test_a_leader_elected_again_believes_only_what_it_is_told_anew():
+def test_reelected_leader_starts_without_knowledge_of_follower_progress():
     replicas = Replicas(2)
     replicas[1].append("a")
     fetched(replicas, 2, 1)
@@ -62,7 +62,7 @@ def test_a_leader_elected_again_believes_only_what_it_is_told_anew():
     assert replicas[1].high_watermark == 2
 
 
-def test_a_log_that_asks_for_fsync_counts_as_what_is_synced():
+def test_leader_with_flush_messages_commits_only_synced_records():
     replicas = Replicas(2, config=LogConfig(flush_messages=1))
     leader = replicas[1]
     leader.append("a")
@@ -75,7 +75,7 @@ def test_a_log_that_asks_for_fsync_counts_as_what_is_synced():
     assert leader.high_watermark == 1
 
 
-def test_a_follower_joins_when_it_has_all_that_is_committed():
+def test_follower_joins_the_isr_when_it_has_all_committed_records():
     replicas = Replicas(2, isr=(1,))
     leader = replicas[1]
     leader.append("a", "b")
@@ -89,8 +89,8 @@ def test_a_follower_joins_when_it_has_all_that_is_committed():
     assert (leader.partition.isr, leader.partition.partition_epoch) == ((1, 2), 1)
 
 
-def test_a_follower_joins_only_without_what_was_deleted():
-    """Deleted while it was away: elected before it has heard of that, it would bring it back."""
+def test_follower_joins_the_isr_only_after_it_deleted_the_deleted_records():
+    """Records were deleted while it was away. If it led before it knows that, it would bring them back."""
     replicas = Replicas(2, isr=(1,))
     leader = replicas[1]
     leader.append("a", "b")
@@ -101,8 +101,8 @@ def test_a_follower_joins_only_without_what_was_deleted():
     assert len(leader.proposals) == 1
 
 
-def test_the_watermark_waits_for_a_replica_that_is_only_proposed():
-    """Maximal ISR: the controller may have agreed, and elect it, before the leader hears of it."""
+def test_high_watermark_waits_for_a_replica_of_a_pending_isr_proposal():
+    """Maximal ISR: the controller may accept the change and elect this replica before the leader knows."""
     replicas = Replicas(2, isr=(1,))
     leader = replicas[1]
     fetched(replicas, 2, 0)
@@ -115,7 +115,7 @@ def test_the_watermark_waits_for_a_replica_that_is_only_proposed():
     assert leader.high_watermark == 1
 
 
-def test_under_steady_load_a_follower_of_a_leader_alone_joins_at_last():
+def test_follower_joins_the_isr_of_a_single_leader_under_steady_load():
     replicas = Replicas(2, isr=(1,))
     leader = replicas[1]
     offset = 0
@@ -123,17 +123,17 @@ def test_under_steady_load_a_follower_of_a_leader_alone_joins_at_last():
     for value in "bcdefg":
         leader.append(value)
         fetched(replicas, 2, offset)
-        offset = leader.end  # what this fetch brought it; before it asks again, there is more
+        offset = leader.end  # the result of this fetch; before the next fetch there are more records
         if leader.proposals:
             break
     assert leader.proposals
 
 
-def test_a_follower_that_stands_still_does_not_hold_up_a_leader_alone_for_long():
+def test_stalled_follower_outside_the_isr_delays_commits_only_briefly():
     replicas = Replicas(2, isr=(1,))
     leader = replicas[1]
     leader.append("a")
-    replicas.register(2, broker_epoch=2)  # not the incarnation that fetches: it may not join
+    replicas.register(2, broker_epoch=2)  # another incarnation than the fetching one: it may not join
     replicas.tell(1)
     fetched(replicas, 2, 1)
     leader.append("b")
@@ -150,8 +150,8 @@ def test_a_follower_that_stands_still_does_not_hold_up_a_leader_alone_for_long()
     assert leader.high_watermark == 3
 
 
-def test_a_follower_joins_only_from_the_leaders_epoch_on():
-    """What lies between the high watermark that a new leader knows and its log end may be committed."""
+def test_follower_joins_the_isr_only_after_it_reached_the_leaders_epoch_start():
+    """Records between the high watermark of a new leader and its log end may be committed."""
     replicas = Replicas(3, isr=(1, 2))
     replicas[1].append("a", "b")
     fetched(replicas, 2, 0)
@@ -166,7 +166,7 @@ def test_a_follower_joins_only_from_the_leaders_epoch_on():
 @pytest.mark.parametrize(
     "state", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 0}, {"broker_epoch": 2}]
 )
-def test_only_a_live_replica_of_the_registered_incarnation_joins(state):
+def test_only_a_live_replica_of_the_registered_incarnation_joins_the_isr(state):
     replicas = Replicas(2, isr=(1,))
     replicas.register(2, **state)
     replicas.tell(1)
@@ -176,7 +176,7 @@ def test_only_a_live_replica_of_the_registered_incarnation_joins(state):
     assert replicas[1].proposals == []
 
 
-def test_whose_log_is_not_known_to_be_back_does_not_join_yet():
+def test_replica_joins_isr_only_after_its_log_is_reported_online():
     replicas = Replicas(2, isr=(1,))
     own = DirectoryId(bytes(15) + b"\x77")
     replicas.change(directories=(own, LOST_DIRECTORY))
@@ -189,8 +189,8 @@ def test_whose_log_is_not_known_to_be_back_does_not_join_yet():
     assert len(replicas[1].proposals) == 1
 
 
-def test_a_fetch_of_an_incarnation_that_is_gone_tells_nothing():
-    """KIP-903: the follower came back without its data while its last fetch was still on its way."""
+def test_fetch_of_an_older_broker_incarnation_is_ignored():
+    """KIP-903: the follower restarted without its data while its last fetch was still in flight."""
     replicas = Replicas(2)
     replicas[1].append("a")
     replicas[2].broker_epoch = 2
@@ -201,7 +201,7 @@ def test_a_fetch_of_an_incarnation_that_is_gone_tells_nothing():
     assert replicas[1].high_watermark == 0
 
 
-def test_who_does_not_keep_up_leaves_the_isr():
+def test_lagging_follower_leaves_the_isr():
     replicas = Replicas()
     leader = replicas[1]
     leader.append("a")
@@ -213,13 +213,13 @@ def test_who_does_not_keep_up_leaves_the_isr():
     leader.partition.tick(replicas.now_ms)
     (proposal,) = leader.proposals
     assert proposal.members == (1, 2)
-    # Nobody is given up before the controller has agreed.
+    # The high watermark waits for a removed replica until the controller has agreed.
     assert leader.high_watermark == 0
     assert replicas.decide(1) is ErrorCode.NONE
     assert leader.high_watermark == 1
 
 
-def test_a_follower_with_everything_stays_however_long_nothing_is_written():
+def test_caught_up_follower_stays_in_the_isr_without_new_records():
     replicas = Replicas(2)
     replicas[1].append("a")
     fetched(replicas, 2, 1)
@@ -228,7 +228,7 @@ def test_a_follower_with_everything_stays_however_long_nothing_is_written():
     assert replicas[1].proposals == []
 
 
-def test_one_that_is_always_a_little_behind_stays():
+def test_follower_that_is_always_slightly_behind_stays_in_the_isr():
     replicas = Replicas(2)
     leader = replicas[1]
     offset = 0
@@ -242,7 +242,7 @@ def test_one_that_is_always_a_little_behind_stays():
     assert leader.proposals == []
 
 
-def test_there_is_one_proposal_at_a_time():
+def test_leader_sends_one_isr_proposal_at_a_time():
     replicas = Replicas(isr=(1,))
     fetched(replicas, 2, 0)
     fetched(replicas, 3, 0)
@@ -263,7 +263,7 @@ def test_there_is_one_proposal_at_a_time():
     (ErrorCode.NOT_CONTROLLER, True, True),
     (ErrorCode.REQUEST_TIMED_OUT, True, True),
 ])  # fmt: skip
-def test_what_a_refusal_means(code, again, open_still):
+def test_leader_reaction_to_each_error_of_an_isr_proposal(code, again, open_still):
     replicas = Replicas(2, isr=(1,))
     leader = replicas[1]
     fetched(replicas, 2, 0)
@@ -271,14 +271,14 @@ def test_what_a_refusal_means(code, again, open_still):
     assert leader.partition.isr_refused(proposal, code, replicas.now_ms) is again
     assert (leader.partition.leading.proposal is proposal) is open_still
     if open_still:
-        # Whatever became of it, the image that comes next knows.
+        # The next image decides in any case.
         replicas.change(isr=(1,))
         replicas.tell(1)
         assert leader.partition.leading.proposal is None
         assert leader.partition.isr_refused(proposal, code, replicas.now_ms) is False
 
 
-def test_the_image_may_be_faster_than_the_answer():
+def test_image_may_arrive_before_the_reply_to_an_isr_proposal():
     replicas = Replicas(2, isr=(1,))
     partition = replicas[1].partition
     fetched(replicas, 2, 0)
@@ -290,7 +290,7 @@ def test_the_image_may_be_faster_than_the_answer():
     assert partition.isr == (1, 2)
 
 
-def test_an_answer_without_a_change_is_the_end_of_a_proposal():
+def test_accepted_proposal_without_a_new_partition_epoch_is_done():
     replicas = Replicas(2, isr=(1,))
     partition = replicas[1].partition
     fetched(replicas, 2, 0)
@@ -298,8 +298,8 @@ def test_an_answer_without_a_change_is_the_end_of_a_proposal():
     assert (partition.isr, partition.leading.proposal) == ((1,), None)
 
 
-def test_what_was_decided_counts_with_the_minimum_of_that_moment():
-    """min.insync.replicas was raised just before, so who leaves stays eligible: without it nothing may be committed."""
+def test_isr_change_takes_effect_with_the_min_isr_of_the_same_image():
+    """min.insync.replicas was raised before, so a removed replica stays eligible: no commit may happen without it."""
     replicas = Replicas(2)
     leader, told = replicas[1], []
     leader.partition.when_committed(leader.append("a", acks=-1).last_offset, told.append)
@@ -315,8 +315,8 @@ def test_what_was_decided_counts_with_the_minimum_of_that_moment():
     assert leader.partition.leading.proposal is None
 
 
-def test_below_the_minimum_nothing_is_committed():
-    """KIP-966: who left the ISR has all that is committed, since nothing has been since."""
+def test_nothing_is_committed_below_min_insync_replicas():
+    """KIP-966: replicas that left the ISR have all committed records, because nothing was committed since."""
     replicas = Replicas(min_isr=2)
     leader = replicas[1]
     told = []
@@ -334,13 +334,13 @@ def test_below_the_minimum_nothing_is_committed():
     assert (leader.high_watermark, told) == (2, [ErrorCode.NONE])
 
 
-def test_the_minimum_is_never_more_than_there_are_replicas():
+def test_min_isr_is_at_most_the_number_of_replicas():
     replicas = Replicas(1, min_isr=2)
     replicas[1].append("a", acks=-1)
     assert replicas[1].high_watermark == 1
 
 
-def test_a_shrink_to_the_leader_alone_commits_what_waited():
+def test_isr_shrink_to_the_leader_commits_waiting_records():
     """KAFKA-13091."""
     replicas = Replicas(2)
     replicas[1].append("a")
@@ -350,7 +350,7 @@ def test_a_shrink_to_the_leader_alone_commits_what_waited():
     assert replicas[1].high_watermark == 1
 
 
-def test_replicas_may_come_and_go_while_one_leads():
+def test_replicas_can_be_added_and_removed_under_one_leader():
     replicas = Replicas()
     leader = replicas[1]
     replicas.change(replicas=(1,), isr=(1,))
@@ -364,7 +364,7 @@ def test_replicas_may_come_and_go_while_one_leads():
     assert leader.proposals[0].members == (1, 3)
 
 
-def test_whoever_is_no_replica_cannot_fetch_as_one():
+def test_broker_without_a_replica_cannot_fetch_as_follower():
     replicas = Replicas(2)
     assert fetched(replicas, 9 - 7, 0).error_code == ErrorCode.NONE
     stranger = replicas[1].ask()
@@ -384,7 +384,7 @@ def test_a_follower_of_another_epoch_is_not_served_and_not_counted(epoch, code):
 
 
 def _deletes(replicas, offset):
-    """What whoever asked for the deletion hears, once it does."""
+    """The replies to a DeleteRecords request, in a list that is filled when they come."""
     told = []
     partition = replicas[1].partition
     partition.log.advance_log_start(offset)
@@ -392,7 +392,7 @@ def _deletes(replicas, offset):
     return told
 
 
-def test_a_deletion_is_over_when_all_who_live_have_deleted():
+def test_delete_records_completes_when_all_live_replicas_have_deleted():
     replicas = Replicas()
     replicas[1].append("a", "b", "c")
     replicas.catch_up(2, 3)
@@ -405,7 +405,7 @@ def test_a_deletion_is_over_when_all_who_live_have_deleted():
     assert (told, replicas[1].partition.low_watermark) == ([ErrorCode.NONE], 2)
 
 
-def test_a_deletion_does_not_wait_for_the_dead():
+def test_delete_records_does_not_wait_for_dead_replicas():
     replicas = Replicas()
     replicas[1].append("a", "b")
     replicas.catch_up(2, 3)
@@ -418,7 +418,7 @@ def test_a_deletion_does_not_wait_for_the_dead():
 
 
 @pytest.mark.parametrize("left", [(1,), (1, 2)])
-def test_a_deletion_does_not_wait_for_who_was_moved_away(left):
+def test_delete_records_does_not_wait_for_a_replica_that_was_moved_away(left):
     replicas = Replicas()
     replicas[1].append("a", "b")
     replicas.catch_up(2, 3)
@@ -441,8 +441,8 @@ def _deletes_while_2_is_away_and_eligible():
     return replicas, told
 
 
-def test_a_deletion_waits_for_the_dead_who_may_lead_once_they_are_back():
-    """Elected before it has followed anybody, it would bring back what was deleted."""
+def test_delete_records_waits_for_dead_replicas_that_are_eligible_to_lead():
+    """If it were elected before it followed a leader, it would bring back the deleted records."""
     replicas, told = _deletes_while_2_is_away_and_eligible()
     replicas[1].partition.tick(0)
     assert (told, replicas[1].partition.low_watermark) == ([], 0)
@@ -452,8 +452,8 @@ def test_a_deletion_waits_for_the_dead_who_may_lead_once_they_are_back():
     assert told == [ErrorCode.NONE]
 
 
-def test_a_deletion_no_longer_waits_for_one_who_may_not_lead_any_more():
-    """It came back without what it had not written to disk."""
+def test_delete_records_stops_waiting_for_a_replica_that_is_no_longer_eligible():
+    """It restarted and lost its unsynced records."""
     replicas, told = _deletes_while_2_is_away_and_eligible()
     replicas.change(elr=())
     replicas.tell(1)
@@ -461,7 +461,7 @@ def test_a_deletion_no_longer_waits_for_one_who_may_not_lead_any_more():
     assert told == [ErrorCode.NONE]
 
 
-def test_a_deletion_is_in_doubt_when_the_leader_changes():
+def test_delete_records_fails_when_the_leader_changes():
     replicas = Replicas()
     replicas[1].append("a", "b")
     replicas.catch_up(2, 3)

@@ -1,8 +1,8 @@
-"""Three replicas and a correct controller, thrown about at random: what was committed stays and is the same for all.
+"""Three replicas and a correct controller with random events: committed records stay, the same on all replicas.
 
-The controller elects only from the ISR and takes proposals as compare-and-set. Replicas hear of it late or not at all,
-restart, fall behind; a restart may lose what was not committed, after which the replica is registered anew and outside
-the ISR. What a leader ever showed below its high watermark is compared with every later leader.
+The controller elects only from the ISR and applies proposals as compare-and-set. Replicas learn of changes late or not
+at all, restart, and fall behind. A restart may lose uncommitted records; then the replica registers again, outside the
+ISR. Every record that a leader served below its high watermark is compared with every later leader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEEDS = 60
 
 
 class Violation(Exception):
-    """What must never happen."""
+    """A broken guarantee."""
 
 
 class World:
@@ -30,7 +30,7 @@ class World:
         self.chance = Random(seed)
         config = LogConfig(flush_messages=1) if self.chance.random() < 0.3 else None
         self.replicas = Replicas(3, min_isr=self.chance.choice((1, 2)), config=config)
-        # Offset -> value, of whatever a leader has called committed.
+        # Offset -> value, of every record that was committed on a leader.
         self.committed = []
         self.in_flight = []
         self.written = 0
@@ -52,10 +52,10 @@ class World:
             self.check()
         self.settle()
 
-    # What happens
+    # Events
 
     def append(self):
-        """To whoever believes to lead: an old leader too."""
+        """Append to any replica that considers itself leader, also an old one."""
         node = self.any_node()
         if node.partition.is_leader:
             self.written += 1
@@ -63,7 +63,7 @@ class World:
                 node.append(f"v{self.written}", acks=self.chance.choice((1, -1)))
 
     def ask(self):
-        """A fetch arrives at its leader; the answer is on its way, and may be late or lost."""
+        """A fetch arrives at the leader. The reply is in flight, and may be late or lost."""
         node = self.any_node()
         leader = self.replicas.nodes.get(node.partition.leader_id)
         if node.partition.is_leader or leader is None or not node.partition.is_synced(node.end - 1):
@@ -105,14 +105,14 @@ class World:
         replicas = self.replicas
         leader = self.chance.choice(replicas.image.isr)
         if self.chance.random() < 0.5 and len(replicas.image.isr) > 1:
-            # The old leader is fenced, and taken for alive again at once: it may come back as a follower.
+            # The old leader is fenced and unfenced at once: it may return as a follower.
             isr = [member for member in replicas.image.isr if member == leader or member != replicas.image.leader]
             replicas.elect(leader, isr=isr, tell=[])
         else:
             replicas.elect(leader, tell=[])
 
     def restart(self):
-        """Of a replica without which the ISR still has the minimum, since it may lose everything."""
+        """Restart a replica that may lose everything: the ISR must have min.insync.replicas without it."""
         replicas = self.replicas
         node = self.any_node()
         rest = tuple(member for member in replicas.image.isr if member != node.broker_id)
@@ -131,7 +131,7 @@ class World:
     def any_node(self):
         return self.chance.choice(list(self.replicas.nodes.values()))
 
-    # What must hold
+    # Checks
 
     def check(self):
         image = self.replicas.image
@@ -153,7 +153,7 @@ class World:
             raise Violation(f"{node.broker_id} shows {values} before its leader does")
 
     def settle(self):
-        """Everything heals: all agree on everything."""
+        """All faults end: the replicas must agree on everything."""
         replicas = self.replicas
         self.in_flight.clear()
         leader = replicas[replicas.image.leader]
@@ -176,5 +176,5 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_was_committed_stays(seed):
+def test_committed_records_stay_on_every_leader(seed):
     World(seed).run()

@@ -1,4 +1,4 @@
-"""One partition: what moves its high watermark, and who hears of it."""
+"""One partition: what advances its high watermark, and which callbacks run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Reader:
 
 
 class Life:
-    """A partition, the syncs it asked for and a log directory to restart from."""
+    """A partition, its requested syncs, and a log directory to restart from."""
 
     def __init__(self, config=PLAIN, *, high_watermark=0, disk=None, min_isr=1) -> None:
         self.disk = disk or MemoryDisk()
@@ -94,7 +94,7 @@ def test_only_a_leader_appends_and_reads():
     assert life.partition.high_watermark == life.partition.last_stable_offset == 3
 
 
-def test_a_coordinators_batch_has_the_codec_of_its_topic():
+def test_coordinator_batch_is_stored_with_the_codec_of_its_topic():
     life = Life().lead()
     life.partition.log.config = replace(life.partition.log.config, compression_type="lz4")
     life.partition.append_internal(batch("a", timestamp=NOW_MS), NOW_MS)
@@ -102,7 +102,7 @@ def test_a_coordinators_batch_has_the_codec_of_its_topic():
     assert (read_header(data).codec, [record.value for record in iter_records(data)]) == (Codec.LZ4, [b"a"])
 
 
-def test_a_leader_alone_commits_what_it_has():
+def test_single_leader_commits_its_log_end():
     life = Life().lead()
     committed = []
     life.partition.when_committed(1, committed.append)
@@ -114,7 +114,7 @@ def test_a_leader_alone_commits_what_it_has():
     assert committed == [ErrorCode.NONE] * 2
 
 
-def test_commits_are_told_in_order_of_their_offsets():
+def test_commit_callbacks_run_in_offset_order():
     life = Life(LogConfig(flush_messages=1)).lead()
     told = []
     for offset in (2, 0, 1):
@@ -125,7 +125,7 @@ def test_commits_are_told_in_order_of_their_offsets():
     assert told == [0, 1, 2]
 
 
-def test_readers_are_told_once_per_advance():
+def test_readers_are_notified_once_per_high_watermark_advance():
     life = Life().lead()
     reader = Reader()
     life.partition.readers[reader] = None
@@ -136,7 +136,7 @@ def test_readers_are_told_once_per_advance():
     assert reader.told == 3
 
 
-def test_nothing_passes_a_batch_that_waits_for_its_fsync():
+def test_high_watermark_stops_before_a_batch_that_waits_for_its_fsync():
     life = Life(LogConfig(flush_messages=3)).lead()
     partition = life.partition
     life.append("a", "b")
@@ -156,7 +156,7 @@ def test_nothing_passes_a_batch_that_waits_for_its_fsync():
     assert partition.high_watermark == 4
 
 
-def test_a_sync_of_older_segments_does_not_release_what_waits():
+def test_sync_of_older_segments_does_not_commit_unsynced_records():
     life = Life(LogConfig(flush_messages=2)).lead()
     life.append("a")
     life.append("b")
@@ -164,7 +164,7 @@ def test_a_sync_of_older_segments_does_not_release_what_waits():
     assert (life.partition.high_watermark, life.partition.is_synced(0), life.partition.is_synced(1)) == (1, True, False)
 
 
-def test_what_is_appended_while_others_hear_of_their_fsync_waits_for_the_next():
+def test_record_appended_in_a_sync_callback_waits_for_the_next_sync():
     life = Life(LogConfig(flush_messages=1)).lead()
     told = []
 
@@ -180,7 +180,7 @@ def test_what_is_appended_while_others_hear_of_their_fsync_waits_for_the_next():
     assert told == ["a", "b"]
 
 
-def test_what_a_crash_left_unsynced_is_hidden_until_it_is_synced():
+def test_unsynced_records_after_a_crash_are_not_readable_before_a_sync():
     config = LogConfig(flush_messages=1)
     before = Life(config).lead()
     before.append("kept in memory by a kill, lost by a power cut")
@@ -195,7 +195,7 @@ def test_a_checkpointed_high_watermark_never_exceeds_the_log():
     assert Life(high_watermark=7).partition.high_watermark == 0
 
 
-def test_min_isr_counts_only_for_acks_all():
+def test_min_isr_applies_only_to_acks_all():
     life = Life(min_isr=2).lead()
     assert refused(life.append, "x", acks=-1) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert refused(life.partition.append_internal, batch("x"), NOW_MS) == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -204,7 +204,7 @@ def test_min_isr_counts_only_for_acks_all():
     assert life.append("x", acks=-1).base_offset == 1
 
 
-def test_those_who_wait_hear_why_it_will_not_happen():
+def test_waiting_callbacks_get_an_error_when_the_partition_is_lost():
     for end, code in (
         (
             lambda life: life.partition.apply(image(leader=OTHER, epoch=1, partition_epoch=1), 0),
@@ -222,8 +222,8 @@ def test_those_who_wait_hear_why_it_will_not_happen():
         assert told == [code, code]
 
 
-def test_who_asks_for_a_sync_of_a_log_that_is_gone_does_not_wait():
-    """A fetcher asks for one replica after another: while it waits for the first, the second may be moved away."""
+def test_sync_request_for_a_removed_log_fails_at_once():
+    """A fetcher syncs one replica after another. While it waits for the first, the second may be moved away."""
     life = Life(LogConfig(flush_messages=1)).lead()
     life.append("x")
     life.partition.deleted()
@@ -233,7 +233,7 @@ def test_who_asks_for_a_sync_of_a_log_that_is_gone_does_not_wait():
     assert told == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_who_forgot_is_not_called():
+def test_forgotten_callback_is_not_called():
     life = Life(LogConfig(flush_messages=1)).lead()
     life.append("x")
     told = []
@@ -245,7 +245,7 @@ def test_who_forgot_is_not_called():
     assert told == ["kept"]
 
 
-def test_one_who_hears_may_let_another_forget():
+def test_callback_may_forget_another_callback():
     life = Life(LogConfig(flush_messages=1)).lead()
     told = []
 
@@ -268,7 +268,7 @@ def test_one_who_hears_may_let_another_forget():
     assert told == ["first", "second"]
 
 
-def test_epochs_never_go_back():
+def test_leader_epoch_never_decreases():
     life = Life().lead(epoch=3)
     with pytest.raises(InvariantBroken):
         life.lead(epoch=2, partition_epoch=1)
@@ -286,7 +286,7 @@ def test_records_carry_the_epoch_of_the_leader_that_wrote_them():
     assert log.end_offset_for_epoch(5) == (5, 2)
 
 
-def test_reading_between_the_watermarks():
+def test_read_returns_records_only_below_the_high_watermark():
     life = Life(LogConfig(flush_messages=1)).lead()
     life.append("a")
     life.sync()
@@ -309,7 +309,7 @@ def test_reading_between_the_watermarks():
         (OSError(5, "input/output error"), ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_a_log_that_cannot_be_read_is_an_error_of_this_partition(monkeypatch, failure, code):
+def test_read_error_of_a_log_is_returned_for_its_partition(monkeypatch, failure, code):
     def fails(*args):
         raise failure
 

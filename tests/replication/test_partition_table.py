@@ -1,4 +1,4 @@
-"""The partitions of a broker as the image says: created, configured, deleted, found again after a restart."""
+"""The partitions of a broker follow the image: created, configured, deleted, loaded after a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def gone(disk, suffix: str) -> None:
         await asyncio.sleep(0)
 
 
-def test_partitions_come_and_go_with_their_topic():
+def test_partitions_are_created_and_deleted_with_their_topic():
     async def scenario():
         disk = MemoryDisk()
         async with DataBroker(disk=disk) as broker:
@@ -45,13 +45,13 @@ def test_partitions_come_and_go_with_their_topic():
     run(scenario())
 
 
-def test_a_deleted_directory_stays_for_its_delay():
+def test_deleted_directory_is_kept_for_file_delete_delay_ms():
     async def scenario():
         disk = MemoryDisk()
         async with DataBroker(disk=disk) as broker:
             broker.create_topic("t")
             broker.delete_topic("t")
-            # The new topic of that name is not disturbed by the old one's removal.
+            # The removal of the old topic does not affect the new topic with its name.
             broker.create_topic("t")
             assert [name.endswith("-delete") for name in directories(disk)].count(True) == 1
         assert "t-0" in directories(disk)
@@ -59,7 +59,7 @@ def test_a_deleted_directory_stays_for_its_delay():
     run(scenario())
 
 
-def test_a_topics_configuration_reaches_its_logs_at_once():
+def test_topic_config_change_applies_to_its_logs_at_once():
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", 2, segment_bytes="2000000")
@@ -69,7 +69,7 @@ def test_a_topics_configuration_reaches_its_logs_at_once():
             broker.configure_topic("t", "segment.bytes", "3000000")
             broker.configure_topic("t", "min.insync.replicas", "2")
             assert [log.config.segment_bytes for log in logs] == [3_000_000] * 2
-            assert broker.partition("t").min_isr == 1  # no more than there are replicas
+            assert broker.partition("t").min_isr == 1  # at most the number of replicas
             broker.change_partition("t", 0, replicas=[1, 2])
             assert broker.partition("t").min_isr == 2
             broker.configure_topic("t", "segment.bytes", None)
@@ -79,7 +79,7 @@ def test_a_topics_configuration_reaches_its_logs_at_once():
     run(scenario())
 
 
-def test_a_brokers_configuration_reaches_every_log_that_has_none_of_its_own():
+def test_broker_config_change_applies_to_topics_without_own_config():
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t")
@@ -93,7 +93,7 @@ def test_a_brokers_configuration_reaches_every_log_that_has_none_of_its_own():
     run(scenario())
 
 
-def test_a_restart_finds_the_logs_and_puts_strangers_aside():
+def test_restart_loads_the_logs_and_puts_unknown_ones_aside():
     async def scenario():
         disk = MemoryDisk()
         async with DataBroker(disk=disk) as broker:
@@ -118,8 +118,8 @@ def test_a_restart_finds_the_logs_and_puts_strangers_aside():
     run(scenario())
 
 
-def test_a_minimum_that_was_decided_before_an_election_counts_when_both_come_together():
-    """Otherwise the new leader commits alone what the controller takes for uncommitted, and others stay eligible."""
+def test_min_isr_change_applies_before_an_election_in_the_same_image():
+    """Otherwise the new leader would commit alone, while the controller keeps other replicas eligible."""
 
     async def scenario():
         async with DataBroker() as broker:
@@ -151,7 +151,7 @@ class FullDisk(MemoryDisk):
         super().make_dir(path)
 
 
-def test_a_log_that_could_not_be_created_comes_with_any_change_to_its_topic():
+def test_log_creation_is_retried_with_the_next_change_of_its_topic():
     async def scenario():
         disk = FullDisk()
         async with DataBroker(disk=disk) as broker:
@@ -169,7 +169,7 @@ def test_a_log_that_could_not_be_created_comes_with_any_change_to_its_topic():
 
 
 def led_with_another(broker, other):
-    """A partition that this broker leads alone; the other one has a replica and is alive."""
+    """A partition with this broker alone in the ISR. The other broker has a replica and is alive."""
     broker.create_topic("t")
     broker.register(other)
     broker.change_partition("t", 0, replicas=[BROKER_ID, other], isr=[BROKER_ID], leader=BROKER_ID)
@@ -183,8 +183,8 @@ def fence(broker, broker_id):
     )
 
 
-def test_the_high_watermark_waits_no_longer_for_a_follower_outside_the_isr_once_it_is_fenced():
-    """No partition changes with that: it was in sync nowhere."""
+def test_high_watermark_stops_waiting_for_a_fenced_follower_outside_the_isr():
+    """No partition image changes, because the broker was in no ISR."""
 
     async def scenario():
         async with DataBroker() as broker:
@@ -201,7 +201,7 @@ def test_the_high_watermark_waits_no_longer_for_a_follower_outside_the_isr_once_
     run(scenario())
 
 
-def test_a_deletion_waits_no_longer_for_a_follower_outside_the_isr_once_it_is_fenced():
+def test_delete_records_stops_waiting_for_a_fenced_follower_outside_the_isr():
     async def scenario():
         async with DataBroker() as broker:
             partition = led_with_another(broker, BROKER_ID + 1)
@@ -216,7 +216,7 @@ def test_a_deletion_waits_no_longer_for_a_follower_outside_the_isr_once_it_is_fe
     run(scenario())
 
 
-def test_partitions_are_looked_at_for_brokers_that_they_have_a_replica_on(monkeypatch):
+def test_broker_change_is_applied_only_to_partitions_with_a_replica_on_it(monkeypatch):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("alone")

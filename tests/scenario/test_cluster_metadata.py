@@ -1,4 +1,4 @@
-"""What a cluster knows about itself outlives any of its nodes: snapshots, and those who were away."""
+"""Cluster metadata outlives any node: snapshots, and nodes that were away."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def await_absence(cluster: Embedded, node_id: int) -> None:
-    """A client that was asking the one that died goes on asking it until its time is up: each question is another's."""
+    """Uses a new client for each request: a client that has asked the dead node keeps retrying it until its timeout."""
     while node_id in admin(cluster.bootstrap_servers).list_topics(timeout=20).brokers:
         pass
 
 
 def create(client: AdminClient, name: str) -> None:
-    """A client may be in the middle of asking a broker that is just leaving: it says so, and is asked again."""
+    """A client may be asking a broker that is just stopping: it gets an error, and the request is retried."""
     while name not in client.list_topics(timeout=20).topics:
         with suppress(KafkaException, TimeoutError):
             client.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(20)
 
 
-def test_a_node_that_missed_more_than_the_log_holds_is_given_a_snapshot(tmp_path: Path):
+def test_a_node_that_missed_more_than_the_log_holds_fetches_a_snapshot(tmp_path: Path):
     with Embedded(brokers=3, data=tmp_path, config=SMALL_LOG) as cluster:
         create(admin(cluster.bootstrap_servers), "before")
         cluster.nodes[3].kill()
@@ -62,8 +62,8 @@ def test_a_node_starts_from_its_snapshot(tmp_path: Path):
         assert len([name for name in topics if name.startswith("t")]) == TOPICS
 
 
-def test_a_broker_that_dies_as_the_active_controller_is_not_waited_for():
-    """Its successor never heard it, and with such sessions would be waiting still."""
+def test_a_broker_that_dies_as_the_active_controller_is_fenced_before_its_session_ends():
+    """The new controller never got its heartbeats; by the session timeout alone, the test would wait ten minutes."""
     with Embedded(brokers=3, config={"broker.session.timeout.ms": 600_000}) as cluster:
         leader = described(cluster.bootstrap_servers).leader
         cluster.nodes[leader].kill()

@@ -1,4 +1,4 @@
-"""Another node becomes the active controller while brokers wait for the old one; and the last one goes."""
+"""Another node becomes the active controller while brokers wait for the old one; and the last node stops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster(tmp_path: Path) -> Iterator[Embedded]:
 
 
 def leader(cluster: Embedded) -> int:
-    return eventually(lambda: controller(cluster), "nobody leads the metadata log")
+    return eventually(lambda: controller(cluster), "the metadata log has no leader")
 
 
 def within(seconds: float, holds: Callable[[], object], what: str) -> None:
@@ -37,21 +37,21 @@ def within(seconds: float, holds: Callable[[], object], what: str) -> None:
         time.sleep(0.05)
 
 
-def test_what_was_handed_to_a_controller_that_stands_still_is_decided_by_the_next(cluster: Embedded) -> None:
-    """The old one neither answers nor hangs up: a broker that waited for it would wait as long as clients do."""
+def test_a_request_forwarded_to_a_paused_controller_is_decided_by_the_next_controller(cluster: Embedded) -> None:
+    """The old one neither answers nor closes the connection: a broker that waited for it would time out."""
     old = leader(cluster)
     asked = next(node_id for node_id in (1, 2, 3) if node_id != old)
     wanted = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
     cluster.nodes[old].pause()
     began = time.monotonic()
-    # Not by a client that may know more brokers than this one.
+    # Not through a client library, which may know other brokers.
     created = answer(f"127.0.0.1:{cluster.nodes[asked].port}", wanted, 5, CreateTopicsResponse)
     assert [topic.error_code for topic in created.topics] == [ErrorCode.NONE]
     assert time.monotonic() - began < 15
 
 
-def test_the_last_to_stop_waits_for_nobody(cluster: Embedded, tmp_path: Path) -> None:
-    """With most voters gone nobody can take over what it leads: it knows as soon as their doors are closed."""
+def test_the_last_node_to_stop_does_not_wait_for_a_controller(cluster: Embedded, tmp_path: Path) -> None:
+    """With most voters gone no node can take over its partitions: it knows this as soon as connections are refused."""
     last = leader(cluster)
     others = [node_id for node_id in (1, 2, 3) if node_id != last]
     for node_id in others:
@@ -63,7 +63,7 @@ def test_the_last_to_stop_waits_for_nobody(cluster: Embedded, tmp_path: Path) ->
 
 
 def test_controllers_know_each_other(cluster: Embedded, tmp_path: Path) -> None:
-    """For tools that are given controllers instead of brokers: any of them tells where all are, and which one leads."""
+    """For tools that are given controllers instead of brokers: each controller returns all addresses and the leader."""
     places = {
         node_id: NodeConfig.from_properties((tmp_path / f"{node_id}.properties").read_text()).controller_listener
         for node_id in (1, 2, 3)

@@ -1,4 +1,4 @@
-"""A disk fills up, and has room again: others take over, nothing is lost, nobody has to be started anew."""
+"""A disk fills up, and has room again: other replicas take over, nothing is lost, and no node needs a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITHIN_S = 60.0
 
 
 class FullFile:
-    """A file that grows no more while its disk is full."""
+    """A file that cannot grow while its disk is full."""
 
     def __init__(self, inner, disk: FullDisk) -> None:
         self._inner = inner
@@ -40,7 +40,7 @@ class FullFile:
 
 
 class FullDisk:
-    """A node's disk. What is only there for the metadata keeps its place: a node without it would just stop."""
+    """A node's disk. Metadata can still be written when it is full: without that a node would just stop."""
 
     def __init__(self, inner) -> None:
         self._inner = inner
@@ -85,7 +85,7 @@ class Story:
         return self._admin.list_topics(topic, timeout=WITHIN_S).topics[topic].partitions[0]
 
     def produce(self, count: int, topic: str = "t") -> None:
-        """Acknowledged, all of them, whatever has to be tried again for that."""
+        """Produces until all records are acknowledged, with retries."""
         failures: list[object] = []
         for _ in range(count):
             self.producer.produce(topic, str(self.sent), on_delivery=lambda error, _: error and failures.append(error))
@@ -146,13 +146,13 @@ def play(directory: Path, count: int, scenario) -> None:
     asyncio.run(run())
 
 
-def test_a_leader_whose_disk_is_full_hands_over_and_comes_back(tmp_path: Path) -> None:
+def test_a_leader_whose_disk_is_full_loses_leadership_and_rejoins_when_there_is_room(tmp_path: Path) -> None:
     async def scenario(story: Story) -> None:
         await asyncio.to_thread(story.create, "t", 3, **{"min.insync.replicas": "2"})
         await asyncio.to_thread(story.produce, 10)
         leader = (await asyncio.to_thread(story.partition)).leader
         story.disks[leader].full = True
-        # Nobody stopped, no session ended: the next one leads because the controller was told.
+        # No node stopped and no session ended: another replica leads because the broker reported the failed log.
         await asyncio.to_thread(story.produce, 10)
         await story.until(lambda: story.partition().leader != leader)
         await story.until(lambda: leader not in story.partition().isrs)
@@ -164,7 +164,7 @@ def test_a_leader_whose_disk_is_full_hands_over_and_comes_back(tmp_path: Path) -
     play(tmp_path, 3, scenario)
 
 
-def test_the_only_replica_is_read_from_while_its_disk_is_full(tmp_path: Path) -> None:
+def test_the_only_replica_serves_reads_while_its_disk_is_full(tmp_path: Path) -> None:
     async def scenario(story: Story) -> None:
         await asyncio.to_thread(story.create, "t", 1)
         await asyncio.to_thread(story.produce, 10)
@@ -179,7 +179,7 @@ def test_the_only_replica_is_read_from_while_its_disk_is_full(tmp_path: Path) ->
     play(tmp_path, 1, scenario)
 
 
-def test_a_partition_that_found_no_room_for_its_log_is_there_later(tmp_path: Path) -> None:
+def test_a_partition_whose_log_found_no_room_is_created_later(tmp_path: Path) -> None:
     async def scenario(story: Story) -> None:
         await asyncio.to_thread(story.create, "t", 1)
         story.disks[1].full = True

@@ -112,7 +112,7 @@ class KafkaPythonPerson:
         return {partition.partition for partition in self.consumer.assignment()}
 
     def leave(self) -> None:
-        """Once its poll returns, which a record brings about."""
+        """Takes effect once its poll returns, which needs a record."""
         self._stop.set()
 
     def join(self) -> None:

@@ -47,7 +47,7 @@ def produce(broker, topic: str, count: int, start: int = 0) -> None:
 
 
 class Person:
-    """A consumer on its own thread: it notes what it was given, what was taken, and what it read."""
+    """A consumer on its own thread: it records the partitions assigned and revoked, and what it read."""
 
     def __init__(self, broker, group: str, topic: str, **config) -> None:
         self.topic = topic
@@ -62,8 +62,8 @@ class Person:
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                # A busy machine must not be taken for a dead member: its commit would be refused, and what it read
-                # come again.
+                # A slow machine must not look like a dead member: its commit would be refused, and its records read
+                # again.
                 "session.timeout.ms": 60_000,
                 "heartbeat.interval.ms": 200,
                 **config,
@@ -87,7 +87,7 @@ class Person:
             self._consumer.close()
 
     def _commit(self) -> None:
-        """While a cooperative group rebalances its members go on reading, but may have to wait with their commits."""
+        """While a cooperative group rebalances, its members continue to read, but their commits may have to wait."""
         if not self._uncommitted:
             return
         offsets = [TopicPartition(self.topic, *place) for place in self._uncommitted.items()]
@@ -124,7 +124,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 
 def shared(*people: Person) -> bool:
-    """Everybody has something, nobody has what another has, and nothing is left over."""
+    """Each member has partitions, no partition has two members, and none is left over."""
     owned = [partition for person in people for partition in person.owns]
     return all(person.owns for person in people) and sorted(owned) == list(range(PARTITIONS))
 
@@ -164,7 +164,7 @@ def test_a_consumer_that_returns_goes_on_where_the_group_stopped(broker, topic):
     assert sorted(second.read) == list(range(30, 60))
 
 
-def test_a_static_member_that_restarts_disturbs_nobody(broker, topic):
+def test_a_static_member_that_restarts_causes_no_rebalance(broker, topic):
     ann = Person(broker, topic, topic, **{"group.instance.id": "ann"})
     ben = Person(broker, topic, topic, **{"group.instance.id": "ben"})
     wait_for(lambda: shared(ann, ben))

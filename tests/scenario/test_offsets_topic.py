@@ -12,7 +12,7 @@ from odradek.testing import Embedded
 PATIENCE_S = 60.0
 
 
-def test_a_broker_that_is_down_has_its_copy_when_it_is_back() -> None:
+def test_a_broker_that_is_down_gets_its_replica_of_the_offsets_topic_when_it_is_back() -> None:
     with Embedded(brokers=3) as cluster:
         with Producer(cluster.bootstrap_servers) as producer:
             producer.send("orders", b"1").result(30)

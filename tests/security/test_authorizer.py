@@ -6,13 +6,13 @@ from odradek.security.authorizer import (
 )
 
 
-def test_authorized_operations_is_a_bit_per_allowed_wire_code():
+def test_authorized_operations_has_one_bit_per_allowed_operation():
     allowed = {Operation.READ, Operation.DESCRIBE}
     bits = authorized_operations(lambda operation, _type, _name: operation in allowed, ResourceType.TOPIC, "orders")
     assert bits == (1 << 3) | (1 << 8)
 
 
-def test_only_operations_that_make_sense_for_the_resource_are_asked():
+def test_only_operations_of_the_resource_type_are_checked():
     asked = []
 
     def authorize(operation, resource_type, name):

@@ -1,4 +1,4 @@
-"""Compaction by itself: which log, when, and what becomes of a result that comes too late."""
+"""Background compaction: which log, when, and what happens to a result that comes too late."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rows(broker, topic):
     return found
 
 
-def test_a_log_is_compacted_by_itself_and_its_old_files_go(run):
+def test_a_log_is_compacted_in_the_background_and_its_old_files_are_removed(run):
     async def scenario():
         disk = MemoryDisk()
         async with DataBroker(disk=disk) as broker:
@@ -86,7 +86,7 @@ def test_a_large_log_is_compacted_by_another_process(run, tmp_path, monkeypatch)
     run(scenario())
 
 
-def test_the_dirtiest_comes_first_and_others_follow(run, caplog):
+def test_the_dirtiest_log_is_compacted_first(run, caplog):
     caplog.set_level(logging.INFO, "odradek.server.cleaner")
 
     async def scenario():
@@ -105,7 +105,7 @@ def test_the_dirtiest_comes_first_and_others_follow(run, caplog):
     assert [message.split(":")[0] for message in caplog.messages] == ["much-0", "little-0"]
 
 
-def test_other_policies_are_left_alone(run):
+def test_topics_with_other_cleanup_policies_are_not_compacted(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", internal_segment_bytes="1000")
@@ -145,7 +145,7 @@ def test_a_log_that_cannot_be_read_is_left_as_it_is(run, caplog, position, lag_m
     assert caplog.text.count("broken-0 is not compacted until a restart") == 1
 
 
-def test_a_log_whose_compaction_fails_does_not_keep_others_from_theirs(run, monkeypatch, caplog):
+def test_a_log_whose_compaction_fails_does_not_stop_compaction_of_others(run, monkeypatch, caplog):
     in_thread = cleaning.clean
 
     def failing(disk, plan):
@@ -171,7 +171,7 @@ def test_a_log_whose_compaction_fails_does_not_keep_others_from_theirs(run, monk
     assert caplog.text.count("failing-0 is not compacted this time: killed") == 1
 
 
-def test_a_log_that_was_cut_meanwhile_is_not_touched(run, monkeypatch):
+def test_a_log_truncated_during_its_compaction_is_not_changed(run, monkeypatch):
     disk = MemoryDisk()
 
     async def scenario():
@@ -241,7 +241,7 @@ def test_a_log_whose_new_names_may_not_be_durable_is_offline_until_it_is_opened_
 
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_truncation_meanwhile_does_not_hide_that_the_names_may_not_be_durable(run, failing):
-    """It takes the steps that are left, while the sync of the last one has not ended."""
+    """It makes the remaining steps, while the sync of the last one has not ended."""
     disk = FailingSwaps()
 
     async def scenario():
@@ -259,8 +259,8 @@ def test_a_truncation_meanwhile_does_not_hide_that_the_names_may_not_be_durable(
     run(scenario())
 
 
-def test_what_retention_took_meanwhile_does_not_undo_the_rest(run, monkeypatch):
-    """A throttled run may take so long that retention always has something to take."""
+def test_segments_deleted_by_retention_meanwhile_do_not_undo_the_rest_of_the_compaction(run, monkeypatch):
+    """A throttled run may take so long that retention always deletes something meanwhile."""
     disk = MemoryDisk()
 
     async def scenario():
@@ -288,7 +288,7 @@ def test_what_retention_took_meanwhile_does_not_undo_the_rest(run, monkeypatch):
     run(scenario())
 
 
-def test_a_topic_that_was_deleted_meanwhile(run, monkeypatch):
+def test_compacting_a_topic_that_is_deleted_meanwhile_changes_nothing(run, monkeypatch):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", **COMPACTED)
@@ -324,7 +324,7 @@ def test_a_stop_does_not_wait_for_a_long_run(run, tmp_path, monkeypatch):
     run(scenario())
 
 
-def test_a_stop_while_logs_are_looked_through_begins_no_run(run, monkeypatch):
+def test_a_stop_during_the_search_for_dirty_logs_starts_no_compaction(run, monkeypatch):
     monkeypatch.setattr(housekeeping, "PARTITIONS_PER_TURN", 1)
     runs = []
 

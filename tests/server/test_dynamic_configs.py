@@ -1,4 +1,4 @@
-"""Keys of a broker that change while it runs, on virtual time: the clock says when each was honoured."""
+"""Broker configs that change while it runs, on virtual time: the clock shows when each took effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOVED_BYTES = (18 + 18 + 3) * len(encode_batch([Record(key=b"k0", value=VALUE, t
 
 
 class Compacting(GroupBroker):
-    """With all that a broker does by itself."""
+    """A broker with all its background chores."""
 
     def __init__(self, **settings: str) -> None:
         super().__init__(settings={key.replace("_", "."): value for key, value in settings.items()})
@@ -90,13 +90,13 @@ def test_the_pause_of_the_cleaner_becomes_shorter_while_it_lasts(broker_name):
     assert 2000 <= told(story, log_cleaner_backoff_ms="3600000") < 2100
 
 
-def test_without_a_rate_compaction_takes_no_rest():
+def test_without_a_rate_limit_compaction_does_not_pause():
     assert told(Compacting.compacted_after_ms, log_cleaner_backoff_ms="0") < 100
 
 
 @pytest.mark.parametrize("step_bytes", [1, 2000, 1 << 20])
-def test_compaction_reads_and_writes_no_faster_than_it_may(step_bytes, monkeypatch):
-    """However much it does between two rests."""
+def test_compaction_reads_and_writes_no_faster_than_its_rate_limit(step_bytes, monkeypatch):
+    """However much it does between two pauses."""
     planned = Log.plan_cleaning
 
     def in_small_steps(*args):
@@ -104,12 +104,12 @@ def test_compaction_reads_and_writes_no_faster_than_it_may(step_bytes, monkeypat
 
     monkeypatch.setattr(Log, "plan_cleaning", in_small_steps)
     took_ms = told(Compacting.compacted_after_ms, log_cleaner_backoff_ms="0", log_cleaner_io_max_bytes_per_second="100")
-    # Of each of its steps the last millisecond is not waited for.
+    # In each step the last, partial millisecond is not waited for.
     assert MOVED_BYTES * 10 - 40 <= took_ms < MOVED_BYTES * 10 + 100
 
 
 @pytest.mark.parametrize("broker_name", ["1", ""])
-def test_the_rate_of_compaction_is_honoured_at_once_and_falls_back(broker_name):
+def test_a_changed_rate_limit_applies_at_once_and_reverts_when_the_key_is_deleted(broker_name):
     async def story(broker):
         await broker.change(RATE, "1", broker_name)
         await asyncio.sleep(1000)
@@ -123,7 +123,7 @@ def test_the_rate_of_compaction_is_honoured_at_once_and_falls_back(broker_name):
 @pytest.mark.parametrize(
     "settings", [{BACKOFF: "0", RATE: "1"}, {BACKOFF: "3600000"}], ids=["between steps", "between runs"]
 )
-def test_a_stop_does_not_wait_for_a_rest(settings):
+def test_a_stop_does_not_wait_for_a_pause_of_compaction(settings):
     broker = Compacting(**settings)
 
     async def stopped():
@@ -137,7 +137,7 @@ def test_a_stop_does_not_wait_for_a_rest(settings):
     assert not broker.is_compacted
 
 
-def test_the_memory_for_keys_is_that_of_the_next_run(monkeypatch):
+def test_a_changed_dedupe_buffer_applies_to_the_next_run(monkeypatch):
     budgets = []
     planned = Log.plan_cleaning
 
@@ -156,7 +156,7 @@ def test_the_memory_for_keys_is_that_of_the_next_run(monkeypatch):
 
 
 @pytest.mark.parametrize("broker_name", ["1", ""])
-def test_producers_are_forgotten_by_the_time_that_is_in_force(broker_name):
+def test_producers_expire_by_the_current_setting(broker_name):
     async def story(broker):
         log = broker.partitions.get("t", 0).log
         log.append_as_leader(memoryview(idempotent_batch(broker)), 0, broker.clock.wall_ms())

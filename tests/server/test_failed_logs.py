@@ -1,4 +1,4 @@
-"""Logs that failed: what the controller is told of them until its image says so, and how they come back."""
+"""Logs that failed: what the broker reports to the controller until the image shows it, and how they are reopened."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def looking(broker, controller, slow=in_turn, on_opened=lambda: None):
     )
 
 
-def test_a_sound_log_that_is_called_lost_by_a_late_message_is_told_of_until_the_image_knows(run):
+def test_a_working_log_that_the_image_calls_lost_is_reported_until_the_image_is_correct(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", 2)
@@ -88,7 +88,7 @@ async def with_one_lost(disk=None, **configs):
 
 
 async def make_anew(broker, client):
-    """The topic, and something acknowledged in it."""
+    """Recreates the topic, with one acknowledged record in it."""
     broker.delete_topic("t")
     broker.create_topic("t")
     await client.produce("t", batch("acknowledged"))
@@ -98,7 +98,7 @@ def stored(broker):
     return broker.disk.read("t-0/00000000000000000000.log")
 
 
-def test_a_topic_made_anew_before_its_turn_came_keeps_its_log(run):
+def test_a_topic_recreated_before_its_log_is_reopened_keeps_its_new_log(run):
     async def scenario():
         async with with_one_lost() as (broker, client):
             broker.partition("t").log.advance_log_start(3)
@@ -118,7 +118,7 @@ def test_a_topic_made_anew_before_its_turn_came_keeps_its_log(run):
     run(scenario())
 
 
-def test_a_topic_made_anew_while_the_old_one_is_read_waits_until_that_is_done(run, monkeypatch):
+def test_a_topic_recreated_while_its_old_log_is_read_gets_its_log_after_that(run, monkeypatch):
     async def scenario():
         async with with_one_lost() as (broker, client):
             broker.partition("t").log.advance_log_start(3)
@@ -142,8 +142,8 @@ def test_a_topic_made_anew_while_the_old_one_is_read_waits_until_that_is_done(ru
     run(scenario())
 
 
-def test_what_is_read_of_a_topic_deleted_meanwhile_is_its_own(run):
-    """It waits for its turn at the disk, and deletes nobody else's files when that comes."""
+def test_reopening_the_log_of_a_topic_deleted_meanwhile_touches_only_its_own_files(run):
+    """It waits for its turn at the disk, and then deletes only its own files."""
 
     async def scenario():
         async with with_one_lost() as (broker, _):
@@ -165,8 +165,8 @@ def test_what_is_read_of_a_topic_deleted_meanwhile_is_its_own(run):
     run(scenario())
 
 
-def test_a_topic_made_anew_while_a_thread_reads_the_old_one(run, tmp_path, monkeypatch, caplog):
-    """Its files go away under the thread: that is no trouble of the disk, and nobody waits for a better one."""
+def test_a_topic_recreated_while_a_thread_reads_the_old_log_is_not_a_disk_error(run, tmp_path, monkeypatch, caplog):
+    """Its files are removed under the thread: that is not a disk error, so nothing waits for the disk to recover."""
     is_reading, is_made_anew = threading.Event(), threading.Event()
     write_again = reopening.write_again
 
@@ -192,11 +192,11 @@ def test_a_topic_made_anew_while_a_thread_reads_the_old_one(run, tmp_path, monke
             assert b"acknowledged" in (tmp_path / "t-0" / "00000000000000000000.log").read_bytes()
 
     run(scenario())
-    assert "the disk is no better" not in caplog.text
+    assert "the disk still fails" not in caplog.text
 
 
-def test_retention_leaves_a_log_alone_that_is_just_opened_again(run):
-    """The one that comes back has the files that would have expired, and what follows goes into them."""
+def test_retention_skips_a_log_while_it_is_reopened(run):
+    """The reopened log has the files that would have expired, and later records are written to them."""
 
     async def scenario():
         async with with_one_lost(retention_ms="1000") as (broker, client):
@@ -216,7 +216,7 @@ def test_retention_leaves_a_log_alone_that_is_just_opened_again(run):
     run(scenario())
 
 
-def test_what_expired_leaves_a_failed_log_too_or_else_a_full_disk_would_stay_full(run):
+def test_expired_segments_of_a_failed_log_are_deleted_to_free_a_full_disk(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", internal_segment_bytes="1000", retention_bytes="1500")
@@ -233,7 +233,7 @@ def test_what_expired_leaves_a_failed_log_too_or_else_a_full_disk_would_stay_ful
 
 
 def test_groups_are_coordinated_once_the_log_of_their_partition_could_be_created(monkeypatch):
-    """No commit of the metadata log says so: it named this broker as the leader all the time."""
+    """No metadata commit announces it: the image named this broker as the leader all the time."""
     broker = GroupBroker()
     groups = broker.broker.groups
 

@@ -117,7 +117,7 @@ def test_limits_of_kip_74(run):
     run(scenario())
 
 
-def test_the_brokers_own_limit(run):
+def test_fetch_max_bytes_of_the_broker_limits_the_answer(run):
     async def scenario():
         async with DataBroker(settings={"fetch.max.bytes": "1024"}) as broker:
             broker.create_topic("t")
@@ -214,7 +214,7 @@ def test_a_partition_led_elsewhere(run):
     run(scenario())
 
 
-def test_who_may_not_read(run):
+def test_fetching_without_read_permission_is_refused(run):
     denying = Denying(lambda operation, _, name: operation is Operation.READ and name == "t")
 
     async def scenario():
@@ -242,7 +242,7 @@ def test_zstd_only_from_version_10(run, version, error):
     run(scenario())
 
 
-def test_a_batch_whose_codec_cannot_be_seen_is_an_error_of_its_partition(run):
+def test_a_batch_whose_codec_cannot_be_read_is_an_error_of_its_partition(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t")
@@ -311,7 +311,7 @@ def test_a_parked_fetch_answers_at_its_deadline_with_what_there_is(run):
     (12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (13, ErrorCode.UNKNOWN_TOPIC_ID),
 ])  # fmt: skip
-def test_a_parked_fetch_hears_that_its_topic_is_gone(run, version, error):
+def test_a_parked_fetch_is_answered_when_its_topic_is_deleted(run, version, error):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t")
@@ -341,7 +341,7 @@ def test_a_topic_created_again_is_another_topic(run):
     run(scenario())
 
 
-def test_a_parked_fetch_hears_that_leadership_moved(run):
+def test_a_parked_fetch_is_answered_when_leadership_moves(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t")
@@ -355,7 +355,7 @@ def test_a_parked_fetch_hears_that_leadership_moved(run):
     run(scenario())
 
 
-def test_a_lost_connection_takes_its_parked_fetch_along(run):
+def test_a_lost_connection_removes_its_parked_fetch(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t")

@@ -1,4 +1,4 @@
-"""Fetch sessions: who gets one, what an incremental reply names, and when one ends."""
+"""Fetch sessions: which clients get one, what an incremental reply names, and when one ends."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_an_error_is_named_always_and_its_end_once(sessions):
     assert answers == [[0], [0], [0], [0], [0], []]
 
 
-def test_what_came_with_a_divergence_is_told_again(sessions):
+def test_the_watermark_sent_with_a_divergence_is_sent_again(sessions):
     session_id = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
     diverging = read()
     diverging.diverging_epoch = DivergingEpoch(0, 3)
@@ -121,8 +121,10 @@ def test_what_came_with_a_divergence_is_told_again(sessions):
 
 
 @pytest.mark.parametrize(("offset", "leader_epoch"), [(5, 4), (6, 5), (5, 5)])
-def test_whoever_asks_again_without_having_moved_on_has_not_heard(sessions, offset, leader_epoch):
-    """A follower drops what comes while its leader epoch changes. The session must not think that it knows."""
+def test_a_follower_that_repeats_its_offset_or_changes_its_epoch_gets_the_watermark_again(
+    sessions, offset, leader_epoch
+):
+    """A follower drops answers while its leader epoch changes. The session must send the watermark again."""
     first = sessions.plan(request(0, 0, [0, 1], offset=5, leader_epoch=4), by_topic_id=False)
     assert named(first, lambda _: read()) == [0, 1]
     again = request(first.session_id, 1, [1], offset=offset, leader_epoch=leader_epoch)
@@ -130,7 +132,7 @@ def test_whoever_asks_again_without_having_moved_on_has_not_heard(sessions, offs
     assert named(sessions.plan(request(first.session_id, 2), by_topic_id=False), lambda _: read()) == []
 
 
-def test_whoever_moved_on_has_heard_what_came_with_the_records(sessions):
+def test_a_follower_that_moved_on_does_not_get_the_same_watermark_again(sessions):
     first = sessions.plan(request(0, 0, [0], offset=4, leader_epoch=4), by_topic_id=False)
     assert named(first, lambda _: read(region=object())) == [0]
     onward = request(first.session_id, 1, [0], offset=5, leader_epoch=4)
@@ -174,7 +176,7 @@ def test_a_session_is_closed_and_replaced_on_request(sessions):
     assert len(sessions) == 0
 
 
-def test_a_full_cache_gives_up_only_what_is_long_unused(sessions, clock):
+def test_a_full_cache_evicts_only_idle_sessions(sessions, clock):
     first = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
     clock.now_ms += 1
     second = sessions.plan(request(0, 0, [0]), by_topic_id=False).session_id
@@ -198,7 +200,7 @@ def test_the_partitions_of_all_sessions_are_bounded(sessions, monkeypatch):
     assert sessions.plan(request(0, 0, range(10)), by_topic_id=False).session_id
 
 
-def test_what_is_long_unused_is_given_up_for_the_partitions_of_others(sessions, clock, monkeypatch):
+def test_idle_sessions_are_evicted_for_the_partitions_of_others(sessions, clock, monkeypatch):
     monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
     first = sessions.plan(request(0, 0, range(6)), by_topic_id=False).session_id
     clock.now_ms += EVICTABLE_AFTER_MS
@@ -209,7 +211,7 @@ def test_what_is_long_unused_is_given_up_for_the_partitions_of_others(sessions, 
     assert refusal(sessions, request(first, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_that_grows_takes_the_place_of_what_is_long_unused(sessions, clock, monkeypatch):
+def test_a_session_that_grows_evicts_idle_sessions(sessions, clock, monkeypatch):
     monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
     first = sessions.plan(request(0, 0, range(6)), by_topic_id=False).session_id
     second = sessions.plan(request(0, 0, range(4)), by_topic_id=False).session_id
@@ -218,7 +220,7 @@ def test_a_session_that_grows_takes_the_place_of_what_is_long_unused(sessions, c
     assert refusal(sessions, request(first, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_nobody_loses_a_session_for_one_that_finds_no_room_even_so(sessions, clock, monkeypatch):
+def test_no_session_is_evicted_when_that_would_not_make_enough_room(sessions, clock, monkeypatch):
     monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
     idle = sessions.plan(request(0, 0, range(2)), by_topic_id=False).session_id
     clock.now_ms += EVICTABLE_AFTER_MS + 1
@@ -227,7 +229,7 @@ def test_nobody_loses_a_session_for_one_that_finds_no_room_even_so(sessions, clo
     assert sessions.plan(request(idle, 1), by_topic_id=False).session_id == idle
 
 
-def test_a_follower_takes_the_place_of_the_consumer_who_loses_least(sessions):
+def test_a_follower_evicts_the_consumer_session_with_the_fewest_partitions(sessions):
     small, large = (sessions.plan(request(0, 0, range(size)), by_topic_id=False).session_id for size in (1, 2))
     follower = sessions.plan(request(0, 0, [0], replica=2), by_topic_id=False).session_id
     assert follower
@@ -236,7 +238,7 @@ def test_a_follower_takes_the_place_of_the_consumer_who_loses_least(sessions):
     assert sessions.plan(request(0, 0, range(3)), by_topic_id=False).session_id == 0
 
 
-def test_a_follower_takes_the_partitions_of_consumers(sessions, monkeypatch):
+def test_a_follower_evicts_consumer_sessions_for_their_partitions(sessions, monkeypatch):
     monkeypatch.setattr(limits, "fetch_session_partitions_max", 10)
     consumer = sessions.plan(request(0, 0, range(6)), by_topic_id=False).session_id
     follower = sessions.plan(request(0, 0, range(4), replica=2), by_topic_id=False).session_id
@@ -244,7 +246,7 @@ def test_a_follower_takes_the_partitions_of_consumers(sessions, monkeypatch):
     assert refusal(sessions, request(consumer, 1), by_topic_id=False) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_followers_do_not_take_the_place_of_each_other(sessions, clock):
+def test_followers_do_not_evict_each_other(sessions, clock):
     for replica in (2, 3):
         assert sessions.plan(request(0, 0, [0], replica=replica), by_topic_id=False).session_id
     assert sessions.plan(request(0, 0, [0], replica=4), by_topic_id=False).session_id == 0

@@ -1,4 +1,4 @@
-"""Brokers that follow each other over sockets: catching up, elections, long polls, fsync before the next question."""
+"""Brokers that follow each other over sockets: catching up, elections, long polls, fsync before the next fetch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_follower_catches_up_with_many_partitions(run):
     run(scenario())
 
 
-def test_a_parked_produce_of_a_former_leader_hears_of_it(run):
+def test_a_parked_produce_is_answered_when_its_leader_is_deposed(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2))
@@ -61,7 +61,7 @@ def test_a_parked_produce_of_a_former_leader_hears_of_it(run):
     run(scenario())
 
 
-def test_an_election_turns_the_fetches_round(run):
+def test_after_an_election_the_old_leader_fetches_from_the_new_one(run):
     async def scenario():
         async with ReplicaBrokers() as cluster:
             cluster.create_topic("t")
@@ -84,7 +84,7 @@ def test_an_election_turns_the_fetches_round(run):
 
 
 def test_an_election_does_not_wait_for_a_long_poll(run):
-    """The new leader is already followed for another partition, of which nothing is written for a minute."""
+    """The new leader is already followed for another partition, to which nothing is written for a minute."""
 
     async def scenario():
         async with ReplicaBrokers(2, replica_fetch_wait_max_ms="60000") as cluster:
@@ -101,8 +101,8 @@ def test_an_election_does_not_wait_for_a_long_poll(run):
     run(scenario())
 
 
-def test_whatever_there_is_to_follow_a_follower_has_one_session(run):
-    """Also when the next topic comes before the question about the last one was answered with records."""
+def test_a_follower_has_one_fetch_session_per_leader_however_many_partitions_it_follows(run):
+    """Also when the next topic is created before the fetch for the last one was answered with records."""
 
     async def scenario():
         async with ReplicaBrokers(2, replica_fetch_wait_max_ms="60000") as cluster:
@@ -114,7 +114,7 @@ def test_whatever_there_is_to_follow_a_follower_has_one_session(run):
     run(scenario())
 
 
-def test_a_former_leader_drops_what_its_successor_never_had(run):
+def test_a_former_leader_truncates_records_that_its_successor_never_had(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2), isr=(1,))
@@ -132,8 +132,8 @@ def test_a_former_leader_drops_what_its_successor_never_had(run):
     run(scenario())
 
 
-def test_the_next_question_waits_for_the_fsync(run):
-    """An offset that a follower asks for is acknowledged by it: with flush.messages that means on disk."""
+def test_the_next_fetch_waits_for_the_fsync(run):
+    """A follower's fetch offset acknowledges all records before it: with flush.messages they must be on disk."""
 
     async def scenario():
         async with ReplicaBrokers(2) as cluster:
@@ -159,7 +159,7 @@ def test_the_next_question_waits_for_the_fsync(run):
     run(scenario())
 
 
-def test_the_next_leader_is_not_asked_before_the_fsync_of_what_came_from_the_last_one(run):
+def test_a_follower_fetches_from_the_next_leader_only_after_the_fsync_of_earlier_records(run):
     async def scenario():
         async with ReplicaBrokers(3) as cluster:
             cluster.create_topic("t", flush_messages="1")
@@ -180,7 +180,7 @@ def test_the_next_leader_is_not_asked_before_the_fsync_of_what_came_from_the_las
     run(scenario())
 
 
-def test_a_leader_that_is_gone_for_a_while_is_asked_again(run):
+def test_a_follower_fetches_again_from_a_leader_that_was_gone_for_a_while(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2), isr=(1,))
@@ -196,7 +196,7 @@ def test_a_leader_that_is_gone_for_a_while_is_asked_again(run):
     run(scenario())
 
 
-def test_a_topic_that_is_deleted_is_followed_no_more(run):
+def test_a_deleted_topic_is_no_longer_fetched(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2))
@@ -228,7 +228,7 @@ def test_a_replica_that_moves_away_is_removed(run):
     run(scenario())
 
 
-def test_who_stops_fetching_leaves_the_isr_and_comes_back(run):
+def test_a_follower_that_stops_fetching_leaves_the_isr_and_rejoins_later(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2))

@@ -1,4 +1,4 @@
-"""Fetch as followers and their consumers send it: to the log's end, divergence, who may, and from where to read."""
+"""Fetch by followers, and by consumers of followers: up to the log end, divergence, permissions, preferred replica."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def fetch(client, asked, version=17):
 
 
 class Quiet(ReplicaBrokers):
-    """Nobody follows by itself: the test fetches."""
+    """No broker fetches by itself: the test does."""
 
     async def __aenter__(self):
         await super().__aenter__()
@@ -86,8 +86,8 @@ def test_a_parked_follower_is_woken_by_an_append_that_is_not_committed(run):
     run(scenario())
 
 
-def test_what_was_deleted_is_said_at_once(run):
-    """Until it has heard of it, the follower cannot join the ISR."""
+def test_a_new_log_start_is_sent_to_the_follower_at_once(run):
+    """Until the follower knows the new log start, it cannot join the ISR."""
 
     async def scenario():
         async with Quiet(2) as cluster:
@@ -101,7 +101,7 @@ def test_what_was_deleted_is_said_at_once(run):
     run(scenario())
 
 
-def test_the_follower_s_arrival_answers_the_producer(run):
+def test_a_followers_fetch_answers_the_waiting_producer(run):
     async def scenario():
         async with Quiet(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2))
@@ -116,7 +116,7 @@ def test_the_follower_s_arrival_answers_the_producer(run):
     run(scenario())
 
 
-def test_where_the_histories_part_is_said_at_once(run):
+def test_a_divergence_is_reported_at_once(run):
     async def scenario():
         async with Quiet(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2))
@@ -138,7 +138,7 @@ def test_where_the_histories_part_is_said_at_once(run):
     ({"epoch": 3}, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ({"offset": 9}, ErrorCode.OFFSET_OUT_OF_RANGE),
 ])  # fmt: skip
-def test_what_a_follower_is_refused_with(run, fields, code):
+def test_errors_for_invalid_follower_fetches(run, fields, code):
     async def scenario():
         async with Quiet(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2))
@@ -164,7 +164,7 @@ def test_only_brokers_may_fetch_as_replicas(run):
     run(scenario())
 
 
-def test_who_asks_the_wrong_broker_hears_who_leads(run):
+def test_a_fetch_from_the_wrong_broker_returns_the_current_leader(run):
     async def scenario():
         async with Quiet(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2))
@@ -196,7 +196,7 @@ def test_a_consumer_reads_from_a_follower_what_it_knows_to_be_committed(run):
     run(scenario())
 
 
-def test_a_consumer_is_sent_to_the_replica_in_its_rack(run):
+def test_a_consumer_is_redirected_to_the_replica_in_its_rack(run):
     async def scenario():
         racks = {1: "east", 2: "west", 3: "west"}
         async with ReplicaBrokers(3, racks=racks, replica_selector_class=RACK_AWARE) as cluster:
@@ -206,7 +206,7 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack(run):
             for rack, preferred in (("west", 3), ("east", -1), ("north", -1), ("", -1)):
                 part = (await producer.fetch("t", {0: 0}, rack_id=rack, max_wait_ms=FOREVER_MS))[0]
                 assert (part.preferred_read_replica, bool(part.records)) == (preferred, preferred == -1)
-            # Not where it is not yet: the follower will not have what the leader has not sent.
+            # Not redirected at an offset that the leader has not sent to the follower yet.
             part = (await producer.fetch("t", {0: 1}, rack_id="west"))[0]
             assert (part.error_code, part.preferred_read_replica) == (0, 3)
             cluster.register(3, fenced=True)
@@ -216,7 +216,7 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack(run):
     run(scenario())
 
 
-def test_a_consumer_stays_with_a_leader_in_its_rack_and_where_no_other_has_what_it_wants(run):
+def test_a_consumer_stays_with_a_leader_in_its_rack_or_when_no_follower_has_its_offset(run):
     async def scenario():
         for racks, offset, preferred in (({1: "west", 2: "west"}, 0, -1), ({2: "west"}, 1, 2), ({2: "west"}, 2, -1)):
             async with ReplicaBrokers(2, racks=racks, replica_selector_class=RACK_AWARE) as cluster:
@@ -244,7 +244,7 @@ def test_without_a_selector_consumers_read_from_the_leader(run):
 
 
 @pytest.mark.parametrize("slots", ["0", "1000"])
-def test_where_followers_are_read_from_they_hear_of_a_commit_at_once(run, slots):
+def test_if_consumers_read_from_followers_a_new_high_watermark_is_sent_at_once(run, slots):
     async def scenario():
         async with ReplicaBrokers(
             2,
@@ -261,7 +261,7 @@ def test_where_followers_are_read_from_they_hear_of_a_commit_at_once(run, slots)
     run(scenario())
 
 
-def test_where_followers_are_read_from_they_hear_of_a_commit_once_also_without_a_session(run):
+def test_if_consumers_read_from_followers_each_high_watermark_is_sent_once_without_a_session(run):
     async def scenario():
         async with Quiet(2, replica_selector_class=RACK_AWARE) as cluster:
             cluster.create_topic("t", replicas=(1, 2))
@@ -272,7 +272,7 @@ def test_where_followers_are_read_from_they_hear_of_a_commit_once_also_without_a
             assert (part.high_watermark, part.records) == (1, b"")
             follower.send(request(cluster, offset=1, **waiting), 17)
             await until(lambda: cluster[1].broker.parked_fetches)
-            # What a follower told to cut its log heard beside it does not count.
+            # A watermark sent to a follower together with a divergence does not count.
             again = await cluster[1].connect()
             assert (await fetch(again, request(cluster, offset=2, **waiting))).diverging_epoch.end_offset == 1
             assert (await fetch(again, request(cluster, offset=1, **waiting))).high_watermark == 1
@@ -280,8 +280,8 @@ def test_where_followers_are_read_from_they_hear_of_a_commit_once_also_without_a
     run(scenario())
 
 
-def test_a_follower_hears_of_a_commit_that_was_told_where_it_no_longer_listens(run):
-    """Its former connection is gone, but not yet for the leader, and is answered first."""
+def test_a_follower_gets_the_watermark_again_that_was_sent_to_its_dead_connection(run):
+    """Its former connection is dead, but the leader does not know that yet and answers it first."""
 
     async def scenario():
         async with Quiet(3, replica_selector_class=RACK_AWARE) as cluster:
@@ -301,7 +301,7 @@ def test_a_follower_hears_of_a_commit_that_was_told_where_it_no_longer_listens(r
     run(scenario())
 
 
-def test_epochs_end_where_the_next_ones_begin(run):
+def test_a_leader_epoch_ends_where_the_next_one_begins(run):
     async def scenario():
         async with ReplicaBrokers(2) as cluster:
             cluster.create_topic("t", replicas=(1, 2))

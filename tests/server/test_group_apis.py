@@ -1,4 +1,4 @@
-"""The group APIs as a client of each version meets them, on real partitions in memory and virtual time."""
+"""The group APIs in each version, on real partitions in memory and virtual time."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_t51_an_error_of_the_group_is_at_every_partition_in_version_1_only(broke
     broker.run(story())
 
 
-def test_commits_for_what_does_not_exist_are_refused_one_by_one(broker):
+def test_commits_for_unknown_topics_and_partitions_are_refused_one_by_one(broker):
     async def story():
         await ready(broker, "orders")
         request = commit_of(1)
@@ -265,7 +265,7 @@ def test_commits_for_what_does_not_exist_are_refused_one_by_one(broker):
     broker.run(story())
 
 
-def test_an_offset_of_a_topic_that_was_made_anew_is_gone(broker):
+def test_committed_offsets_are_gone_after_the_topic_was_recreated(broker):
     async def story():
         await ready(broker, "orders")
         await broker.send(8, commit_of(42), 8)
@@ -285,13 +285,13 @@ def make_anew(broker, topic):
     broker.create_topic(topic, 2)
 
 
-def test_all_topics_by_id_are_without_the_offsets_of_one_that_had_the_name_before(broker):
+def test_offset_fetch_of_all_topics_by_id_leaves_out_offsets_of_a_deleted_namesake(broker):
     async def story():
         await ready(broker, "orders", "kept")
         await broker.send(8, commit_of(42), 8)
         await broker.send(8, commit_of(43, topic="kept"), 8)
         make_anew(broker, "orders")
-        # Before the turn in which the old ones go.
+        # Before the turn in which the old offsets are removed.
         answer = await broker.send(9, fetch_of(10, topics=None), 10)
         kept = broker.broker.image.topics["kept"].topic_id
         assert [topic.topic_id for topic in answer.groups[0].topics] == [kept]
@@ -303,7 +303,7 @@ def test_all_topics_by_id_are_without_the_offsets_of_one_that_had_the_name_befor
 
 
 @pytest.mark.parametrize("when", ["before the stop", "while its groups are loaded"])
-def test_an_offset_of_a_topic_that_was_made_anew_is_gone_after_a_restart_too(broker, when):
+def test_committed_offsets_of_a_recreated_topic_are_gone_after_a_restart_too(broker, when):
     async def before():
         await ready(broker, "orders", "kept")
         await broker.send(8, commit_of(42), 8)
@@ -386,7 +386,7 @@ def test_join_in_every_version(broker, version):
         ({"member": "m" * 100}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_hostile_joins_are_refused(broker, change, error):
+def test_invalid_joins_are_refused(broker, change, error):
     async def story():
         await ready(broker)
         assert (await broker.send(11, join_of(**change), 9)).error_code == error
@@ -394,7 +394,7 @@ def test_hostile_joins_are_refused(broker, change, error):
     broker.run(story())
 
 
-def test_two_members_rebalance_and_time_moves_on_without_the_one_that_died(broker):
+def test_two_members_rebalance_and_a_dead_member_is_removed_after_its_session(broker):
     async def story():
         await ready(broker, "orders")
         ann = (await broker.send(11, join_of(), 9)).member_id
@@ -586,7 +586,7 @@ def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker, 
         beat = HeartbeatRequest(group_id=GROUP, generation_id=generation, member_id=member)
         loading = await restarted.send(9, fetch_of(7, stable=True), 7)
         assert loading.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert (await restarted.send(12, beat, 4)).error_code == 0, "a member is not bothered with it"
+        assert (await restarted.send(12, beat, 4)).error_code == 0, "members do not notice the loading"
         assert (await restarted.send(16, ListGroupsRequest(), 5)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await asyncio.sleep(0.1)
         assert fetched(await restarted.send(9, fetch_of(7), 7), 7)["orders", 0] == (599, "", 0)
@@ -597,8 +597,8 @@ def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker, 
     restarted.run(after())
 
 
-def test_kafka_10614_a_leadership_that_comes_back_while_it_is_loaded_is_loaded_once_more(broker, monkeypatch):
-    """What the first reading found belongs to a leadership that is over: it must neither serve nor end the second."""
+def test_kafka_10614_a_partition_that_is_led_again_during_loading_is_loaded_again(broker, monkeypatch):
+    """The first load belongs to a leadership that is over: it must neither serve requests nor end the second load."""
     monkeypatch.setattr("odradek.server.coordination.LOAD_BYTES", 1000)
 
     def led_by(leader: int) -> None:
@@ -624,7 +624,7 @@ def test_kafka_10614_a_leadership_that_comes_back_while_it_is_loaded_is_loaded_o
     broker.run(story())
 
 
-def test_a_partition_that_cannot_be_read_has_no_coordinator_and_the_others_have(broker):
+def test_a_partition_that_cannot_be_read_has_no_coordinator_and_other_partitions_have_one(broker):
     async def before():
         await ready(broker, "orders")
         for number in range(20):
@@ -675,7 +675,7 @@ def restarted_with_too_few_replicas() -> GroupBroker:
 
 
 async def answers_by_partition(broker: GroupBroker) -> dict[int, set]:
-    """What OffsetFetch says of the groups of each partition: an error, or whether it is what they committed."""
+    """The OffsetFetch answers for the groups of each partition: an error, or whether the offset is right."""
     seen = {}
     for number in range(20):
         response = await broker.send(9, fetch_of(7, group=f"g{number}"), 7)
@@ -703,7 +703,7 @@ def test_a_partition_with_too_few_replicas_to_commit_does_not_keep_others_from_b
 
 
 @pytest.mark.parametrize("others", [(), (1,)], ids=["in its own next epoch", "by another and then by itself"])
-def test_a_load_that_waits_for_its_commit_ends_with_the_leadership(others, caplog):
+def test_loading_that_waits_for_a_commit_ends_when_the_leadership_ends(others, caplog):
     broker = restarted_with_too_few_replicas()
 
     async def story():
@@ -723,7 +723,7 @@ def test_a_load_that_waits_for_its_commit_ends_with_the_leadership(others, caplo
     assert "cannot be loaded" not in caplog.text
 
 
-def test_a_load_that_waits_for_its_commit_does_not_outlive_a_stop():
+def test_loading_that_waits_for_a_commit_ends_at_a_stop():
     broker = restarted_with_too_few_replicas()
 
     async def story():
@@ -761,7 +761,7 @@ def test_a_commit_waits_for_the_high_watermark_and_gives_up_after_the_commit_tim
     broker.run(story())
 
 
-def test_a_fetch_that_waited_does_not_find_nothing_because_the_groups_were_unloaded_before_it_could_read(broker):
+def test_a_stable_offset_fetch_does_not_return_empty_offsets_when_the_groups_are_unloaded_meanwhile(broker):
     async def story():
         await ready(broker, "orders")
         index = broker.broker.groups.partition_for(GROUP)
@@ -794,7 +794,7 @@ def test_a_group_too_large_for_one_batch_is_refused_and_nothing_breaks(broker):
     broker.run(story())
 
 
-def test_a_stopped_coordinator_answers_whoever_waits(broker):
+def test_a_stopped_coordinator_answers_waiting_requests_with_not_coordinator(broker):
     async def story():
         await ready(broker, "orders")
         member, _ = await member_of(broker)
@@ -808,7 +808,7 @@ def test_a_stopped_coordinator_answers_whoever_waits(broker):
     broker.run(story())
 
 
-def test_topics_that_may_not_be_seen_are_left_out_or_refused():
+def test_topics_without_describe_permission_are_left_out_or_refused():
     denied = []
 
     def denies(operation, resource_type, name):
@@ -859,7 +859,7 @@ def test_timers_that_are_due_with_one_that_fails_are_not_lost(broker, monkeypatc
     assert broker.run(later()) == [GroupState.EMPTY, GroupState.EMPTY]
 
 
-def test_whoever_waits_behind_one_whose_giving_up_fails_is_still_answered(broker, monkeypatch):
+def test_a_waiting_request_is_still_answered_when_the_timeout_of_an_earlier_one_fails(broker, monkeypatch):
     def fail(*_):
         raise InvariantBroken("as if")
 

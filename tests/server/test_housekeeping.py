@@ -1,4 +1,4 @@
-"""What a broker does by itself, each chore called by hand."""
+"""The background chores of a broker, each called by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def fill_segments(broker, client, count):
     assert broker.partition("t").log.segment_count == count
 
 
-def test_expired_segments_leave_the_log_then_the_disk(run):
+def test_expired_segments_are_removed_from_the_log_and_then_from_the_disk(run):
     async def scenario():
         disk = MemoryDisk()
         async with DataBroker(disk=disk) as broker:
@@ -50,7 +50,7 @@ def test_expired_segments_leave_the_log_then_the_disk(run):
     run(scenario())
 
 
-def test_a_region_on_its_way_outlives_its_segment(run):
+def test_a_region_being_sent_outlives_its_segment(run):
     async def scenario():
         disk = MemoryDisk()
         async with DataBroker(disk=disk) as broker:
@@ -107,7 +107,7 @@ def test_filled_segments_are_synced_in_the_background(run):
     run(scenario())
 
 
-def test_flush_ms_syncs_what_is_old_enough_and_looks_that_often(run):
+def test_flush_ms_syncs_records_that_are_old_enough_and_sets_the_check_interval(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", flush_ms="20")
@@ -123,7 +123,7 @@ def test_flush_ms_syncs_what_is_old_enough_and_looks_that_often(run):
     run(scenario())
 
 
-def test_the_chores_run_by_themselves_and_end_with_the_broker(run):
+def test_the_chores_run_in_the_background_and_end_with_the_broker(run):
     async def scenario():
         disk = MemoryDisk()
         settings = {"replica.high.watermark.checkpoint.interval.ms": "5", "log.retention.check.interval.ms": "5"}
@@ -172,8 +172,8 @@ def segments_on_disk(disk, topic):
     return [name for name in disk.listdir(f"{topic}-0") if name.endswith(".log")]
 
 
-def test_what_expired_while_the_disk_was_full_goes_once_there_is_room(run):
-    """Of every partition: a full disk is no reason to look at the first one only."""
+def test_segments_that_expired_while_the_disk_was_full_are_removed_once_there_is_room(run):
+    """In every partition: after an error in the first one, the others are still handled."""
 
     async def scenario():
         disk = FullDisk()
@@ -198,7 +198,7 @@ def test_what_expired_while_the_disk_was_full_goes_once_there_is_room(run):
     run(scenario())
 
 
-def test_a_log_that_begins_anew_under_the_name_of_what_expired_keeps_its_file(run):
+def test_a_log_restarted_at_the_offset_of_an_expired_segment_keeps_its_file(run):
     async def scenario():
         disk = FullDisk()
         async with DataBroker(disk=disk) as broker:
@@ -215,7 +215,7 @@ def test_a_log_that_begins_anew_under_the_name_of_what_expired_keeps_its_file(ru
     run(scenario())
 
 
-def test_what_expired_of_a_topic_that_is_gone_is_forgotten(run):
+def test_expired_segments_of_a_deleted_topic_are_forgotten(run):
     async def scenario():
         disk = FullDisk()
         async with DataBroker(disk=disk) as broker:
@@ -235,7 +235,7 @@ def test_what_expired_of_a_topic_that_is_gone_is_forgotten(run):
 
 
 def test_a_full_disk_is_an_error_of_the_partitions_written_to_and_the_node_goes_on(run, caplog):
-    """Nothing that was acknowledged is lost; what was refused is not there; a restart takes writes again."""
+    """No acknowledged record is lost, refused records are not stored, and a restart accepts writes again."""
     disk = FullDisk()
     often = {"replica.high.watermark.checkpoint.interval.ms": "5", "log.flush.offset.checkpoint.interval.ms": "5"}
 

@@ -1,4 +1,4 @@
-"""Produce over real sockets: what a client of each version is told, and when."""
+"""Produce over real sockets: the answers in each version, and when they are sent."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def produce_once(run, *batches, topic="t", configs=None, broker=None, **fields):
         (0, "unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_where_nobody_leads(run, partition, topic, error):
+def test_producing_to_an_unknown_topic_or_partition_is_refused(run, partition, topic, error):
     (answer,), _ = produce_once(run, (partition, batch("x")), topic=topic)
     assert answer.error_code == error
     assert answer.base_offset == (-1 if error else 0)
@@ -100,7 +100,7 @@ def test_acks_that_do_not_exist(run, acks):
     assert (answer.error_code, end) == (ErrorCode.INVALID_REQUIRED_ACKS, 0)
 
 
-def test_a_transactional_id_is_refused_in_words(run):
+def test_a_transactional_id_is_refused_with_a_message(run):
     (answer,), end = produce_once(run, batch("x"), transactional_id="mine")
     assert (answer.error_code, end) == (ErrorCode.INVALID_REQUEST, 0)
     assert "transactional.id" in answer.error_message
@@ -127,14 +127,14 @@ def test_a_refused_batch_says_why_from_version_8(run, version):
     assert fine.error_code == 0
 
 
-def test_a_record_without_a_key_in_a_compacted_topic_is_named(run):
+def test_a_record_without_a_key_in_a_compacted_topic_is_reported_by_index(run):
     (answer,), _ = produce_once(run, batch("x", "y"), configs={"cleanup_policy": "compact"})
     assert answer.error_code == ErrorCode.INVALID_RECORD
     assert [record.batch_index for record in answer.record_errors] == [0, 1]
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_packed_batches_of_a_compacted_topic_are_looked_into_and_stay_in_order(run, acks):
+def test_compressed_batches_for_a_compacted_topic_are_checked_and_stay_in_order(run, acks):
     keyed = functools.partial(batch, key=b"k")
     packed = keyed("b", "c", codec=Codec.ZSTD)
     answers, end = produce_once(
@@ -144,7 +144,7 @@ def test_packed_batches_of_a_compacted_topic_are_looked_into_and_stay_in_order(r
     assert end == 4
 
 
-def test_a_batch_too_large_for_a_compacted_topic_is_refused_before_it_is_looked_into(run, monkeypatch):
+def test_a_batch_too_large_for_a_compacted_topic_is_refused_before_it_is_decompressed(run, monkeypatch):
     looked_into = []
     monkeypatch.setattr("odradek.server.api.p00_produce.require_keys", looked_into.append)
     configs = {"cleanup_policy": "compact", "max_message_bytes": "1000"}
@@ -156,7 +156,7 @@ def test_a_batch_too_large_for_a_compacted_topic_is_refused_before_it_is_looked_
     assert (looked_into, end) == ([], 0)
 
 
-def test_packed_records_without_a_key_are_named_and_nothing_is_appended(run):
+def test_compressed_records_without_a_key_are_reported_and_nothing_is_appended(run):
     (answer,), end = produce_once(run, batch("x", codec=Codec.ZSTD), configs={"cleanup_policy": "compact"})
     assert (answer.error_code, end) == (ErrorCode.INVALID_RECORD, 0)
     assert [record.batch_index for record in answer.record_errors] == [0]
@@ -169,12 +169,12 @@ def test_the_same_partition_twice_is_appended_twice_in_order(run):
     assert end == 3
 
 
-def test_log_append_time_is_told(run):
+def test_the_answer_has_the_log_append_time(run):
     (answer,), _ = produce_once(run, batch("x"), configs={"message_timestamp_type": "LogAppendTime"})
     assert answer.log_append_time_ms > 1_600_000_000_000
 
 
-def test_who_may_not_write(run):
+def test_producing_without_write_permission_is_refused(run):
     broker = DataBroker(authorizer=Denying(lambda operation, _, name: operation is Operation.WRITE and name == "t"))
     (answer,), end = produce_once(run, batch("x"), broker=broker)
     assert (answer.error_code, end) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0)
@@ -198,7 +198,7 @@ def test_too_few_in_sync_replicas_refuse_only_acks_all(run):
     run(scenario())
 
 
-def test_acks_0_is_silent_and_an_error_costs_the_connection(run, caplog):
+def test_acks_0_gets_no_answer_and_an_error_closes_the_connection(run, caplog):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t")
@@ -289,7 +289,7 @@ def test_with_flush_messages_nothing_is_acknowledged_or_visible_before_its_fsync
     run(scenario())
 
 
-def test_one_fsync_serves_all_who_came_meanwhile(run):
+def test_one_fsync_covers_all_batches_that_arrived_meanwhile(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", flush_messages="1")
@@ -334,7 +334,7 @@ def test_a_batch_not_committed_in_time_is_timed_out_and_forgotten(run):
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ),
 ])  # fmt: skip
-def test_who_waits_for_a_commit_hears_when_leadership_ends(run, lose, error):
+def test_a_produce_waiting_for_a_commit_is_answered_when_leadership_ends(run, lose, error):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", flush_messages="1")
@@ -380,7 +380,7 @@ def test_a_failed_fsync_takes_the_partition_offline(run, caplog):
     assert [line for line in caplog.messages if "t-0 is offline" in line]
 
 
-def test_a_group_commit_that_failed_is_not_waited_for(run):
+def test_idle_does_not_wait_for_a_group_commit_that_failed(run):
     async def scenario():
         async with DataBroker() as broker:
 
@@ -428,7 +428,7 @@ class FullDisk(MemoryDisk):
         super().make_dir(path)
 
 
-def test_a_topic_whose_log_cannot_be_created_costs_only_itself(run):
+def test_a_topic_whose_log_cannot_be_created_does_not_affect_others(run):
     async def scenario():
         disk = FullDisk()
         async with DataBroker(disk=disk) as running:

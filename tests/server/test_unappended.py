@@ -86,7 +86,7 @@ def test_a_batch_that_has_the_codec_already_takes_no_thread_and_keeps_its_bytes(
     run(scenario())
 
 
-def test_uncompressed_unpacks_and_the_brokers_default_counts(run):
+def test_uncompressed_decompresses_batches_and_the_brokers_default_applies(run):
     async def scenario():
         async with DataBroker(settings={"compression.type": "uncompressed"}) as broker:
             broker.create_topic("t")
@@ -133,12 +133,12 @@ def test_no_batch_of_another_connection_overtakes(run):
             slow, quick = await broker.connect(), await broker.connect()
             slow.send(slow.produce_request("t", batch("slow")), 9)
             gate = await held.held.get()
-            # Needs no recompression; of another partition, it need not wait either.
+            # Needs no recompression; in another partition, it need not wait either.
             quick.send(quick.produce_request("t", (1, batch("quick", codec=Codec.ZSTD))), 9)
             await answer(quick)
             quick.send(quick.produce_request("t", batch("quick", codec=Codec.ZSTD)), 9)
             await until(lambda: broker.partition("t").unappended == 2)
-            # Nor does it when the topic stops recompressing.
+            # It does not overtake either when the topic stops recompressing.
             broker.configure_topic("t", "compression.type", "producer")
             third = await broker.connect()
             third.send(third.produce_request("t", batch("third")), 9)
@@ -171,7 +171,7 @@ def test_a_short_timeout_neither_ends_the_wait_for_the_append_nor_lets_anything_
     run(scenario())
 
 
-def test_what_comes_behind_is_read_once_the_batch_is_appended_not_once_it_is_committed(run):
+def test_the_next_request_is_read_once_the_batch_is_appended_not_once_it_is_committed(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", flush_messages="1", **ZSTD)
@@ -205,7 +205,7 @@ def test_several_batches_of_one_request_stay_in_order(run):
 
 @pytest.mark.parametrize("returns", [True, False])
 def test_a_queued_batch_is_appended_only_by_a_leader(run, returns):
-    """A broker that leads again appends it: a refusal would let what the client sent behind it overtake."""
+    """A broker that leads again appends it: after a refusal, later batches of the client could overtake it."""
 
     async def scenario():
         async with DataBroker() as broker:
@@ -225,7 +225,7 @@ def test_a_queued_batch_is_appended_only_by_a_leader(run, returns):
     run(scenario())
 
 
-def test_acks_0_is_appended_though_the_client_has_left_and_an_error_costs_the_connection(run):
+def test_acks_0_is_appended_after_the_client_has_left_and_an_error_closes_the_connection(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", **ZSTD)
@@ -248,7 +248,7 @@ def unreadable() -> bytearray:
     return batch("x", codec=Codec.LZ4)[:HEADER_BYTES] + b"no lz4"
 
 
-def test_a_refused_batch_says_why_and_those_beside_it_are_appended(run):
+def test_a_refused_batch_has_a_message_and_other_batches_of_the_request_are_appended(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", 3, cleanup_policy="compact", **ZSTD)
@@ -297,8 +297,8 @@ def test_zstd_from_an_old_client_is_refused_though_the_topic_stores_zstd(run):
     run(scenario())
 
 
-def test_queued_bytes_are_bounded_and_what_follows_a_refused_batch_is_not_read(run, monkeypatch):
-    """Otherwise a producer's second batch could be appended before its first, which comes again, for good."""
+def test_queued_bytes_are_bounded_and_requests_after_a_refused_batch_are_not_read(run, monkeypatch):
+    """Otherwise a producer's second batch could be appended before the retry of its first, and stay in that order."""
 
     async def scenario():
         async with DataBroker() as broker:
@@ -325,7 +325,7 @@ def test_queued_bytes_are_bounded_and_what_follows_a_refused_batch_is_not_read(r
     run(scenario())
 
 
-def test_a_stopping_broker_appends_what_is_queued(run):
+def test_a_stopping_broker_appends_queued_batches(run):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", **ZSTD)
@@ -342,7 +342,7 @@ def test_a_stopping_broker_appends_what_is_queued(run):
 
 
 def test_nothing_is_appended_after_the_stop(run, monkeypatch):
-    """The logs are sealed then: the batch would lie behind what the next start takes for the end."""
+    """The logs are closed then: the next start would not see the batch, which lies behind the stored log end."""
 
     async def scenario():
         async with DataBroker() as broker:
@@ -361,7 +361,7 @@ def test_nothing_is_appended_after_the_stop(run, monkeypatch):
     run(scenario())
 
 
-def test_a_bug_costs_one_batch_and_not_the_node(run, monkeypatch):
+def test_a_bug_fails_one_batch_and_not_the_node(run, monkeypatch):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t", **ZSTD)

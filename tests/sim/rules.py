@@ -1,8 +1,8 @@
-"""Every rule that protects data, how a test switches it off, and who notices.
+"""Every rule that protects data, how a test switches it off, and which seed or test then fails.
 
-A rule that nothing misses is either not needed or not tested. `Seed` is one of the simulation that noticed when this
-was written; code that changes makes another run of it, so other seeds get their chance. A story is a test that fails.
-`python tools/ablations.py` tries them all and writes the table in docs/track-record.md.
+A rule whose absence is not detected is either not needed or not tested. `Seed` is a simulation seed that detected it
+when this was written; code changes alter its run, so other seeds are tried, too. A story is a test that fails.
+`python tools/ablations.py` tries them all and writes the table in docs/internals/track-record.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLUSTER_STORM = Focus(
         *("wall around one", "one-way wall", "wall between halves", "slow way"),
     )
 )
-# Elections of controllers in a row, and whoever votes forgets what it did not write down.
+# Many controller elections, and voters that forget what they did not write to disk.
 UNREST = Focus(
     faults=(
         *("kill", "kill at a write", "power cut", "power cut at a write", "power cut of several"),
@@ -203,55 +203,64 @@ def three(number, focus=None):
 
 
 LOG = (
-    log("accepts_checksum", always, "the checksum of what a client sends", seed=Seed(number=0)),
+    log("accepts_checksum", always, "the checksum of a client's batch", seed=Seed(number=0)),
     log("recovers_checksum", always, "the checksum at recovery", seed=Seed(number=11, focus=LOOSE_STORM)),
     log("scans_after_unclean_stop", never, "the scan after an unclean stop", seed=Seed(number=0, focus=STORM)),
-    log("cuts_torn_tail", never, "cutting the torn tail", seed=Seed(number=22, focus=STORM)),
-    log("drops_what_follows_a_hole", never, "dropping what follows a hole", seed=Seed(number=34, focus=LOOSE_STORM)),
+    log("cuts_torn_tail", never, "truncating the torn tail", seed=Seed(number=22, focus=STORM)),
+    log("drops_what_follows_a_hole", never, "dropping segments behind a gap", seed=Seed(number=34, focus=LOOSE_STORM)),
     log("expects_sequence", always, "the sequence check", seed=Seed(number=0)),
-    log("recognises_duplicates", never, "recognising duplicates", seed=Seed(number=0)),
+    log("recognises_duplicates", never, "recognising duplicate batches", seed=Seed(number=0)),
     log("fences_old_producer_epochs", never, "fencing old producer epochs", seed=Seed(number=0)),
     log("stays_offline_after_failure", never, "staying offline after an I/O error", seed=Seed(number=10, focus=STORM)),
     log(
-        *("forgets_clean_stop_before_loading", nothing, "forgetting the clean stop before loading"),
+        *("forgets_clean_stop_before_loading", nothing, "removing the clean-stop marker before loading"),
         seed=Seed(number=1, focus=STORM),
     ),
-    log("is_spoken_of", always, "asking of which topic a checkpoint speaks", seed=Seed(number=15, focus=STORM)),
+    log("is_spoken_of", always, "checking the topic id of a checkpoint", seed=Seed(number=15, focus=STORM)),
     log(
-        *("returns_as_another", never, "asking whether a replica comes back as another"),
-        stories=("tests/log/test_directory.py::test_a_replica_that_comes_back_is_not_judged_by_the_one_that_left",),
+        *("returns_as_another", never, "checking whether a returning replica has a new log"),
+        stories=("tests/log/test_directory.py::test_checkpoints_of_a_removed_replica_do_not_apply_when_it_returns",),
     ),
     log("sync_file", nothing, "syncing files", seed=Seed(number=1, focus=STORM)),
     log("sync_names", nothing, "syncing names", seed=Seed(number=13, focus=STORM)),
     log("sync_leader_epochs", nothing, "syncing the leader epochs", seed=Seed(number=3, focus=STORM)),
     log("sync_everything", nothing, "syncing at a clean stop", seed=Seed(number=11, focus=STORM)),
     log(
-        *("recovery_point_to_write", the_recovery_point, "looking again at indexes that are not durable yet"),
-        stories=("tests/log/test_durability.py::test_a_power_cut_after_a_roll_leaves_no_index_that_lies",),
+        *("recovery_point_to_write", the_recovery_point, "checking indexes again that are not durable yet"),
+        stories=("tests/log/test_durability.py::test_indexes_are_correct_after_a_power_cut_following_a_roll",),
     ),
     of(
-        *("log.indexes", "ActiveIndexes.replace", in_place, "building an index again beside the old one"),
-        stories=("tests/log/test_durability.py::test_an_index_that_could_not_be_built_again_is_not_half_there",),
+        *("log.indexes", "ActiveIndexes.replace", in_place, "rebuilding an index in a new file"),
+        stories=("tests/log/test_durability.py::test_failed_index_rebuild_leaves_no_partial_index",),
     ),
     of(
-        *("log.log", "Log.write_everything", write_with_epochs, "the leader epochs after the names at a clean stop"),
-        stories=("tests/log/test_durability.py::test_a_power_cut_during_a_clean_stop_leaves_a_beginning",),
+        *(
+            "log.log",
+            "Log.write_everything",
+            write_with_epochs,
+            "writing leader epochs after the names at a clean stop",
+        ),
+        stories=("tests/log/test_durability.py::test_power_cut_during_a_clean_stop_keeps_the_first_segments",),
     ),
     of(
-        *("log.retention", "Expired.rename", nothing, "what had expired giving up its name to a log that begins anew"),
-        stories=("tests/log/test_retention.py::test_a_log_that_begins_anew_is_spared_by_the_retention_of_what_it_was",),
+        *("log.retention", "Expired.rename", nothing, "freeing the names of expired segments for a restarted log"),
+        stories=(
+            "tests/log/test_retention.py::test_delayed_deletion_of_expired_segments_does_not_remove_a_restarted_log",
+        ),
     ),
     of(
         *("log.segments", "Segments.next_base", where_the_log_ends, "beginning a segment where the last batch ends"),
-        stories=("tests/log/test_compaction.py::test_what_follows_a_truncation_into_a_gap_survives_a_crash",),
+        stories=("tests/log/test_compaction.py::test_records_after_a_truncation_inside_a_gap_survive_a_crash",),
     ),
     of(
         *("log.producers", "Producer.last_batch", the_newest_batch, "keeping the last committed batch of a producer"),
-        stories=("tests/log/test_compaction.py::test_what_may_be_truncated_does_not_say_which_sequence_comes_next",),
+        stories=(
+            "tests/log/test_compaction.py::test_last_committed_batch_of_a_producer_is_kept_while_later_ones_are_uncommitted",
+        ),
     ),
     log(
-        *("keeps_from_high_watermark", never, "keeping what is above the high watermark from retention"),
-        stories=("tests/log/test_retention.py::test_never_from_the_high_watermark_on",),
+        *("keeps_from_high_watermark", never, "keeping records above the high watermark from retention"),
+        stories=("tests/log/test_retention.py::test_retention_never_deletes_above_the_high_watermark",),
     ),
     log(
         *("sync_file", sync_but_metadata, "syncing the metadata log before answering"),
@@ -262,50 +271,52 @@ LOG = (
         seed=Seed(number=0, focus=Focus(faults=("kill", "clean stop", "reset"))),
     ),
     of(
-        *("log.directory", "LogDirectory._write_log_starts", nothing, "writing down log starts"),
+        *("log.directory", "LogDirectory._write_log_starts", nothing, "writing log start offsets to disk"),
         seed=Seed(number=2, focus=Focus(faults=("clean stop",))),
     ),
     log(
-        *("is_cleanable", always, "keeping compaction away from what is not committed"),
+        *("is_cleanable", always, "not compacting uncommitted records"),
         seed=three(5, Focus(compacts=True)),
         quick=False,
-        stories=("tests/log/test_compaction.py::test_nothing_is_compacted_that_is_not_committed",),
+        stories=("tests/log/test_compaction.py::test_uncommitted_records_are_not_compacted",),
     ),
     log(
-        *("keeps_deletion", never, "keeping the deletion of a key for its time"),
+        *("keeps_deletion", never, "keeping a tombstone for delete.retention.ms"),
         seed=Seed(number=153, focus=COMPACTING),
-        stories=("tests/log/test_compaction.py::test_a_deletion_is_kept_for_its_time_from_the_first_cleaning_on",),
+        stories=(
+            "tests/log/test_compaction.py::test_tombstone_is_kept_for_delete_retention_ms_after_the_first_compaction",
+        ),
     ),
     log(
         *("keeps_last_sequence", never, "keeping a producer's last batch when its records go"),
         seed=Seed(number=16, focus=COMPACTING),
-        stories=("tests/log/test_compaction.py::test_the_last_batch_of_a_producer_stays_empty",),
+        stories=("tests/log/test_compaction.py::test_last_batch_of_a_producer_is_kept_empty",),
     ),
     log(
         *("keeps_last_offset", never, "keeping the last batch before the high watermark"),
-        stories=("tests/log/test_compaction.py::test_the_last_batch_before_the_high_watermark_stays_empty",),
+        stories=("tests/log/test_compaction.py::test_last_batch_before_the_high_watermark_is_kept_empty",),
     ),
     log(
         *("keeps_epoch_starts", never, "keeping the first batch of each leader epoch when its records go"),
-        stories=("tests/log/test_compaction.py::test_whoever_copies_the_log_knows_where_each_epoch_began",),
+        stories=("tests/log/test_compaction.py::test_copy_of_a_compacted_log_has_the_start_of_each_leader_epoch",),
     ),
     log(
         *("keeps_epoch_ends", never, "keeping the last batch of each leader epoch when its records go"),
-        stories=("tests/log/test_compaction.py::test_whoever_copies_the_log_knows_of_each_epoch",),
+        stories=("tests/log/test_compaction.py::test_copy_of_a_compacted_log_has_every_leader_epoch",),
     ),
     log(
-        *("cleaned_after_truncation", the_cleaned, "compacting again what was truncated and written anew"),
-        stories=("tests/log/test_compaction.py::test_a_deletion_after_a_truncation_finds_what_it_deletes",),
+        *("cleaned_after_truncation", the_cleaned, "compacting again after a truncation"),
+        stories=("tests/log/test_compaction.py::test_tombstone_after_a_truncation_removes_the_older_value",),
     ),
     log(
-        *("sync_before_swap", nothing, "syncing what compaction puts in the place of segments"),
+        *("sync_before_swap", nothing, "syncing compacted segments"),
         seed=Seed(number=11, focus=COMPACTING),
-        stories=("tests/log/test_compaction_lives.py::test_a_crash_at_every_step",),
+        stories=("tests/log/test_compaction_lives.py::test_crash_at_every_step_of_a_compaction",),
     ),
     log(
-        *("sync_swap", nothing, "syncing each step of that before the next"),
+        *("sync_swap", nothing, "syncing each step of a segment swap before the next"),
         seed=Seed(number=16, focus=COMPACTING),
-        stories=("tests/log/test_compaction_lives.py::test_a_crash_at_every_step",),
+        stories=("tests/log/test_compaction_lives.py::test_crash_at_every_step_of_a_compaction",),
     ),
 )
 
@@ -317,14 +328,14 @@ QUORUM = (
         stories=("tests/quorum/test_elections.py::test_one_vote_per_epoch",),
     ),
     of(
-        *("quorum.replica", "Replica.is_up_to_date", always, "votes only for logs that lack nothing"),
+        *("quorum.replica", "Replica.is_up_to_date", always, "voting only for candidates with a complete log"),
         seed=three(2, UNREST),
         quick=False,
-        stories=("tests/quorum/test_elections.py::test_who_has_less_gets_no_vote",),
+        stories=("tests/quorum/test_elections.py::test_candidate_with_an_older_log_gets_no_vote",),
     ),
     of(
-        *("quorum.quorum", "Quorum.step", speaks_first, "writing down a vote before it is given"),
-        stories=("tests/quorum/test_elections.py::test_a_vote_is_durable_before_it_is_given",),
+        *("quorum.quorum", "Quorum.step", speaks_first, "writing a vote to disk before it is sent"),
+        stories=("tests/quorum/test_elections.py::test_vote_is_durable_before_it_is_sent",),
     ),
     of(
         *("server.quorum.steps", "write_election", write_unsynced, "syncing a vote"),
@@ -335,7 +346,7 @@ QUORUM = (
         *("quorum.requests", "parting", by_length, "comparing metadata logs by their epochs"),
         seed=three(2, UNREST),
         quick=False,
-        stories=("tests/quorum/test_replication.py::test_whose_log_differs_has_acknowledged_nothing",),
+        stories=("tests/quorum/test_replication.py::test_fetch_of_a_diverged_voter_acknowledges_nothing",),
     ),
     Rule(
         says="knowing voters by their disk, not by their id",
@@ -345,74 +356,84 @@ QUORUM = (
         ),
         seed=three(8, LOST_DISKS),
         quick=False,
-        stories=("tests/quorum/test_replication.py::test_observers_and_voters_with_another_disk_commit_nothing",),
-    ),
-    of(
-        *("quorum.replica", "Replica.is_addressed", always, "refusing what was said to the voter on a lost disk"),
         stories=(
-            "tests/quorum/test_elections.py::test_what_was_meant_for_the_lost_disk_is_refused_but_tells_the_leader",
+            "tests/quorum/test_replication.py::test_fetches_of_observers_and_voters_with_another_directory_commit_nothing",
         ),
     ),
     of(
-        *("quorum.fetching", "is_all_synced", always, "syncing the metadata before fetching what follows it"),
-        stories=("tests/quorum/test_replication.py::test_nothing_is_fetched_before_what_we_have_is_durable",),
+        *("quorum.replica", "Replica.is_addressed", always, "refusing requests for the voter of a lost disk"),
+        stories=(
+            "tests/quorum/test_elections.py::test_begin_epoch_for_another_directory_is_refused_but_its_leader_is_learned",
+        ),
     ),
     of(
-        *("quorum.leader", "_majority_has", max, "a majority for what is committed"),
+        *("quorum.fetching", "is_all_synced", always, "syncing fetched metadata before the next fetch"),
+        stories=("tests/quorum/test_replication.py::test_follower_fetches_only_after_its_log_is_durable",),
+    ),
+    of(
+        *("quorum.leader", "_majority_has", max, "a majority for committed metadata"),
         seed=three(25, UNREST),
         quick=False,
-        stories=("tests/quorum/test_replication.py::test_committed_is_what_a_majority_has_durably",),
+        stories=("tests/quorum/test_replication.py::test_record_is_committed_when_a_majority_has_it_durably",),
     ),
     of(
         *("quorum.leader", "Leader.may_commit", always, "committing only through a record of the own epoch"),
-        stories=("tests/quorum/test_replication.py::test_an_older_epochs_record_on_a_majority_may_still_be_lost",),
+        stories=("tests/quorum/test_replication.py::test_record_of_an_older_epoch_on_a_majority_is_not_committed",),
     ),
     of(
-        *("quorum.follower", "invariant", nothing, "stopping before committed metadata is cut off"),
-        stories=("tests/quorum/test_replication.py::test_nothing_committed_is_truncated",),
+        *("quorum.follower", "invariant", nothing, "stopping before committed metadata is truncated"),
+        stories=("tests/quorum/test_replication.py::test_committed_records_are_never_truncated",),
     ),
     of(
         *("quorum.voter_changes", "VoterChanges._busy", nothing, "changing one voter at a time"),
-        stories=("tests/quorum/test_voter_changes.py::test_one_change_at_a_time",),
+        stories=("tests/quorum/test_voter_changes.py::test_voter_change_is_refused_while_another_is_uncommitted",),
     ),
 )
 
 REPLICATION = (
     replication(
-        *("maximal_isr", the_proposed, "waiting for whoever a proposal would remove"),
+        *("maximal_isr", the_proposed, "waiting for replicas that a proposal would remove"),
         seed=three(3),
-        stories=("tests/replication/test_leading.py::test_who_does_not_keep_up_leaves_the_isr",),
+        stories=("tests/replication/test_leading.py::test_lagging_follower_leaves_the_isr",),
     ),
     replication(
-        *("maximal_isr", the_committed, "waiting for whoever a proposal would add"),
-        stories=("tests/replication/test_leading.py::test_the_watermark_waits_for_a_replica_that_is_only_proposed",),
+        *("maximal_isr", the_committed, "waiting for replicas that a proposal would add"),
+        stories=(
+            "tests/replication/test_leading.py::test_high_watermark_waits_for_a_replica_of_a_pending_isr_proposal",
+        ),
     ),
     replication(
-        *("commits_with", always, "min.insync.replicas for what is committed"),
+        *("commits_with", always, "min.insync.replicas for commits"),
         seed=three(9, CLUSTER_STORM),
         quick=False,
-        stories=("tests/replication/test_leading.py::test_below_the_minimum_nothing_is_committed",),
+        stories=("tests/replication/test_leading.py::test_nothing_is_committed_below_min_insync_replicas",),
     ),
     replication(
-        *("is_in_sync", always, "joining the ISR only with all that is committed"),
+        *("is_in_sync", always, "joining the ISR only with all committed records"),
         seed=three(0),
-        stories=("tests/replication/test_leading.py::test_a_follower_joins_only_from_the_leaders_epoch_on",),
+        stories=(
+            "tests/replication/test_leading.py::test_follower_joins_the_isr_only_after_it_reached_the_leaders_epoch_start",
+        ),
     ),
     replication(
-        *("has_deleted_as_much", always, "joining the ISR only with nothing that was deleted"),
-        stories=("tests/replication/test_leading.py::test_a_follower_joins_only_without_what_was_deleted",),
+        *("has_deleted_as_much", always, "joining the ISR only without deleted records"),
+        stories=(
+            "tests/replication/test_leading.py::test_follower_joins_the_isr_only_after_it_deleted_the_deleted_records",
+        ),
     ),
     replication(
         "has_to_delete",
         lambda is_alive, is_eligible: is_alive,
-        "waiting with a deletion for those who are away and may lead",
+        "waiting with a deletion for offline replicas that may lead",
         stories=(
-            "tests/replication/test_leading.py::test_a_deletion_waits_for_the_dead_who_may_lead_once_they_are_back",
+            "tests/replication/test_leading.py::test_delete_records_waits_for_dead_replicas_that_are_eligible_to_lead",
         ),
     ),
     replication(
-        *("is_same_incarnation", always, "forgetting what an earlier life of a follower fetched"),
-        stories=("tests/replication/test_leading.py::test_only_a_live_replica_of_the_registered_incarnation_joins",),
+        *("is_same_incarnation", always, "forgetting the fetches of a follower before its restart"),
+        stories=(
+            "tests/replication/test_leading.py::test_only_a_live_replica_of_the_registered_incarnation_joins_the_isr",
+        ),
     ),
     replication(
         *("agrees_on_leader_epoch", always, "refusing fetches of another leader epoch"),
@@ -421,17 +442,19 @@ REPLICATION = (
     replication(
         *("has_diverged", never, "comparing histories by their epochs"),
         seed=three(2),
-        stories=("tests/replication/test_following.py::test_kip_101_logs_of_the_same_length_are_not_the_same_logs",),
+        stories=("tests/replication/test_following.py::test_kip_101_diverged_log_of_the_same_length_is_truncated",),
     ),
     replication(
         *("truncation_offset", lambda _own, _leaders, high_watermark: high_watermark),
         "truncating by epochs, not to the high watermark",
-        stories=("tests/replication/test_following.py::test_kip_101_a_former_leader_keeps_what_its_successor_has",),
+        stories=(
+            "tests/replication/test_following.py::test_kip_101_former_leader_keeps_records_that_its_successor_has",
+        ),
     ),
     replication(
-        *("is_known_alike", always, "dropping what may have lost against deleted records"),
+        *("is_known_alike", always, "dropping records that may have lost against deleted records"),
         stories=(
-            "tests/replication/test_following.py::test_what_lost_against_deleted_records_is_not_taken_for_stored",
+            "tests/replication/test_following.py::test_retry_of_a_diverged_record_is_no_duplicate_when_records_were_deleted",
         ),
     ),
     replication(
@@ -441,8 +464,8 @@ REPLICATION = (
         ),
     ),
     replication(
-        *("is_still_wanted", always, "dropping answers to outdated questions"),
-        stories=("tests/replication/test_following.py::test_an_answer_to_another_question_is_dropped",),
+        *("is_still_wanted", always, "dropping responses to outdated fetches"),
+        stories=("tests/replication/test_following.py::test_reply_to_an_outdated_fetch_is_ignored",),
     ),
     of(
         *("replication.partition", "Partition._hold", nothing, "syncing before acknowledging"),
@@ -453,9 +476,9 @@ REPLICATION = (
             "replication.fetching",
             "Fetching.unsynced",
             nothing,
-            "syncing what was fetched before fetching what follows it",
+            "syncing fetched records before the next fetch",
         ),
-        stories=("tests/server/test_fetchers.py::test_the_next_question_waits_for_the_fsync",),
+        stories=("tests/server/test_fetchers.py::test_the_next_fetch_waits_for_the_fsync",),
         seed=three(2, CLUSTER_STORM),
         quick=False,
     ),
@@ -464,8 +487,13 @@ REPLICATION = (
 # The ISR that a leader knows
 DECISIONS = (
     of(
-        *("replication.partition", "Partition.isr_accepted", by_the_answer, "hearing of the ISR by the metadata log"),
-        stories=("tests/replication/test_leading.py::test_what_was_decided_counts_with_the_minimum_of_that_moment",),
+        *(
+            "replication.partition",
+            "Partition.isr_accepted",
+            by_the_answer,
+            "learning the ISR only from the metadata log",
+        ),
+        stories=("tests/replication/test_leading.py::test_isr_change_takes_effect_with_the_min_isr_of_the_same_image",),
     ),
 )
 
@@ -475,7 +503,7 @@ CONTROLLER = (
         stories=("tests/controller/test_isr_changes.py::test_a_deposed_leader_is_fenced",),
     ),
     controller(
-        *("is_current_partition_epoch", always, "refusing proposals for a partition as it was"),
+        *("is_current_partition_epoch", always, "refusing proposals for an outdated partition epoch"),
         stories=("tests/controller/test_isr_changes.py::test_an_outdated_proposal_is_refused",),
     ),
     controller(
@@ -483,21 +511,25 @@ CONTROLLER = (
         stories=("tests/controller/test_isr_changes.py::test_another_incarnation_does_not_join",),
     ),
     controller(
-        *("may_join_isr", always, "keeping whoever is fenced or leaving out of the ISR"),
-        stories=("tests/controller/test_isr_changes.py::test_who_is_fenced_or_shuts_down_or_is_unknown_does_not_join",),
+        *("may_join_isr", always, "keeping fenced and stopping brokers out of the ISR"),
+        stories=(
+            "tests/controller/test_isr_changes.py::test_a_fenced_stopping_or_unknown_broker_does_not_join_the_isr",
+        ),
     ),
     controller(
-        *("may_elect_uncleanly", always, "electing only whoever has everything, unless asked"),
+        *("may_elect_uncleanly", always, "electing only replicas with all committed records, unless unclean"),
         seed=three(3),
-        stories=("tests/controller/test_elections.py::test_a_last_leader_that_lost_its_disk_leads_only_when_asked",),
+        stories=(
+            "tests/controller/test_elections.py::test_a_last_leader_that_lost_its_disk_needs_an_unclean_election",
+        ),
     ),
     controller(
-        *("forgets_eligible_after_unclean_stop", never, "forgetting that whoever stopped uncleanly had everything"),
-        stories=("tests/controller/test_elections.py::test_after_an_unclean_stop_nobody_is_eligible",),
+        *("forgets_eligible_after_unclean_stop", never, "removing the eligibility of a replica after an unclean stop"),
+        stories=("tests/controller/test_elections.py::test_after_an_unclean_stop_the_replica_is_not_eligible",),
     ),
     controller("fenced_broker_leaves_isr", never, "taking a fenced broker out of the ISR", seed=three(0)),
     controller(
-        *("caught_up_before_unfenced", always, "unfencing a broker only when it knows what was decided"),
+        *("caught_up_before_unfenced", always, "unfencing a broker only after it has replayed its registration"),
         stories=(
             "tests/controller/test_heartbeats.py::test_a_broker_is_unfenced_when_it_has_replayed_its_own_registration",
         ),

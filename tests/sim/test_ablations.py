@@ -1,6 +1,6 @@
-"""Each rule that protects data is switched off once, and the simulation must notice; the list of rules is whole.
+"""Each rule that protects data is switched off once, and the simulation must detect it; the list of rules is complete.
 
-Those that it would take long for are tried by `make ablations`; so are the stories, which are tests of their own.
+`make ablations` tries the rules that take long, and the stories, which are tests of their own.
 """
 
 import inspect
@@ -18,7 +18,7 @@ BOUND = 100
 
 @pytest.mark.sim
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.seed is not None and rule.quick], ids=str)
-def test_the_simulation_misses(rule, monkeypatch, caplog):
+def test_the_simulation_detects_a_missing_rule(rule, monkeypatch, caplog):
     caplog.set_level("CRITICAL")
     for switch in rule.off:
         monkeypatch.setattr(*switch.place(), switch.without)
@@ -27,7 +27,7 @@ def test_the_simulation_misses(rule, monkeypatch, caplog):
         world = World(number, nodes=seed.nodes, controllers=seed.controllers, focus=seed.focus)
         if world.run().problem is not None:
             return
-    pytest.fail(f"{BOUND} seeds without {rule}, and nobody noticed")
+    pytest.fail(f"{BOUND} seeds without {rule}, and no check failed")
 
 
 @pytest.mark.parametrize("module", SAFEGUARDS)
@@ -40,14 +40,14 @@ def test_every_safeguard_is_in_the_list(module):
     assert [name for name in own if name not in listed] == []
 
 
-def test_every_switch_switches_something():
+def test_every_switch_names_an_existing_function():
     for rule in RULES:
         for switch in rule.off:
             owner, name = switch.place()
             assert callable(getattr(owner, name)), f"{rule}: {switch.module} has no {switch.name}"
 
 
-def test_every_rule_has_somebody_who_notices():
+def test_every_rule_has_a_seed_or_a_story_that_detects_its_absence():
     for rule in RULES:
         assert rule.seed is not None or rule.stories, rule
         for story in rule.stories:
@@ -56,7 +56,7 @@ def test_every_rule_has_somebody_who_notices():
 
 
 def test_the_page_names_every_rule():
-    page = (ROOT / "docs" / "track-record.md").read_text()
+    page = (ROOT / "docs" / "internals" / "track-record.md").read_text()
     table = page.partition("<!-- ablations: begin -->")[2].partition("<!-- ablations: end -->")[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")]
-    assert rows[1:] == [rule.says for rule in RULES], "python tools/ablations.py writes it anew"
+    assert rows[1:] == [rule.says for rule in RULES], "update the table with: python tools/ablations.py"

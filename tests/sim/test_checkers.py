@@ -1,4 +1,4 @@
-"""A checker that never complains proves nothing: each is shown a lie."""
+"""A checker that never fails proves nothing: each is given a history with a violation."""
 
 import pytest
 
@@ -62,13 +62,13 @@ def test_a_log_that_is_gone_after_a_kill_or_a_sync(synced_to, power_cut):
         watch.loaded({}, never)
 
 
-def test_a_log_that_was_just_beginning_anew_holds_nothing_yet():
+def test_an_empty_log_that_was_being_restarted_may_be_back_at_its_old_start():
     watch = RecoveryWatch()
     watch.stopping({_log_name(10): b""}, {"orders-0": 10}, power_cut=False)
     watch.loaded({_log_name(0): b""}, never)
 
 
-def test_a_late_answer_of_an_earlier_life_is_judged_by_that_life():
+def test_a_late_answer_counts_for_the_incarnation_that_sent_it():
     history = _history((2, 1, b"c", True), (1, 1, b"b", True), ends={1: 0, 2: 1})
     check_sightings(history, PLACE, {1: b"c"}, safe=False)
 
@@ -90,7 +90,7 @@ def test_a_duplicate():
         check_duplicates(history, PLACE, {0: b"a", 1: b"a"})
 
 
-def test_the_memory_of_what_is_deleted_goes_with_it():
+def test_duplicates_below_the_log_start_are_allowed():
     history = _history((1, 0, b"a", True))
     history.deletes_below(PLACE, 1)
     check_duplicates(history, PLACE, {0: b"a", 1: b"a"})
@@ -98,7 +98,7 @@ def test_the_memory_of_what_is_deleted_goes_with_it():
         check_duplicates(history, PLACE, {1: b"a", 2: b"a"})
 
 
-def test_a_value_out_of_nowhere():
+def test_a_value_that_was_never_sent_is_a_violation():
     with pytest.raises(Violation, match=r"^J5"):
         History().polled(1, PLACE, [(0, b"phantom")])
 

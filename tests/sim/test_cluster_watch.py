@@ -1,4 +1,4 @@
-"""The watch over a whole cluster is shown each lie that it exists for."""
+"""The watch over a whole cluster is given each violation that it must detect."""
 
 from dataclasses import replace
 from random import Random
@@ -103,7 +103,7 @@ def _append(log, value, leader_epoch):
 
 
 class Cluster:
-    """The truth about three members that all hold and commit the same two records."""
+    """The state of three members that all hold and commit the same two records."""
 
     def __init__(self):
         self.all = [Member(number) for number in REPLICAS]
@@ -156,7 +156,7 @@ def cluster():
     return cluster
 
 
-def test_an_end_that_was_lost_is_told_across_restarts(cluster):
+def test_a_truncation_is_reported_once_across_restarts(cluster):
     told = []
     watch = ClusterWatch(cluster, (), shortened=lambda *cut: told.append(cut))
     watch.look()
@@ -300,7 +300,7 @@ def test_an_eligible_leader_that_lacks_something(cluster):
     cluster.must_see("R2 .* node 3")
 
 
-def test_one_that_is_not_registered_yet_is_no_candidate(cluster):
+def test_a_broker_that_is_not_registered_yet_is_no_candidate(cluster):
     cluster[1].write(b"c")
     cluster[1].commit_all()
     cluster.decide(isr=(1, 2))
@@ -315,7 +315,7 @@ def test_a_leader_that_does_not_wait_for_its_isr(cluster):
     cluster.watch.look()
 
 
-def test_a_leader_that_heard_of_a_smaller_isr_before_anybody_else(cluster):
+def test_a_leader_may_apply_a_smaller_isr_before_other_nodes(cluster):
     cluster[1].replica.leading = SimpleNamespace(_awaited=[SimpleNamespace(broker_id=2)])
     cluster[1].replica.partition_epoch = AGREED.partition_epoch + 1
     cluster.watch.look()
@@ -332,7 +332,7 @@ def test_a_fenced_broker_in_the_isr(cluster):
     cluster.must_see("R7 2 is")
 
 
-def test_the_last_who_has_everything_is_remembered(cluster):
+def test_the_last_in_sync_replica_may_be_fenced(cluster):
     cluster.fenced = (2,)
     cluster.decide(isr=(2,), leader=NO_BROKER)
     cluster.watch.look()

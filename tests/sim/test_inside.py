@@ -1,4 +1,4 @@
-"""The checks that look into a node, shown a log that lies about itself."""
+"""The checks inside a node, given a log whose state contradicts its files."""
 
 from dataclasses import replace
 from random import Random
@@ -44,7 +44,7 @@ def test_producers():
 
 
 def test_a_producer_whose_last_batch_was_lost_is_remembered_by_one_that_compaction_had_taken():
-    """Of three batches compaction left the last; that one was lost, and a snapshot knows of the one before it."""
+    """Compaction left only the last of three batches; it was lost, and a snapshot has the batch before it."""
     one = OneLog()
     left = replace(one.stored, batches=one.stored.batches[:1])
     one.log.cleaned_until = one.log.log_end_offset

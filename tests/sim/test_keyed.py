@@ -1,4 +1,4 @@
-"""What must never be seen of a compacted topic: each checker is shown its lie."""
+"""What must never happen in a compacted topic: each checker is given its violation."""
 
 from random import Random
 
@@ -84,7 +84,7 @@ def test_a_deletion_goes_only_after_what_it_deletes():
     lies("L6", {0: A1, 1: A2}, {0: A1}, Deletions.ARE_MISSED)
 
 
-def test_of_a_compacted_log_offsets_may_be_missing():
+def test_a_compacted_log_may_have_missing_offsets():
     files = {log_name(0): batch(0, A1) + batch(4, B1), log_name(9): batch(9, A2)}
     assert stored_logs(files)[DIRECTORY].content() == {0: A1, 4: B1, 9: A2}
     swapped = {log_name(0) + ".swap": batch(4, B1), log_name(3): batch(4, B1), log_name(9): batch(9, A2)}
@@ -169,7 +169,7 @@ def test_a_replica_that_lacks_the_latest_of_a_key_or_has_another(compare, promis
 
 
 def test_where_records_are_lost_one_may_lack_what_a_lost_one_replaced():
-    """Power cuts took A2 from all but the second, which had compacted by it and was truncated."""
+    """Power cuts removed A2 from all replicas but the second, which had compacted with it and was then truncated."""
     first, second = Copy(1, batch(0, A1), batch(1, B1)), Copy(2, batch(1, B1))
     compare_disks(first, second, may_lose=(DIRECTORY,))
     with pytest.raises(Violation, match=r"^L6 .* offset 0 "):
@@ -178,7 +178,7 @@ def test_where_records_are_lost_one_may_lack_what_a_lost_one_replaced():
         compare_disks(first, Copy(2, batch(1, put(b"b", b"3"))), may_lose=(DIRECTORY,))
 
 
-def test_a_replica_whose_disk_refuses_is_looked_at_another_time(monkeypatch):
+def test_a_replica_whose_disk_fails_is_compared_later(monkeypatch):
     whole, lacking = Copy(1, batch(0, A1), batch(1, B1), batch(2, A2)), Copy(2, batch(0, A1), batch(2, A2))
     ledger = CompactedLedger(DIRECTORY, Deletions.STAY)
     ledger.compare(whole.host, whole.log, 3)
@@ -207,7 +207,7 @@ def test_a_copy_may_lack_what_its_leader_replaced_beyond_its_end():
         compare(had, copying)
 
 
-def test_who_seems_to_lack_something_is_judged_when_nobody_is_missing():
+def test_a_replica_that_lacks_a_record_is_judged_only_once_all_replicas_are_compared():
     ledger = CompactedLedger(DIRECTORY, Deletions.STAY)
     for _ in range(2):
         for copy in (Copy(1, batch(0, A1), batch(1, B1)), lacking := Copy(2, batch(1, B1))):
@@ -218,7 +218,7 @@ def test_who_seems_to_lack_something_is_judged_when_nobody_is_missing():
         ledger.require_latest(all_compared=True)
 
 
-def test_a_deletion_may_come_and_go_between_two_looks():
+def test_a_deletion_may_be_written_and_removed_between_two_checks():
     had = Copy(1, batch(0, A1), batch(1, B1))
     compare(had, Copy(2, batch(0, A1), batch(3, A2)), deletions=Deletions.GO)
     with pytest.raises(Violation, match=r"^L6"):
@@ -248,7 +248,7 @@ def test_a_replica_that_was_away_keeps_what_is_deleted_elsewhere():
         compare_disks(was_away, Copy(3, batch(0, A1), batch(3, A2)), deletions=Deletions.ARE_MISSED, b=2)
 
 
-def test_the_last_deletion_of_a_key_is_where_somebody_saw_it_or_anywhere():
+def test_the_last_deletion_of_a_key_is_where_a_client_saw_it_or_at_any_offset():
     history = History()
     history.sends(PLACE, [B1, B_GONE, delete(b"b", b"again"), delete(b"c", b"gone")], once=True)
     history.sends((COMPACTED, 1), [delete(b"a", b"gone")], once=True)
@@ -257,7 +257,7 @@ def test_the_last_deletion_of_a_key_is_where_somebody_saw_it_or_anywhere():
     assert last_deletions(history, PLACE) == {b"b": 7, b"c": OFFSET_MAX}
 
 
-def test_what_readers_were_told_of_a_key_is_not_taken_back():
+def test_the_latest_record_that_readers_saw_of_a_key_must_stay():
     history = History()
     history.sends(PLACE, [A1, A2], once=True)
     history.acknowledged(1, PLACE, 0, [A1])

@@ -137,7 +137,7 @@ def test_a_killed_process_resets_its_peers():
     assert isinstance(wire.client.reason, ConnectionResetError)
 
 
-def test_nobody_listens_any_more():
+def test_connecting_to_a_killed_process_is_refused():
     wire = Wire()
     wire.net.host_killed(wire.server_host)
     with pytest.raises(ConnectionRefusedError):
@@ -214,7 +214,7 @@ def test_two_walls_fall_one_by_one():
     assert bytes(wire.server.received) == b"late"
 
 
-def test_what_the_dead_sent_against_a_wall_is_lost_and_their_end_is_heard_when_it_falls():
+def test_bytes_of_a_killed_host_behind_a_wall_are_lost_and_its_reset_arrives_when_the_wall_falls():
     wire = Wire()
     wall = Wall(ways=BOTH)
     wire.net.raise_wall(wall)
@@ -229,7 +229,7 @@ def test_what_the_dead_sent_against_a_wall_is_lost_and_their_end_is_heard_when_i
     assert isinstance(wire.client.reason, ConnectionResetError)
 
 
-def test_a_wall_that_rejects_breaks_what_it_stands_across():
+def test_a_wall_that_rejects_resets_the_connections_across_it():
     wire = Wire()
     wire.net.raise_wall(Wall(ways=OUT, rejects=True))
     wire.run()
@@ -239,7 +239,7 @@ def test_a_wall_that_rejects_breaks_what_it_stands_across():
         wire.loop.run_until_complete(wire.net.of(wire.client_host).connect("10.0.0.1", 9092, Recorder))
 
 
-def test_nobody_answers_behind_a_wall_or_without_power():
+def test_connecting_through_a_wall_or_to_a_host_without_power_times_out():
     wire = Wire()
     wall = Wall(ways=OUT)
     wire.net.raise_wall(wall)

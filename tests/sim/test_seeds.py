@@ -1,4 +1,4 @@
-"""Worlds, each broken in its own way. `odradek sim --seed N --nodes 3 --trace` tells the story of one."""
+"""Simulations with different faults. `odradek sim --seed N --nodes 3 --trace` traces one."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from odradek.sim.knobs import Focus
 from odradek.sim.world import World
 
 PER_TEST = 5
-# How many worlds of how many brokers and, where the brokers are not, controllers.
+# Number of simulations, brokers and separate controllers (0: the brokers are controllers).
 WORLDS = ((50, 1, 0), (15, 3, 0), (5, 5, 0), (5, 3, 3))
 
 

@@ -1,4 +1,4 @@
-"""When a machine may lose what only others can give back, and which of its votes counts."""
+"""When a machine may lose data that only others can restore, and which of its votes counts."""
 
 from random import Random
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ def truth_about(node):
     return truth
 
 
-def test_all_are_in_sync_and_nobody_is_about_to_leave():
+def test_stays_whole_when_all_replicas_are_in_sync_and_no_change_is_pending():
     truth = truth_about(OneNode(committed=image(1, 2), decided=image(1, 2), proposal=None))
     assert truth.is_whole()
     assert truth.stays_whole()
@@ -49,19 +49,19 @@ def test_all_are_in_sync_and_nobody_is_about_to_leave():
     [{"decided": image(1), "proposal": None}, {"decided": image(1, 2), "proposal": object()}],
     ids=["decided, not committed", "proposed"],
 )
-def test_one_is_about_to_leave(under_way):
+def test_does_not_stay_whole_while_an_isr_change_is_pending(under_way):
     truth = truth_about(OneNode(committed=image(1, 2), **under_way))
     assert truth.is_whole()
     assert not truth.stays_whole()
 
 
-def test_one_has_left():
+def test_is_not_whole_when_a_replica_has_left_the_isr():
     truth = truth_about(OneNode(committed=image(1), decided=image(1), proposal=None))
     assert not truth.is_whole()
     assert not truth.stays_whole()
 
 
-def test_a_vote_whose_name_could_not_be_synced_was_never_given():
+def test_a_vote_whose_file_name_could_not_be_synced_does_not_count():
     disk = SimDisk(Random(7), DiskKnobs(survival=0.0))
     mounted = disk.mount()
     mounted.make_dir(METADATA_LOG_DIRECTORY)
@@ -72,13 +72,13 @@ def test_a_vote_whose_name_could_not_be_synced_was_never_given():
     assert running.durable_election() == first
     disk.knobs = DiskKnobs(survival=0.0, sync_error=1.0)
     with pytest.raises(OSError, match="Input/output error"):
-        mounted.sync_dir("")  # another file's: what it has written is still there
+        mounted.sync_dir("")  # for another file: the vote is still there
     assert running.durable_election() == first
     disk.sync_failed = False
     disk.knobs = DiskKnobs(survival=0.0)
     mounted.rename(QUORUM_STATE, QUORUM_STATE + ".old")
     mounted.rename(QUORUM_STATE + ".old", QUORUM_STATE)
-    assert running.durable_election() == first  # who forgets to sync it is watched
+    assert running.durable_election() == first  # it counts without a sync, to detect a missing one
     disk.knobs = DiskKnobs(survival=0.0, sync_error=1.0)
     with pytest.raises(OSError, match="Input/output error"):
         mounted.sync_dir(METADATA_LOG_DIRECTORY)

@@ -1,4 +1,4 @@
-"""A broker for the tests of a file, on which topics are made and filled by hand."""
+"""A broker for the tests of a file, which create and fill topics themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.topics import Records
 
 @pytest.fixture(autouse=True)
 def no_client_outlives_its_test() -> Iterator[None]:
-    """Those that tasks leave for the next one would go on asking for their topics at a port that others may get."""
+    """Close the clients that tasks keep for later tasks: they would reconnect to a port that another broker may get."""
     yield
     task_producer._PRODUCERS.clear()
     raw_fetching.close_idle()

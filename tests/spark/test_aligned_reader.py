@@ -1,4 +1,4 @@
-"""Two sources of one application, each with its own reader, on a real broker: their micro-batches end at one time."""
+"""Two aligned sources of one application, each with its own reader, on a real broker: their batches end together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fill(records: Records, topic: str, *seconds: int, partition: int = 0) -> Non
 
 
 def steps(source: OdradekStreamReader, offset: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """The ends of micro-batches until nothing is left."""
+    """The ends of micro-batches until all records are read."""
     offset = source.initialOffset() if offset is None else offset
     found = []
     while (following := source.latestOffset(json.loads(json.dumps(offset)), LIMIT)) != offset:
@@ -50,7 +50,7 @@ def stamps(source: OdradekStreamReader, start: dict[str, Any], end: dict[str, An
     return [stamp.timestamp() - BASE_MS / 1000 for batch in batches for stamp in batch["timestamp"].to_pylist()]
 
 
-def test_sources_end_their_batches_at_the_same_times(cluster: Admin, records: Records):
+def test_two_aligned_sources_end_their_batches_at_the_same_times(cluster: Admin, records: Records):
     cluster.create_topic("orders", 2)
     cluster.create_topic("prices", 1)
     fill(records, "orders", *range(30))
@@ -77,7 +77,7 @@ def test_sources_end_their_batches_at_the_same_times(cluster: Admin, records: Re
         assert len(read) == (33 if source is orders else 30)
 
 
-def test_a_batch_has_what_was_asked_for_and_a_topic_without_records_waits(cluster: Admin, records: Records):
+def test_quiet_topic_waits_until_the_cut_reaches_its_records(cluster: Admin, records: Records):
     cluster.create_topic("busy", 1)
     cluster.create_topic("quiet", 1)
     fill(records, "busy", *range(50))
@@ -89,7 +89,7 @@ def test_a_batch_has_what_was_asked_for_and_a_topic_without_records_waits(cluste
     assert cut_seconds(offsets)[-1] is None
 
 
-def test_live_records_are_taken_as_they_come_and_the_next_backlog_is_aligned_again(cluster: Admin, records: Records):
+def test_live_records_are_read_unaligned_and_the_next_backlog_is_aligned_again(cluster: Admin, records: Records):
     cluster.create_topic("first", 1)
     cluster.create_topic("second", 1)
     one, two = reader(cluster, "first", "second"), reader(cluster, "second", "first")
@@ -108,7 +108,7 @@ def test_live_records_are_taken_as_they_come_and_the_next_backlog_is_aligned_aga
     assert (of_one[-1]["first"], of_two[-1]["second"]) == ({"0": 32}, {"0": 45})
 
 
-def test_available_now_ends_where_it_began(cluster: Admin, records: Records):
+def test_available_now_reads_only_records_that_existed_at_its_start(cluster: Admin, records: Records):
     cluster.create_topic("now-a", 1)
     cluster.create_topic("now-b", 1)
     fill(records, "now-a", *range(50))
@@ -121,11 +121,11 @@ def test_available_now_ends_where_it_began(cluster: Admin, records: Records):
     offsets = steps(source, begun)
 
     assert offsets[-1] == {"@others": {"now-b": {"0": 50}}, "now-a": {"0": 50}}
-    # The engine's word counts: Trigger.Once asks for everything.
+    # The limit of the engine wins: Trigger.Once asks for everything.
     assert source.latestOffset(begun, ReadAllAvailable()) == offsets[-1]
 
 
-def test_records_without_order_or_far_ahead_do_not_stop_a_query(cluster: Admin, records: Records):
+def test_unordered_or_future_timestamps_do_not_stop_an_aligned_query(cluster: Admin, records: Records):
     far = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
     cluster.create_topic("mixed-up", 2, far)
     cluster.create_topic("calm", 1)
@@ -142,8 +142,8 @@ def test_records_without_order_or_far_ahead_do_not_stop_a_query(cluster: Admin, 
         assert all(left[place] <= right[place] for left, right in pairwise(ends) for place in left)
 
 
-def test_a_cut_behind_all_records_does_not_open_the_gates(cluster: Admin, records: Records):
-    """Records that are older than the last cut come late; they are still taken in portions."""
+def test_records_older_than_the_last_cut_are_still_limited(cluster: Admin, records: Records):
+    """Records that are older than the last cut arrive late, but the batch limit still applies to them."""
     cluster.create_topic("late", 1)
     fill(records, "late", *range(50))
 
@@ -154,7 +154,7 @@ def test_a_cut_behind_all_records_does_not_open_the_gates(cluster: Admin, record
     assert all(right - left <= 20 for left, right in zip([0, *ends], ends, strict=False))
 
 
-def test_new_partitions_and_topics_that_are_not_there(cluster: Admin, records: Records):
+def test_alignment_accepts_new_partitions_and_missing_topics(cluster: Admin, records: Records):
     cluster.create_topic("grown", 1)
     fill(records, "grown", *range(30))
     source = reader(cluster, "grown", "never-created")
@@ -170,7 +170,7 @@ def test_new_partitions_and_topics_that_are_not_there(cluster: Admin, records: R
     assert (offsets[0]["grown"], len(offsets)) == ({"0": 30, "1": 10}, 2)
 
 
-def test_gaps_in_offsets(cluster: Admin, records: Records):
+def test_alignment_accepts_gaps_in_offsets(cluster: Admin, records: Records):
     cluster.create_topic("gaps", 1)
     cluster.create_topic("whole", 1)
     fill(records, "gaps", *range(60))
@@ -187,7 +187,7 @@ def test_gaps_in_offsets(cluster: Admin, records: Records):
     assert read == list(range(35, 60))
 
 
-def test_a_start_at_a_time_is_a_cut(cluster: Admin, records: Records):
+def test_starting_timestamp_is_the_first_cut(cluster: Admin, records: Records):
     cluster.create_topic("since-a", 1)
     cluster.create_topic("since-b", 1)
     fill(records, "since-a", *range(60))
@@ -200,7 +200,7 @@ def test_a_start_at_a_time_is_a_cut(cluster: Admin, records: Records):
     assert cut_seconds(steps(a)) == cut_seconds(steps(b))
 
 
-def test_the_group_is_told_offsets_alone(cluster: Admin, records: Records):
+def test_group_commits_contain_offsets_without_marks(cluster: Admin, records: Records):
     cluster.create_topic("told-a", 1)
     cluster.create_topic("told-b", 1)
     fill(records, "told-a", *range(30))
@@ -215,7 +215,7 @@ def test_the_group_is_told_offsets_alone(cluster: Admin, records: Records):
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
-def test_a_pattern_is_aligned_too(cluster: Admin, records: Records, start: str):
+def test_topics_of_a_pattern_are_aligned(cluster: Admin, records: Records, start: str):
     cluster.create_topic(f"some-{start}", 1)
     cluster.create_topic(f"other-{start}", 1)
     given = {"kafka.bootstrap.servers": cluster.bootstrap, "maxOffsetsPerTrigger": "20", "startingOffsets": start}

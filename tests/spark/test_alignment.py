@@ -1,4 +1,4 @@
-"""Micro-batches that end at one timestamp for all topics, found by each source for itself."""
+"""Micro-batches that end at one timestamp for all topics. Each source finds the timestamp by itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cuts(logs: Logs, rows_max: int, guess_ms: int = 1) -> list[dict[TopicPartiti
     latest = {place: len(stamps) for place, stamps in logs.items()}
 
     def offsets_at(time_ms: int) -> dict[TopicPartition, int]:
-        assert time_ms >= 0  # negative ones are words of the protocol: earliest, latest
+        assert time_ms >= 0  # negative timestamps mean earliest and latest in the protocol
         return {place: first_at(stamps, time_ms) for place, stamps in logs.items()}
 
     found, after_ms, begins = [], None, dict.fromkeys(logs, 0)
@@ -46,7 +46,7 @@ def canonical(logs: Logs) -> list[tuple[int, str, int, int]]:
 
 
 def read_in_batches(logs: Logs, ends: list[dict[TopicPartition, int]]) -> list[list[tuple[int, str, int, int]]]:
-    """What each micro-batch sorts by the positions that it computes from its own records alone."""
+    """The records of each micro-batch, sorted by positions that are computed only from its own records."""
     batches, begins = [], dict.fromkeys(logs, 0)
     for end in ends:
         batches.append(
@@ -66,7 +66,7 @@ places = st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 2))
 
 @settings(deadline=None)
 @given(st.dictionaries(places, stamps, min_size=1), st.integers(1, 20))
-def test_batches_one_after_the_other_have_the_order_of_all_records(logs, rows_max):
+def test_aligned_batches_in_sequence_have_the_order_of_all_records(logs, rows_max):
     batches = read_in_batches(logs, cuts(logs, rows_max))
 
     assert [row for batch in batches for row in batch] == canonical(logs)
@@ -74,11 +74,11 @@ def test_batches_one_after_the_other_have_the_order_of_all_records(logs, rows_ma
 
 @settings(deadline=None)
 @given(st.dictionaries(places, stamps, min_size=1), st.integers(1, 20), st.integers(1, 1 << 40))
-def test_sources_that_guess_otherwise_find_the_same_cuts(logs, rows_max, guess_ms):
+def test_sources_with_different_guesses_find_the_same_cuts(logs, rows_max, guess_ms):
     assert cuts(logs, rows_max, guess_ms) == cuts(logs, rows_max)
 
 
-def test_a_batch_has_about_as_many_records_as_asked():
+def test_aligned_batch_has_about_rows_max_records():
     logs = {TopicPartition("a", 0): list(range(0, 1000, 2)), TopicPartition("b", 0): list(range(700, 1100))}
 
     sizes = [len(batch) for batch in read_in_batches(logs, cuts(logs, 100))]
@@ -111,7 +111,7 @@ def test_sources_that_stopped_a_few_records_apart_find_the_same_cut():
     assert cut(a=105, b=105) == cut(a=108, b=104) == cut(a=105, b=115) == 150
 
 
-def test_few_questions_are_asked():
+def test_next_cut_makes_few_requests():
     asked = []
 
     def older(time_ms: int) -> int:
@@ -127,5 +127,5 @@ def test_few_questions_are_asked():
     assert len(asked) <= 12
 
 
-def test_a_timestamp_beyond_all_times_is_no_cut():
+def test_timestamp_beyond_spark_maximum_gives_no_cut():
     assert first_above(5, lambda _: 3, low_ms=0, low_count=3, guess_ms=1) is None

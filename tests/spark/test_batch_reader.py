@@ -53,11 +53,11 @@ def planned(cluster: Admin, **options: str) -> list[str]:
         ({"endingOffsetsByTimestamp": '{"sales":{"0":1002,"1":9999}}'}, ["sales-0 [0, 2)", "sales-1 [0, 2)"]),
     ],
 )
-def test_what_a_batch_reads(cluster: Admin, options: dict[str, str], ranges: list[str]):
+def test_batch_ranges_follow_the_options(cluster: Admin, options: dict[str, str], ranges: list[str]):
     assert planned(cluster, **options) == ranges
 
 
-def test_only_what_was_asked_for_as_an_edge_is_looked_up_again_by_the_task(cluster: Admin):
+def test_task_looks_up_only_earliest_and_latest_again(cluster: Admin):
     ends = {"startingOffsets": '{"sales":{"0":-2,"1":1}}', "endingOffsets": '{"sales":{"0":5,"1":-1}}'}
     first, second = (part.value.ranges[0] for part in batch(cluster, **ends).partitions())
 
@@ -68,31 +68,31 @@ def test_only_what_was_asked_for_as_an_edge_is_looked_up_again_by_the_task(clust
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"endingOffsets": '{"sales":{"0":99,"1":-1}}'}, "sales-0 is to be read up to offset 99, but ends at 10"),
+        ({"endingOffsets": '{"sales":{"0":99,"1":-1}}'}, "sales-0 up to offset 99, but it ends at 10"),
         ({"startingOffsets": '{"sales":{"0":99,"1":0}}'}, "the start is at offset 99, past the end at 10"),
         ({"startingOffsets": '{"sales":{"0":1}}'}, "sales-1"),
     ],
 )
-def test_offsets_that_make_no_sense(cluster: Admin, options: dict[str, str], told: str):
+def test_impossible_offsets_are_refused(cluster: Admin, options: dict[str, str], told: str):
     with pytest.raises(RefusedOption, match=told):
         planned(cluster, **options)
 
 
-def test_a_topic_that_does_not_exist(cluster: Admin):
+def test_missing_topic_raises_topic_missing(cluster: Admin):
     with pytest.raises(TopicMissing, match="nowhere"):
         planned(cluster, subscribe="sales,nowhere")
 
 
-def test_no_topic_at_all_is_an_empty_batch(cluster: Admin):
+def test_pattern_without_matching_topic_gives_an_empty_batch(cluster: Admin):
     reader = OdradekBatchReader(
         batch_options({"kafka.bootstrap.servers": cluster.bootstrap, "subscribePattern": "^nothing$"})
     )
 
     assert reader.partitions() == []
-    assert list(reader.read(InputPartition(None))) == []  # what Spark makes of no partitions
+    assert list(reader.read(InputPartition(None))) == []  # Spark's partition when there are none
 
 
-def test_a_task_reads_its_part(cluster: Admin):
+def test_task_reads_only_its_range(cluster: Admin):
     reader = batch(cluster, minPartitions="4")
     shipped = pickle.loads(pickle.dumps(reader))
 

@@ -22,7 +22,7 @@ def stream(spark: SparkSession, cluster: Admin, **options: str) -> DataFrame:
 
 
 class Collected:
-    """Rows of each micro-batch by their positions, and how many tasks read them."""
+    """The rows of each micro-batch, sorted by position, and the number of tasks that read them."""
 
     def __init__(self) -> None:
         self.batches: list[list[Any]] = []
@@ -38,7 +38,9 @@ def wait(query: StreamingQuery, until: Callable[[], bool]) -> None:
         assert not query.awaitTermination(0.05), "the query ended"
 
 
-def test_two_topics_are_read_in_one_order(spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path):
+def test_positions_order_two_topics_and_packed_tasks_read_them(
+    spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path
+):
     cluster.create_topic("left", 2)
     cluster.create_topic("right", 1)
     for second in range(40):
@@ -64,10 +66,10 @@ def test_two_topics_are_read_in_one_order(spark: SparkSession, cluster: Admin, r
     assert len(read) == 70
     assert len(seen.batches) >= 3
     assert max(len(batch) for batch in seen.batches) <= 25
-    assert max(seen.tasks) == 2  # one for each source, however many partitions
+    assert max(seen.tasks) == 2  # one for each source, for any number of partitions
 
 
-def test_time_passes_without_records(spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path):
+def test_ticks_start_batches_without_records(spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path):
     cluster.create_topic("idle", 1)
     file = tmp_path / "now"
     seen = Collected()
@@ -86,7 +88,7 @@ def test_time_passes_without_records(spark: SparkSession, cluster: Admin, record
     query.stop()
 
 
-def test_batches_of_the_clock_have_no_rows_without_positions(
+def test_tick_batches_have_no_rows_without_positions(
     spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path
 ):
     cluster.create_topic("clock-only", 1)

@@ -1,4 +1,4 @@
-"""Spark hangs up on Python when a query is stopped: nobody is told of that as if it were an error."""
+"""Spark closes its connections to Python when a query is stopped. That must not be reported as an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBER = struct.Struct(">i")
 
 @pytest.fixture
 def sockets() -> Iterator[str]:
-    """A directory whose name is short: that of a Unix socket has room for a hundred letters."""
+    """A directory with a short name: the path of a Unix socket has at most about a hundred characters."""
     with tempfile.TemporaryDirectory() as directory:
         yield directory
 
@@ -37,7 +37,7 @@ def ends(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("module", ["pyspark.daemon", settings("app", "local", {})["spark.python.daemon.module"]])
-def test_a_worker_that_spark_hung_up_on(module: str, sockets: str) -> None:
+def test_worker_prints_no_traceback_when_spark_closes_its_connection(module: str, sockets: str) -> None:
     environment = os.environ | {
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
         "PYTHON_WORKER_FACTORY_SOCK_DIR": sockets,
@@ -50,13 +50,16 @@ def test_a_worker_that_spark_hung_up_on(module: str, sockets: str) -> None:
         with socket.socket(socket.AF_UNIX) as spark:
             spark.connect(daemon.stdout.read(length).decode())
             (worker,) = NUMBER.unpack(spark.recv(4, socket.MSG_WAITALL))
-            spark.sendall(NUMBER.pack(-100))  # no task begins so: there is an error to tell, and nobody listens
+            # No task begins like this: the worker must report an error, but the connection is closed.
+            spark.sendall(NUMBER.pack(-100))
         assert ends(worker)
         _, told = daemon.communicate(timeout=30)
     assert (b"BrokenPipeError" in told) == (module == "pyspark.daemon"), told
 
 
-def test_accumulators_that_spark_hung_up_on(sockets: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_accumulator_server_prints_no_traceback_when_spark_closes_its_connection(
+    sockets: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     server = _start_update_server("", True, f"{sockets}/accumulators")
     _quieten(server)
     for sent in (b"", NUMBER.pack(1) + NUMBER.pack(1) + b"x"):
@@ -64,14 +67,14 @@ def test_accumulators_that_spark_hung_up_on(sockets: str, capsys: pytest.Capture
             spark.connect(server.server_address)
             spark.sendall(sent)
             spark.shutdown(socket.SHUT_WR)
-            assert spark.recv(1) == b"", "it is done with us"
+            assert spark.recv(1) == b"", "the server has closed the connection"
         told = capsys.readouterr().err
-        assert ("Traceback" in told) == bool(sent), "what is no hang-up is told"
+        assert ("Traceback" in told) == bool(sent), "other errors are printed"
     server.shutdown()
 
 
-def test_no_thread_but_the_one_that_frees_memory_is_there_when_the_daemon_forks() -> None:
-    """A fork has no threads: a lock that one of them holds would be held for ever."""
+def test_daemon_has_only_the_memory_freeing_thread_when_it_forks() -> None:
+    """Threads do not survive a fork: a lock that one of them holds would stay locked forever."""
     script = """
 import os
 from odradek.spark.daemon import preload

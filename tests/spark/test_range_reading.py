@@ -1,4 +1,4 @@
-"""What a task reads of its range: all of it, nothing else, and a clear word when it cannot. No Spark needed."""
+"""A task reads exactly the records of its range, or raises a clear error. No Spark needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from odradek.spark.range_reading import POLL_S, ROWS_MAX, read_range
 from odradek.testing import Embedded
 from support.topics import Records
 
-# Any config of the client does: it is librdkafka that honours them.
+# Any other client option makes the task read with librdkafka, which supports all of them.
 BY_LIBRDKAFKA = {"kafka.check.crcs": "true"}
 
 
@@ -34,7 +34,7 @@ def wanted(topic: str, start: int, end: int, **more: bool) -> OffsetRange:
 
 
 def read(bootstrap: str, range_: OffsetRange, **options: str) -> list[dict]:
-    """By both ways, which must agree."""
+    """Read with raw fetching and with librdkafka; the results must be equal."""
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": range_.topic, **options}
     fast = list(read_range(batch_options(given), range_))
     slow = list(read_range(batch_options(given | BY_LIBRDKAFKA), range_))
@@ -49,7 +49,7 @@ def offsets(rows: list[dict]) -> list[int]:
     return [row["offset"] for row in rows]
 
 
-def test_a_record_is_a_row_with_all_it_has(cluster: Admin, records: Records):
+def test_row_has_all_fields_of_its_record(cluster: Admin, records: Records):
     cluster.create_topic("all", 1)
     records.put("all", [b"v1"], key="k", headers=[("a", b"1"), ("b", None)], timestamp_ms=1_700_000_000_123)
     records.put("all", [None, b""], timestamp_ms=1)
@@ -70,10 +70,10 @@ def test_a_record_is_a_row_with_all_it_has(cluster: Admin, records: Records):
     assert third["value"] == b""
 
 
-def test_headers_of_some_records_by_both_ways(cluster: Admin, records: Records):
+def test_headers_are_the_same_with_raw_fetching_and_librdkafka(cluster: Admin, records: Records):
     cluster.create_topic("mixed", 1)
     some = [("größe", "µ".encode()), ("", b""), ("same", None), ("same", b"x" * 300)]
-    many = [(f"n{number}", b"%d" % number) for number in range(200)]  # of which the fast way hands over
+    many = [(f"n{number}", b"%d" % number) for number in range(200)]  # which raw fetching hands over to librdkafka
     for number in range(40):
         records.put("mixed", [b"v"], headers=some[: number % 5])
     records.put("mixed", [b"v"], headers=many)
@@ -85,7 +85,7 @@ def test_headers_of_some_records_by_both_ways(cluster: Admin, records: Records):
     assert [row["headers"] is None for row in rows[:5]] == [False, False, True, False, False]
 
 
-def test_a_timestamp_given_by_the_broker_is_told_as_such(cluster: Admin, records: Records):
+def test_log_append_time_is_marked_in_timestamp_type(cluster: Admin, records: Records):
     cluster.create_topic("appended", 1, {"message.timestamp.type": "LogAppendTime"})
     records.put("appended", [b"v"], timestamp_ms=1)
 
@@ -95,7 +95,7 @@ def test_a_timestamp_given_by_the_broker_is_told_as_such(cluster: Admin, records
     assert row["timestamp"].timestamp() > 1_700_000_000
 
 
-def test_a_range_is_read_from_its_start_to_its_end_and_no_further(cluster: Admin, records: Records):
+def test_range_is_read_exactly_from_start_to_end(cluster: Admin, records: Records):
     cluster.create_topic("middle", 1)
     records.put("middle", (str(number) for number in range(1000)))
 
@@ -104,7 +104,7 @@ def test_a_range_is_read_from_its_start_to_its_end_and_no_further(cluster: Admin
     assert read(cluster.bootstrap, wanted("middle", 5, 5)) == []
 
 
-def test_latest_is_looked_up_by_the_task(cluster: Admin, records: Records):
+def test_task_looks_up_latest_again(cluster: Admin, records: Records):
     cluster.create_topic("growing", 1)
     planned = wanted("growing", 0, 0, to_latest=True)
     assert read(cluster.bootstrap, planned) == []
@@ -136,8 +136,8 @@ def test_large_ranges_come_in_bounded_batches(cluster: Admin, records: Records, 
     assert max(batch.num_rows for batch in batches) <= 100
 
 
-def test_a_small_range_does_not_wait_for_a_full_block(cluster: Admin, records: Records):
-    """`consume(10 000)` would wait for its whole timeout when 100 records are left."""
+def test_small_range_does_not_wait_for_the_consume_timeout(cluster: Admin, records: Records):
+    """`consume(10 000)` would wait for its whole timeout if only 100 records are left."""
     cluster.create_topic("small", 1)
     records.put("small", ["v"] * 100)
     read(cluster.bootstrap, wanted("small", 0, 1))
@@ -150,7 +150,7 @@ def test_a_small_range_does_not_wait_for_a_full_block(cluster: Admin, records: R
     assert min(took_s) < POLL_S
 
 
-def test_consumers_are_kept_for_the_next_task(cluster: Admin, records: Records):
+def test_consumers_are_reused_by_the_next_task(cluster: Admin, records: Records):
     cluster.create_topic("kept", 1)
     records.put("kept", ["v"] * 10)
     read(cluster.bootstrap, wanted("kept", 0, 10))
@@ -180,7 +180,7 @@ def test_a_consumer_whose_brokers_are_gone_is_closed(cluster: Admin, records: Re
     assert not theirs & consumers._idle.keys()
 
 
-def test_a_query_that_needs_no_more_rows_gives_its_consumer_back(cluster: Admin, records: Records):
+def test_consumer_returns_to_the_pool_when_the_query_needs_no_more_rows(cluster: Admin, records: Records):
     cluster.create_topic("limited", 1)
     records.put("limited", ["v"] * 10)
     given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "limited", "groupIdPrefix": "limited"}
@@ -193,7 +193,9 @@ def test_a_query_that_needs_no_more_rows_gives_its_consumer_back(cluster: Admin,
     assert any(("group.id", "limited-executor") in key for key in consumers._idle)
 
 
-def test_records_that_retention_took_are_a_loss(cluster: Admin, records: Records, caplog: pytest.LogCaptureFixture):
+def test_records_deleted_by_retention_are_a_data_loss(
+    cluster: Admin, records: Records, caplog: pytest.LogCaptureFixture
+):
     cluster.create_topic("aged", 1)
     records.put("aged", ["v"] * 10)
     records.delete_before("aged", 6)
@@ -202,11 +204,11 @@ def test_records_that_retention_took_are_a_loss(cluster: Admin, records: Records
         read(cluster.bootstrap, wanted("aged", 2, 10))
 
     assert offsets(read(cluster.bootstrap, wanted("aged", 2, 10), failOnDataLoss="false")) == [6, 7, 8, 9]
-    assert "going on without them" in caplog.text
+    assert "skipped, because failOnDataLoss is false" in caplog.text
     assert read(cluster.bootstrap, wanted("aged", 2, 5), failOnDataLoss="false") == []
 
 
-def test_whoever_asked_for_the_earliest_has_lost_nothing(cluster: Admin, records: Records):
+def test_retention_is_not_a_data_loss_for_a_read_from_earliest(cluster: Admin, records: Records):
     cluster.create_topic("from-earliest", 1)
     records.put("from-earliest", ["v"] * 10)
     records.delete_before("from-earliest", 6)
@@ -214,7 +216,7 @@ def test_whoever_asked_for_the_earliest_has_lost_nothing(cluster: Admin, records
     assert offsets(read(cluster.bootstrap, wanted("from-earliest", 0, 10, from_earliest=True))) == [6, 7, 8, 9]
 
 
-def test_a_topic_that_was_created_again_is_a_loss(cluster: Admin, records: Records):
+def test_recreated_topic_is_a_data_loss(cluster: Admin, records: Records):
     cluster.create_topic("again", 1)
     records.put("again", ["v"] * 10)
     cluster.delete_topics(["again"])
@@ -226,7 +228,7 @@ def test_a_topic_that_was_created_again_is_a_loss(cluster: Admin, records: Recor
     assert read(cluster.bootstrap, wanted("again", 7, 10), failOnDataLoss="false") == []
 
 
-def test_a_topic_that_is_gone_is_a_loss(cluster: Admin):
+def test_deleted_topic_is_a_data_loss(cluster: Admin):
     quick = {"fetchOffset.retryIntervalMs": "1"}
 
     with pytest.raises(DataLoss, match="the partition no longer exists"):
@@ -234,7 +236,7 @@ def test_a_topic_that_is_gone_is_a_loss(cluster: Admin):
     assert read(cluster.bootstrap, wanted("gone", 0, 3), failOnDataLoss="false", **quick) == []
 
 
-def test_a_topic_that_goes_while_it_is_read_is_a_loss_when_it_was_missed_several_times(
+def test_topic_deleted_during_the_read_is_a_data_loss_after_several_attempts(
     cluster: Admin, records: Records, caplog: pytest.LogCaptureFixture
 ):
     cluster.create_topic("going", 1)
@@ -250,7 +252,7 @@ def test_a_topic_that_goes_while_it_is_read_is_a_loss_when_it_was_missed_several
     assert "to 4 of going-0 cannot be read: the partition no longer exists" in caplog.text
 
 
-def test_records_that_never_come_are_waited_for_so_long_and_no_longer(cluster: Admin, records: Records):
+def test_read_fails_after_the_poll_timeout_when_records_do_not_arrive(cluster: Admin, records: Records):
     cluster.create_topic("short", 1)
     records.put("short", ["v"] * 3)
 
@@ -258,7 +260,7 @@ def test_records_that_never_come_are_waited_for_so_long_and_no_longer(cluster: A
         read(cluster.bootstrap, wanted("short", 0, 5), **{"kafkaConsumer.pollTimeoutMs": "300"})
 
 
-def test_a_broker_that_is_away_is_named_when_time_is_up():
+def test_read_timeout_names_the_unreachable_broker():
     with pytest.raises(ReadTimeout, match=r"refused"):
         read("127.0.0.1:1", wanted("any", 0, 5), **{"kafkaConsumer.pollTimeoutMs": "300"})
 
@@ -268,7 +270,7 @@ def test_a_broker_that_is_away_is_named_when_time_is_up():
     [{}, {"kafka.max.partition.fetch.bytes": "100000", "kafka.queued.max.messages.kbytes": "200"}],
     ids=["fast", "librdkafka"],
 )
-def test_a_broker_restart_in_the_middle_of_a_range_is_survived(tmp_path: Path, options: dict[str, str]):
+def test_read_continues_after_a_broker_restart_in_the_middle_of_a_range(tmp_path: Path, options: dict[str, str]):
     with Embedded(data=tmp_path) as broker:
         bootstrap, port = broker.bootstrap_servers, broker.port
         Admin(bootstrap).create_topic("restarted", 1)
@@ -281,7 +283,7 @@ def test_a_broker_restart_in_the_middle_of_a_range_is_survived(tmp_path: Path, o
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records(cluster: Admin, codec: str):
+def test_compressed_records_are_read(cluster: Admin, codec: str):
     cluster.create_topic(codec, 1)
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "compression.type": codec, "linger.ms": 5}
@@ -296,12 +298,12 @@ def test_compressed_records(cluster: Admin, codec: str):
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who leads is told, however busy the machine is; without, librdkafka reads, and what it reads is as good."""
+    """Waits longer for metadata, also on a busy machine. Without a known leader the task would use librdkafka."""
     monkeypatch.setattr("odradek.spark.range_reading.METADATA_S", 30.0)
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_leader_that_is_not_there_any_more_is_found_again(cluster: Admin, records: Records):
+def test_raw_fetching_finds_the_leader_again_after_it_moved(cluster: Admin, records: Records):
     cluster.create_topic("moved", 1)
     records.put("moved", ["v"] * 5)
     given = batch_options(
@@ -312,13 +314,13 @@ def test_a_leader_that_is_not_there_any_more_is_found_again(cluster: Admin, reco
     leader = consumer.leaders[TopicPartition("moved", 0)]
     consumer.leaders[TopicPartition("moved", 0)] = ("127.0.0.1", 1)
 
-    for _ in range(2):  # the first goes on with librdkafka, the second asks who leads
+    for _ in range(2):  # the first read continues with librdkafka, the second looks up the leader
         assert sum(batch.num_rows for batch in read_range(given, wanted("moved", 0, 5))) == 5
     assert consumer.leaders[TopicPartition("moved", 0)] == leader
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_connections_are_kept_unless_something_is_on_its_way(broker: Embedded, cluster: Admin, records: Records):
+def test_connection_is_kept_unless_a_request_is_in_flight(broker: Embedded, cluster: Admin, records: Records):
     leader = ("127.0.0.1", broker.port)
     cluster.create_topic("connected", 1)
     records.put("connected", (bytes(1000) for _ in range(10_000)))
@@ -347,14 +349,14 @@ def test_connections_are_kept_unless_something_is_on_its_way(broker: Embedded, c
         ({"includeHeaders": "true"}, True),
     ],
 )
-def test_the_fast_way_is_for_what_it_can_do(options: dict[str, str], fast: bool):
+def test_raw_fetching_is_used_only_with_supported_options(options: dict[str, str], fast: bool):
     given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", **options}
 
     assert raw_fetching.suits(batch_options(given)) is fast
 
 
-def test_offsets_that_do_not_exist_are_stepped_over(tmp_path: Path):
-    """Compaction and transaction markers leave gaps, also at the very end of a range: a reader that counts hangs."""
+def test_read_skips_offsets_that_do_not_exist(tmp_path: Path):
+    """Compaction and transaction markers leave gaps, also at the end of a range: a reader that counts would hang."""
     with Embedded(data=tmp_path) as broker:
         Admin(broker.bootstrap_servers).create_topic("gaps", 1, {"cleanup.policy": "compact"})
         Records(broker.bootstrap_servers).put("gaps", ["v"], key="k")
@@ -383,12 +385,12 @@ def test_offsets_that_do_not_exist_are_stepped_over(tmp_path: Path):
             assert offsets(read(broker.bootstrap_servers, wanted("gaps", 21, 22), **level)) == []
 
 
-def test_a_record_that_is_not_what_was_written_is_not_read(tmp_path: Path):
+def test_corrupt_record_fails_the_read(tmp_path: Path):
     with Embedded(data=tmp_path) as broker:
         Admin(broker.bootstrap_servers).create_topic("rotten", 1)
         Records(broker.bootstrap_servers).put("rotten", ["a value"])
     (log,) = tmp_path.glob("rotten-0/*.log")
-    log.write_bytes(log.read_bytes().replace(b"a value", b"a velue"))  # after a clean stop no broker looks again
+    log.write_bytes(log.read_bytes().replace(b"a value", b"a velue"))  # not checked after a clean stop
 
     with Embedded(data=tmp_path) as broker:
         for way in ({}, BY_LIBRDKAFKA):
@@ -397,7 +399,7 @@ def test_a_record_that_is_not_what_was_written_is_not_read(tmp_path: Path):
                 list(read_range(batch_options(given), wanted("rotten", 0, 1)))
 
 
-def test_a_header_whose_name_is_no_text_is_read_as_in_java_or_told_with_its_place(tmp_path: Path):
+def test_header_name_that_is_not_utf8_is_read_as_in_java_or_refused_with_its_offset(tmp_path: Path):
     with Embedded(data=tmp_path) as broker:
         Admin(broker.bootstrap_servers).create_topic("odd", 1)
         Records(broker.bootstrap_servers).put("odd", ["v"] * 100, headers=[("good", b"1")])
@@ -416,7 +418,7 @@ def test_a_header_whose_name_is_no_text_is_read_as_in_java_or_told_with_its_plac
         assert offsets(read(broker.bootstrap_servers, wanted("odd", 99, 101))) == [99, 100]
 
 
-def test_the_default_of_the_kafka_connector_is_not_that_of_librdkafka():
+def test_default_isolation_level_is_read_uncommitted():
     given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
 
     assert clients.reading(batch_options(given), 1)["isolation.level"] == "read_uncommitted"
@@ -424,7 +426,7 @@ def test_the_default_of_the_kafka_connector_is_not_that_of_librdkafka():
     assert clients.reading(batch_options(committed), 1)["isolation.level"] == "read_committed"
 
 
-def test_no_worker_pays_for_the_import_of_pandas(cluster: Admin, records: Records):
+def test_reading_does_not_import_pandas(cluster: Admin, records: Records):
     cluster.create_topic("light", 1)
     records.put("light", ["v"], key="k", headers=[("h", b"1")])
     script = f"""
@@ -440,7 +442,7 @@ sys.exit("pandas was imported" if "pandas" in sys.modules else 0)
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_the_arrow_schema_is_the_one_spark_expects():
+def test_arrow_schema_matches_the_spark_schema():
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from odradek.spark.schema import spark_schema
@@ -449,7 +451,7 @@ def test_the_arrow_schema_is_the_one_spark_expects():
         assert arrow_schema(include_headers).equals(to_arrow_schema(spark_schema(include_headers), timezone="UTC"))
 
 
-def test_columns_hold_what_they_were_given():
+def test_arrow_columns_hold_the_given_values():
     values = [b"a", None, b"", b"bc"]
 
     assert arrow_batches.binary(values).to_pylist() == values
@@ -467,7 +469,7 @@ def test_columns_hold_what_they_were_given():
     ]
 
 
-def test_a_timestamp_beyond_spark_is_an_error_and_no_other_time(cluster: Admin, records: Records):
+def test_timestamp_beyond_spark_maximum_is_an_error(cluster: Admin, records: Records):
     cluster.create_topic("far", 1, {"message.timestamp.after.max.ms": str((1 << 63) - 1)})
     records.put("far", ["v"], timestamp_ms=(1 << 62))
 
@@ -475,5 +477,5 @@ def test_a_timestamp_beyond_spark_is_an_error_and_no_other_time(cluster: Admin, 
         read(cluster.bootstrap, wanted("far", 0, 1))
 
 
-def test_places_are_named_as_kafka_names_them():
+def test_partitions_are_named_as_in_kafka():
     assert str(TopicPartition("orders", 3)) == "orders-3"

@@ -1,4 +1,4 @@
-"""Batches as brokers store them, decoded into Arrow: the same records that the plain decoder finds, or a refusal."""
+"""Stored batches decoded into Arrow: the same records as from the plain decoder, or an error."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ records = st.lists(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(records, st.sampled_from(Codec)), min_size=1, max_size=4))
-def test_every_record_comes_out_as_the_plain_decoder_has_it(content):
+def test_raw_decoder_returns_the_same_records_as_the_plain_decoder(content):
     batches, offset = [], 7
     for rows, codec in content:
         batches.append(bytes(encode_batch(rows, base_offset=offset, codec=codec)))
@@ -84,7 +84,7 @@ def test_every_record_comes_out_as_the_plain_decoder_has_it(content):
     assert [told(row["headers"]) for row in found] == [record.headers or None for record in expected]
 
 
-def test_a_range_cuts_batches():
+def test_records_outside_the_range_are_left_out():
     batch = encode_batch([Record(value=b"%d" % number, timestamp=1) for number in range(100)], base_offset=50)
 
     assert [row["offset"] for row in read(batch, start=60, end=63)] == [60, 61, 62]
@@ -93,7 +93,7 @@ def test_a_range_cuts_batches():
     assert read() == []
 
 
-def test_long_records_and_distant_offsets():
+def test_long_records_and_distant_offsets_are_decoded():
     rows = [Record(key=b"k" * 20_000, value=bytes(3_000_000), timestamp=1), Record(value=b"small", timestamp=1 << 41)]
     found = read(encode_batch(rows, base_offset=1 << 40))
 
@@ -101,7 +101,7 @@ def test_long_records_and_distant_offsets():
     assert [row["offset"] for row in found] == [1 << 40, (1 << 40) + 1]
 
 
-def test_a_time_given_by_the_broker_counts_for_all_records_of_its_batch():
+def test_log_append_time_applies_to_all_records_of_its_batch():
     appended = encode_batch([Record(value=b"a", timestamp=5), Record(value=b"b", timestamp=900)])
     stamp_append_time(appended, NOW_MS)
     created = encode_batch([Record(value=b"c", timestamp=7)], base_offset=2)
@@ -125,7 +125,7 @@ def written(offset: int, producer_id: int, value: bytes) -> bytes:
     )
 
 
-def test_aborted_transactions_are_not_seen():
+def test_aborted_transactions_are_left_out():
     log = b"".join(
         (
             written(0, 1, b"1 aborted"),
@@ -143,8 +143,8 @@ def test_aborted_transactions_are_not_seen():
 
     seen = list(visible(iter_batches(log), [(2, 7), (1, 0)]))
     assert values(seen) == [b"2 committed", b"no transaction", b"1 committed later"]
-    assert len(values(list(visible(iter_batches(log), ())))) == 6  # no markers either way
-    # Fetched from the middle of an aborted transaction: the list names its first offset, long before.
+    assert len(values(list(visible(iter_batches(log), ())))) == 6  # control records are left out in both cases
+    # Fetched from the middle of an aborted transaction: the list has its first offset, which is earlier.
     assert values(list(visible(iter_batches(log[len(written(0, 1, b"1 aborted")) :]), [(1, 0), (2, 7)]))) == values(
         seen
     )
@@ -159,8 +159,8 @@ def test_a_wrong_checksum_is_refused():
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_no_bytes_point_arrow_outside_of_what_was_read(seed):
-    """A checksum does not help against a producer that computes it over nonsense."""
+def test_malformed_bytes_never_make_arrow_read_outside_the_data(seed):
+    """A checksum does not help if the producer computes it over malformed data."""
     chance = random.Random(seed)
     headers = [("name", b"1"), ("n", None), ("", b"")]
     rows = [
@@ -177,7 +177,7 @@ def test_no_bytes_point_arrow_outside_of_what_was_read(seed):
 
 
 def one_record(body: bytes) -> Batch:
-    """All of a record behind its length."""
+    """A batch with one record. `body` is everything after the record's length."""
     length = 2 * len(body)
     record = bytes([length & 127 | 128, length >> 7]) + body
     whole = encode_batch([Record(value=b"x" * 100, timestamp=1)])
@@ -186,7 +186,7 @@ def one_record(body: bytes) -> Batch:
 
 
 FAR = (b"\x28", b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01")
-"""Lengths beyond the end, also so large that a sum with them turns negative."""
+"""Lengths beyond the end, also so large that a sum with them overflows to a negative number."""
 
 
 @pytest.mark.parametrize("size", FAR)
@@ -221,7 +221,7 @@ def test_headers_that_do_not_fill_their_record_are_refused(headers, why):
     assert [rows.num_rows for rows, _ in decoded([batch], wanted(), include_headers=False)] == [1]
 
 
-def test_many_headers():
+def test_many_headers_are_decoded():
     rows = [Record(headers=tuple((f"n{i}", b"%d" % i) for i in range(count)), timestamp=1) for count in (128, 0, 3)]
 
     assert [told(row["headers"]) for row in read(encode_batch(rows))] == [rows[0].headers, None, rows[2].headers]
@@ -237,8 +237,8 @@ def test_many_headers():
         (b"\xf5\x80", "\ufffd\ufffd"),
     ],
 )
-def test_a_name_that_is_no_text_reads_as_it_does_in_java(name, text):
-    """Also when the pieces of a letter lie in two names, which are text together."""
+def test_header_name_that_is_not_utf8_decodes_as_in_java(name, text):
+    """Also when two names each have a part of one character, so that only both together are valid UTF-8."""
     header = bytes([2 * len(name)]) + name + b"\x01"
     batch = one_record(b"\0\0\0\x01\x01\x06" + b"\x02\xc3\x01\x02\xa9\x01" + header)
 
@@ -247,24 +247,24 @@ def test_a_name_that_is_no_text_reads_as_it_does_in_java(name, text):
     assert [header["key"] for header in rows["headers"].to_pylist()[0]] == ["\ufffd", "\ufffd", text]
 
 
-def test_announced_and_present_records_must_agree():
+def test_wrong_record_count_in_the_header_is_refused():
     batch = encode_batch([Record(value=b"v", timestamp=1)] * 3)
     batch[60] = 2
 
-    with pytest.raises(MalformedRecords, match="2 records are announced, 3 are there"):
+    with pytest.raises(MalformedRecords, match="announce 2 records, but there are 3"):
         list(decoded(iter_batches(batch), wanted(), include_headers=True))
 
 
-def test_a_record_does_not_reach_into_the_next_batch():
+def test_record_that_reaches_into_the_next_batch_is_refused():
     first, second = (encode_batch([Record(value=b"v", timestamp=1)] * 2, base_offset=offset) for offset in (0, 2))
-    first[60], second[60] = 1, 3  # the sum is right
+    first[60], second[60] = 1, 3  # the total is correct
 
     with pytest.raises(MalformedRecords, match="does not end with its batch"):
         list(decoded(iter_batches(first + second), wanted(), include_headers=True))
 
 
 def test_offsets_that_do_not_rise_are_refused():
-    """They are searched for the edges of the range, which would find some twice and some never."""
+    """The decoder searches the offsets for the bounds of the range. It would repeat some records and miss others."""
     later, earlier = (encode_batch([Record(value=b"v", timestamp=1)] * 5, base_offset=offset) for offset in (10, 3))
 
     with pytest.raises(MalformedRecords, match="do not rise"):
@@ -272,7 +272,7 @@ def test_offsets_that_do_not_rise_are_refused():
 
 
 def test_a_length_that_does_not_end_is_refused_at_once():
-    """Read to its end, two megabytes of it would take minutes."""
+    """Reading such a length of two megabytes to its end would take minutes."""
     whole = encode_batch([Record(value=b"v", timestamp=1)])
     batch = Batch(read_header(whole), memoryview(bytes(whole[:61]) + b"\xff" * 2_000_000))
 
@@ -280,7 +280,7 @@ def test_a_length_that_does_not_end_is_refused_at_once():
         list(decoded([batch], wanted(), include_headers=True))
 
 
-def test_what_grows_when_it_is_unpacked_comes_in_bounded_batches():
+def test_decompressed_batches_have_bounded_size():
     each = DECODE_BYTES // 2
     batches = [
         encode_batch([Record(value=bytes(each), timestamp=1)], base_offset=n, codec=Codec.ZSTD) for n in range(9)

@@ -1,4 +1,4 @@
-"""The fast way against a leader that answers as it was told to, byte by byte."""
+"""Raw fetching from a fake leader with prepared responses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def answer(number: int, batches: bytes) -> bytes:
 
 @contextmanager
 def leader(*answers: bytes) -> Iterator[tuple[Address, list[bytes]]]:
-    """Gives these batches, one answer after the other, whatever it is asked; and what it was asked."""
+    """A fake leader that sends these batches, one per response, for any request; and the requests it received."""
     asked: list[bytes] = []
 
     def lead() -> None:
@@ -56,25 +56,25 @@ def read(address: Address, start: int, end: int, **options: str) -> list[int]:
     return [offset for rows in batches for offset in rows["offset"].to_pylist()]
 
 
-def test_a_new_leader_may_have_cut_the_batches_otherwise():
-    """It answers with the batch in which the asked-for offset lies, from wherever that begins."""
+def test_batches_may_have_other_bounds_on_a_new_leader():
+    """The leader returns the whole batch that contains the requested offset, also if the batch begins earlier."""
     with leader(batch(5), batch(10)) as (address, _):
         assert read(address, 0, 10) == list(range(10))
 
 
-def test_an_answer_that_leads_nowhere_is_not_asked_for_again():
-    with leader(batch(5), batch(5)) as (address, _), pytest.raises(HandOver, match="nothing there at offset 5"):
+def test_response_without_progress_hands_over_to_librdkafka():
+    with leader(batch(5), batch(5)) as (address, _), pytest.raises(HandOver, match="no records at offset 5"):
         read(address, 0, 10)
 
 
-def test_quotas_and_logs_of_brokers_know_the_client_by_its_name():
+def test_fetch_request_carries_the_client_id():
     with leader(batch(5)) as (address, asked):
         assert read(address, 0, 5, **{"kafka.client.id": "shop"}) == list(range(5))
     assert b"\0\4shop" in asked[0]
 
 
-def test_a_process_that_ends_closes_what_it_kept():
-    """Python says so on stderr of each worker otherwise."""
+def test_process_closes_idle_connections_when_it_ends():
+    """Otherwise Python prints a warning on stderr of each worker."""
     script = """
 import socket
 from odradek.spark.raw_fetching import Connection, _keep

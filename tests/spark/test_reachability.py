@@ -1,4 +1,4 @@
-"""Whether a cluster is there when a query begins."""
+"""The check that a cluster is reachable when a query starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from odradek.spark.reachability import require_reachable
 
 
 @pytest.mark.parametrize("bootstrap", ["live:1,silent:1,silent:2", "silent:1,silent:2,live:1"], ids=["first", "last"])
-def test_silent_brokers_delay_nothing_when_another_one_accepts(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_brokers_cause_no_delay_when_another_broker_accepts(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     over, waited_for = threading.Event(), []
 
     def connected(address: tuple[str, int], _: float) -> socket.socket:

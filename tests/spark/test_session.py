@@ -1,4 +1,4 @@
-"""The session builder: what it sets, what it leaves alone, and who wins."""
+"""The session builder: which settings it sets, which it keeps, and which win."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOCAL_ONLY = ("spark.sql.shuffle.partitions", "spark.sql.streaming.checkpointFileManagerClass", "spark.driver.memory")
 
 
-def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(NoSpark, match=r"pip install 'odradek\[spark\]'"):
         local_session("app")
@@ -36,7 +36,7 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         ("local-cluster[2, 3, 1024]", 6),
     ],
 )
-def test_a_stateful_query_has_a_partition_per_core(master: str, cores: int) -> None:
+def test_shuffle_partitions_equal_the_cores(master: str, cores: int) -> None:
     settings = session_module.settings("app", master, {})
     assert settings["spark.sql.shuffle.partitions"] == str(cores)
     assert all(name in settings for name in LOCAL_ONLY)
@@ -48,13 +48,13 @@ def test_a_cluster_keeps_its_own_settings() -> None:
     assert settings["spark.python.unix.domain.socket.enabled"] == "true"
 
 
-def test_what_the_caller_says_wins() -> None:
+def test_settings_of_the_caller_win() -> None:
     settings = session_module.settings("app", "local[2]", {"spark.sql.session.timeZone": "CET", "spark.x": "y"})
     assert settings["spark.sql.session.timeZone"] == "CET"
     assert settings["spark.x"] == "y"
 
 
-def test_memory_is_a_quarter_within_bounds() -> None:
+def test_driver_memory_is_a_quarter_of_the_machine_within_bounds() -> None:
     assert 1024 <= session_module._driver_memory_mib() <= 4096
 
 
@@ -67,20 +67,20 @@ def test_memory_is_a_quarter_within_bounds() -> None:
         ("yarn", None),
     ],
 )
-def test_workers_run_this_python_where_it_is_installed(
+def test_workers_run_the_python_of_the_driver_except_on_yarn(
     master: str, python: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "ODRADEK_SPARK_APPLICATION", "JAVA_HOME"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # a JVM runs: no Java is looked for
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # a JVM is running, so no Java is searched for
     session_module._prepare_environment("app", master, {})
     assert os.environ.get("PYSPARK_PYTHON") == python
     assert os.environ.get("SPARK_LOCAL_IP") == ("127.0.0.1" if master.startswith(("local", "spark://127.")) else None)
     assert os.environ["ODRADEK_SPARK_APPLICATION"] == "app"
 
 
-def test_every_python_process_knows_the_application(spark: SparkSession) -> None:
+def test_every_python_process_has_the_application_name(spark: SparkSession) -> None:
     def names(_: object) -> list[str]:
         return [os.environ["ODRADEK_SPARK_APPLICATION"]]
 
@@ -98,7 +98,7 @@ session.stop()
 
 
 @pytest.mark.spark
-def test_what_spark_submit_was_told_wins(tmp_path: Path) -> None:
+def test_settings_of_spark_submit_win_over_defaults(tmp_path: Path) -> None:
     import pyspark
 
     script = tmp_path / "app.py"

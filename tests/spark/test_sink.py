@@ -81,7 +81,7 @@ def test_no_task_starts_when_rows_or_options_are_wrong(spark: SparkSession, clus
         ).save()
 
 
-def test_a_failed_delivery_fails_the_job_with_its_words(spark: SparkSession, cluster: Admin) -> None:
+def test_failed_delivery_fails_the_job_with_its_message(spark: SparkSession, cluster: Admin) -> None:
     from pyspark.errors import PySparkException
 
     quick = {"kafka.topic.metadata.propagation.max.ms": "100"}
@@ -110,7 +110,7 @@ def copy(spark: SparkSession, cluster: Admin, checkpoint: Path) -> None:
     assert query.awaitTermination(60)
 
 
-def test_a_complete_result_is_appended_and_an_updated_one_goes_through_foreach_batch(
+def test_complete_mode_appends_the_result_and_update_mode_needs_foreach_batch(
     spark: SparkSession, cluster: Admin, tmp_path: Path
 ) -> None:
     from pyspark.errors import PySparkException

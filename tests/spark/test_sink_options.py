@@ -1,4 +1,4 @@
-"""What a write is told, checked before any task runs."""
+"""Options of a write, checked before any task runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BROKER = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
 
 def schema(ddl: str) -> StructType:
-    """Spark parses DDL in a JVM only; these tests need none."""
+    """A schema from DDL without Spark, which needs a JVM to parse it."""
     from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType
 
     header = StructType().add("key", StringType()).add("value", BinaryType(), nullable=False)
@@ -33,7 +33,7 @@ def schema(ddl: str) -> StructType:
     return fields
 
 
-def test_records_are_placed_as_java_places_them_and_all_are_acknowledged() -> None:
+def test_defaults_are_the_java_partitioner_and_acks_all() -> None:
     config = sink_options(BROKER).config
     assert config["partitioner"] == "murmur2_random"
     assert config["acks"] == "all"
@@ -41,7 +41,7 @@ def test_records_are_placed_as_java_places_them_and_all_are_acknowledged() -> No
     assert config["bootstrap.servers"] == "127.0.0.1:9092"
 
 
-def test_what_the_user_says_wins_in_either_clients_names() -> None:
+def test_user_settings_win_in_java_and_librdkafka_names() -> None:
     given = {"kafka.delivery.timeout.ms": "1000", "KAFKA.buffer.memory": "1048576", "kafka.partitioner": "random"}
     config = sink_options(BROKER | given).config
     assert config["delivery.timeout.ms"] == "1000"
@@ -49,13 +49,13 @@ def test_what_the_user_says_wins_in_either_clients_names() -> None:
     assert config["queue.buffering.max.kbytes"] == "1024"
 
 
-def test_what_spark_itself_says_to_a_sink_is_no_mistake() -> None:
-    """`.queryName("copy")` comes as an option; includeHeaders is documented by Spark, and the columns decide."""
+def test_options_that_spark_adds_to_a_write_are_accepted() -> None:
+    """Spark passes `.queryName("copy")` as an option. Spark documents includeHeaders, but only the columns decide."""
     told = {"queryname": "copy", "checkpointlocation": "somewhere", "includeheaders": "true"}
     assert sink_options(BROKER | told).topic is None
 
 
-def test_all_is_all_however_it_is_written() -> None:
+def test_acks_all_keeps_idempotence_in_every_spelling() -> None:
     assert sink_options(BROKER | {"kafka.acks": "ALL"}).config["enable.idempotence"] == "true"
 
 
@@ -68,10 +68,10 @@ def test_all_is_all_however_it_is_written() -> None:
         {"kafka.max.in.flight.requests.per.connection": "9"},
     ],
 )
-def test_weaker_promises_give_up_idempotence_as_in_java(weaker: dict[str, str]) -> None:
+def test_weaker_settings_disable_idempotence_as_in_java(weaker: dict[str, str]) -> None:
     assert "enable.idempotence" not in sink_options(BROKER | weaker).config
     with_it = sink_options(BROKER | weaker | {"kafka.enable.idempotence": "true"}).config
-    assert with_it["enable.idempotence"] == "true", "librdkafka will say that both do not go together"
+    assert with_it["enable.idempotence"] == "true", "librdkafka refuses the combination"
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,16 @@ def test_weaker_promises_give_up_idempotence_as_in_java(weaker: dict[str, str]) 
         ),
     ],
 )
-def test_refused_by_name(given: dict[str, str], told: str) -> None:
+def test_unsupported_option_is_refused_by_name(given: dict[str, str], told: str) -> None:
     with pytest.raises(RefusedOption, match=told):
         sink_options(given)
 
 
-def test_a_checkpoint_location_is_sparks_business() -> None:
+def test_checkpoint_location_is_accepted() -> None:
     assert sink_options(BROKER | {"checkpointLocation": "/somewhere", "topic": "t"}).topic == "t"
 
 
-def test_the_columns_of_a_record() -> None:
+def test_check_columns_returns_the_record_columns() -> None:
     everything = schema("key string, value binary, topic string, partition int, headers headers, offset long")
     assert check_columns(everything, None) == Columns(key=True, topic=True, partition=True, headers=True)
     assert check_columns(schema("value string"), "t") == Columns(key=False, topic=False, partition=False, headers=False)
@@ -126,6 +126,6 @@ def test_the_option_topic_wins_over_a_column_of_any_type() -> None:
         ),
     ],
 )
-def test_rows_that_cannot_be_records(columns: str, topic: str | None, told: str) -> None:
+def test_wrong_columns_are_refused(columns: str, topic: str | None, told: str) -> None:
     with pytest.raises(RefusedColumns, match=told):
         check_columns(schema(columns), topic)

@@ -40,15 +40,15 @@ def test_a_row_without_a_topic_is_refused() -> None:
         records(rows, Columns(key=False, topic=True, partition=False, headers=False), None)
 
 
-def test_a_null_partition_lets_the_key_decide() -> None:
+def test_null_partition_lets_the_key_choose() -> None:
     rows = batch(value=pa.array(["a", "b"]), partition=pa.array([3, None], pa.int32()))
     columns = Columns(key=False, topic=False, partition=True, headers=False)
     assert list(records(rows, columns, "t")) == [("t", b"a", None, 3), ("t", b"b", None, -1)]
 
 
-def test_a_negative_partition_is_refused_though_the_producer_would_take_it_for_any() -> None:
+def test_negative_partition_is_refused() -> None:
     rows = batch(value=pa.array(["a", "b"]), partition=pa.array([-1, None], pa.int32()))
-    with pytest.raises(BadRow, match="the partition -1; partitions count from 0"):
+    with pytest.raises(BadRow, match="the partition -1; use 0 or more"):
         records(rows, Columns(key=False, topic=False, partition=True, headers=False), "t")
 
 
@@ -68,7 +68,7 @@ def test_a_header_needs_a_key(header: dict[str, object] | None) -> None:
         records(rows, Columns(key=False, topic=False, partition=False, headers=True), "t")
 
 
-def test_a_slice_is_its_own_rows() -> None:
+def test_slice_of_a_batch_gives_only_its_rows() -> None:
     rows = batch(value=pa.array(["a", "b", "c"]), partition=pa.array([0, 1, 2], pa.int32()))
     columns = Columns(key=False, topic=False, partition=True, headers=False)
     assert list(records(rows.slice(1, 1), columns, "t")) == [("t", b"b", None, 1)]

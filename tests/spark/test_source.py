@@ -1,4 +1,4 @@
-"""The source in Spark: found by its name, read as a batch and as a stream, resumed, and heard when it is refused."""
+"""The source in Spark: found by its name, read as a batch and as a stream, resumed, and its errors."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_a_batch_found_by_name_has_the_columns_of_the_kafka_connector(
     assert [(header.key, header.value) for header in first.headers] == [("h", b"1")]
     assert (second.key, second.value, second.headers) == (None, None, None)
 
-    # One DataFrame, counted twice, counts what has come in between.
+    # A second count of the same DataFrame includes records that arrived in between.
     records.put("batch", ["b"] * 3)
     assert rows.count() == 5
     assert batch(spark, cluster, subscribe="batch").schema == spark_schema(False)
     assert batch(spark, cluster, subscribePattern="^no-such-topic$").count() == 0
 
 
-def test_what_is_wrong_is_heard_before_a_query_starts(spark: SparkSession, cluster: Admin):
+def test_wrong_options_fail_before_a_query_starts(spark: SparkSession, cluster: Admin):
     from pyspark.errors import AnalysisException
 
     with pytest.raises(AnalysisException, match=r"did you mean subscribe\?"):
@@ -78,7 +78,7 @@ def wait(query: StreamingQuery, until: Callable[[], bool]) -> None:
         assert not query.awaitTermination(0.05), "the query ended"
 
 
-def test_a_stream_from_latest_stops_and_goes_on_where_it_was(
+def test_stream_from_latest_resumes_from_its_checkpoint(
     spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path
 ):
     cluster.create_topic("live", 2)
@@ -89,7 +89,7 @@ def test_a_stream_from_latest_stops_and_goes_on_where_it_was(
 
     query = writer.start()
     wait(query, lambda: len(seen.batches) == 1)
-    assert seen.batches == [[]]  # pins "latest" in the checkpoint
+    assert seen.batches == [[]]  # so that the checkpoint keeps the "latest" offset
     records.put("live", ["a", "b"], partition=1)
     wait(query, lambda: seen.values == ["a", "b"])
     # An idle query shows no lag.
@@ -105,7 +105,7 @@ def test_a_stream_from_latest_stops_and_goes_on_where_it_was(
     assert cluster.committed("live-group") == {("live", 0): 4, ("live", 1): 3}
 
 
-def test_limits_shape_the_batches_and_an_end_in_a_stream_is_refused_aloud(
+def test_limits_apply_to_batches_and_an_ending_option_fails_the_stream(
     spark: SparkSession, cluster: Admin, records: Records, tmp_path: Path
 ):
     from pyspark.errors import StreamingQueryException
@@ -139,8 +139,8 @@ def test_limits_shape_the_batches_and_an_end_in_a_stream_is_refused_aloud(
         ("import odradek.spark.stream_reader, odradek.spark.topics_view", {"pandas"}),
     ],
 )
-def test_a_process_of_spark_imports_what_it_needs(used: str, never: set[str]):
-    """Each `load()` and each query starts Python processes, and waits for what they import."""
+def test_planning_process_imports_only_what_it_needs(used: str, never: set[str]):
+    """Each `load()` and each query starts Python processes and waits for their imports."""
     script = f"""
 import sys
 import pyspark_odradek

@@ -35,7 +35,7 @@ def planned(reader: OdradekStreamReader, start: dict, end: dict) -> list[str]:
     return [str(part.value) for part in reader.partitions(start, end)]
 
 
-def test_a_query_follows_its_topics(cluster: Admin, records: Records):
+def test_query_reads_new_records_of_its_topics(cluster: Admin, records: Records):
     cluster.create_topic("followed", 2)
     records.put("followed", ["v"] * 3, partition=1)
     reader = stream(cluster, subscribe="followed")
@@ -54,7 +54,7 @@ def test_a_query_follows_its_topics(cluster: Admin, records: Records):
     assert reader.reportLatestOffset() == second
 
 
-def test_latest_is_asked_once_and_pinned_by_an_empty_batch(cluster: Admin, records: Records):
+def test_latest_start_is_looked_up_once_and_kept_by_an_empty_batch(cluster: Admin, records: Records):
     cluster.create_topic("pinned", 1)
     records.put("pinned", ["old"] * 3)
     reader = stream(cluster, subscribe="pinned", startingOffsets="latest")
@@ -66,7 +66,7 @@ def test_latest_is_asked_once_and_pinned_by_an_empty_batch(cluster: Admin, recor
     assert planned(reader, start, start) == []
     assert planned(reader, start, reader.latestOffset(start, ALL)) == ["pinned-0 [3, 5)"]
 
-    # A driver that died after it wrote the offsets of the first batch replays it, with a start that has moved on.
+    # A driver that died after it wrote the offsets of the first batch replays it, with a later start.
     again = stream(cluster, subscribe="pinned", startingOffsets="latest")
     moved_on = again.initialOffset()
     assert moved_on == {"pinned": {"0": 5}}
@@ -74,7 +74,7 @@ def test_latest_is_asked_once_and_pinned_by_an_empty_batch(cluster: Admin, recor
     assert planned(again, start, again.latestOffset(start, ALL)) == ["pinned-0 [3, 5)"]
 
 
-def test_a_start_that_cannot_move_costs_no_empty_batch(cluster: Admin, records: Records):
+def test_fixed_start_needs_no_empty_batch(cluster: Admin, records: Records):
     cluster.create_topic("earliest", 1)
     records.put("earliest", ["v"] * 3)
     reader = stream(cluster, subscribe="earliest")
@@ -100,7 +100,9 @@ def test_a_query_may_start_at_a_time(cluster: Admin, records: Records):
         records.put("timed", ["v"], partition=0, timestamp_ms=1000 + number)
     records.put("timed", ["v"], partition=1, timestamp_ms=500)
 
-    with pytest.raises(RefusedOption, match=r"timed-1: no record is as young .*ByTimestampStrategy=latest"):
+    with pytest.raises(
+        RefusedOption, match=r"timed-1: no record has the starting timestamp .*ByTimestampStrategy=latest"
+    ):
         stream(cluster, subscribe="timed", startingTimestamp="1003").initialOffset()
     lenient = {"subscribe": "timed", "startingOffsetsByTimestampStrategy": "latest"}
     assert stream(cluster, **lenient, startingTimestamp="1003").initialOffset() == {"timed": {"0": 3, "1": 1}}
@@ -122,7 +124,7 @@ def test_partitions_may_be_assigned(cluster: Admin, records: Records):
         stream(cluster, assign='{"assigned":[0,7]}').initialOffset()
 
 
-def test_a_pattern_finds_topics_as_they_come_and_reads_them_from_the_beginning(cluster: Admin, records: Records):
+def test_pattern_reads_topics_created_later_from_the_beginning(cluster: Admin, records: Records):
     reader = stream(cluster, subscribePattern="^shop-.*", startingOffsets="latest")
     start = reader.initialOffset()
     assert start == {}
@@ -137,7 +139,7 @@ def test_a_pattern_finds_topics_as_they_come_and_reads_them_from_the_beginning(c
     assert planned(reader, start, end) == ["shop-north-0 [0, 2)"]
 
 
-def test_a_pattern_does_not_mean_internal_topics(broker: Embedded, cluster: Admin):
+def test_pattern_leaves_out_internal_topics(broker: Embedded, cluster: Admin):
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "group.id": "makes-it-exist"})
     cluster.create_topic("not-internal", 1)
     consumer.commit(offsets=[KafkaPartition("not-internal", 0, 0)], asynchronous=False)
@@ -175,7 +177,7 @@ def test_a_limit_starts_where_a_new_partition_starts(cluster: Admin, records: Re
     assert reader.latestOffset(start, reader.getDefaultReadLimit()) == {"late-north": {"0": 0}, "late-south": {"0": 7}}
 
 
-def test_admission(cluster: Admin, records: Records):
+def test_read_limits_end_the_batch(cluster: Admin, records: Records):
     cluster.create_topic("limited", 2)
     records.put("limited", ["v"] * 30, partition=0)
     records.put("limited", ["v"] * 10, partition=1)
@@ -184,12 +186,12 @@ def test_admission(cluster: Admin, records: Records):
     most = stream(cluster, subscribe="limited", maxOffsetsPerTrigger="8")
     assert most.getDefaultReadLimit() == ReadMaxRows(8)
     assert most.latestOffset(start, ReadMaxRows(8)) == {"limited": {"0": 6, "1": 2}}
-    # The engine's word counts: Trigger.Once asks for everything, whatever the options say.
+    # The limit of the engine wins: Trigger.Once asks for everything, whatever the options are.
     assert most.latestOffset(start, ALL) == {"limited": {"0": 30, "1": 10}}
     assert stream(cluster, subscribe="limited").getDefaultReadLimit() == ALL
 
 
-def test_a_batch_waits_for_enough_records_or_long_enough(cluster: Admin, records: Records):
+def test_batch_waits_for_min_offsets_or_the_trigger_delay(cluster: Admin, records: Records):
     cluster.create_topic("awaited", 1)
     limits = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "6"}
     reader = stream(cluster, subscribe="awaited", **limits, maxTriggerDelay="1h")
@@ -210,7 +212,7 @@ def test_a_batch_waits_for_enough_records_or_long_enough(cluster: Admin, records
     assert impatient.latestOffset({"awaited": {"0": 11}}, ReadMinRows(5)) == {"awaited": {"0": 12}}
 
 
-def test_available_now_has_one_end_and_reaches_it(cluster: Admin, records: Records):
+def test_available_now_reads_to_a_fixed_end(cluster: Admin, records: Records):
     cluster.create_topic("now", 1)
     records.put("now", ["v"] * 5)
     reader = stream(cluster, subscribe="now", minOffsetsPerTrigger="3", maxOffsetsPerTrigger="3", maxTriggerDelay="1h")
@@ -225,7 +227,7 @@ def test_available_now_has_one_end_and_reaches_it(cluster: Admin, records: Recor
     assert seen == [3, 5]
 
 
-def test_min_partitions_divides_by_offsets_alone(cluster: Admin):
+def test_min_partitions_splits_by_offsets_only(cluster: Admin):
     reader = stream(cluster, subscribe="any", minPartitions="4")
     start, end = {"any": {"0": 10}}, {"any": {"0": 50}}
 
@@ -254,7 +256,7 @@ def test_a_topic_that_does_not_exist_is_named(cluster: Admin):
     assert "nowhere" not in cluster.topics()
 
 
-def test_a_topic_deleted_while_it_is_read_ends_the_query_or_not(
+def test_topic_deleted_while_it_is_read_ends_the_query_unless_fail_on_data_loss_is_false(
     cluster: Admin, records: Records, caplog: pytest.LogCaptureFixture
 ):
     cluster.create_topic("doomed", 1)
@@ -283,14 +285,14 @@ def test_a_topic_created_again_is_noticed(cluster: Admin, records: Records):
     cluster.create_topic("reborn", 1)
     records.put("reborn", ["v"] * 2)
 
-    with pytest.raises(DataLoss, match="reborn-0 now ends at offset 2, before offset 9"):
+    with pytest.raises(DataLoss, match="reborn-0 now ends at offset 2, but this query has reached offset 9"):
         strict.latestOffset(start, ALL)
     assert lenient.latestOffset(start, ALL) == {"reborn": {"0": 2}}
     assert planned(lenient, start, {"reborn": {"0": 2}}) == []
 
 
-def test_a_broker_that_is_behind_is_asked_again(cluster: Admin, records: Records):
-    """A new leader may not know yet how far its log is read: that is no loss."""
+def test_end_offset_before_the_known_offset_is_requested_again(cluster: Admin, records: Records):
+    """A new leader may not know its high watermark yet. That is not a data loss."""
     cluster.create_topic("behind", 1)
     records.put("behind", ["v"] * 2)
     patient = {"fetchOffset.retryIntervalMs": "20", "fetchOffset.numRetries": "1000"}
@@ -309,24 +311,24 @@ def test_progress_is_committed_to_the_group(cluster: Admin, records: Records):
     reader = stream(cluster, subscribe="progress", **{"kafka.group.id": "watched"})
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
-    assert reader.latestOffset(end, ALL) == end  # Spark comes back when the batch is done, and is idle
+    assert reader.latestOffset(end, ALL) == end  # Spark asks again when the batch is done, and then is idle
 
     reader._progress.flush(10)
     assert cluster.committed("watched") == {("progress", 0): 5}
     reader.stop()
 
 
-def test_the_group_is_named_by_the_application(cluster: Admin, monkeypatch: pytest.MonkeyPatch):
+def test_default_group_is_the_application_name(cluster: Admin, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ODRADEK_SPARK_APPLICATION", raising=False)
     assert stream(cluster, subscribe="any")._progress is None
     monkeypatch.setenv("ODRADEK_SPARK_APPLICATION", "shop")
     assert stream(cluster, subscribe="any")._progress._group == "shop"
 
 
-def test_progress_that_cannot_be_committed_is_sent_again_and_disturbs_nobody(
+def test_failed_progress_commit_is_retried_and_does_not_fail_the_query(
     cluster: Admin, records: Records, monkeypatch: pytest.MonkeyPatch
 ):
-    """The group has a member of its own: its coordinator refuses offsets from outside."""
+    """The group has an active member, so its coordinator refuses offsets from the admin client."""
     from odradek.spark import group_progress
 
     monkeypatch.setattr(group_progress, "RETRY_S", 0.0)
@@ -349,7 +351,7 @@ def test_progress_that_cannot_be_committed_is_sent_again_and_disturbs_nobody(
     assert cluster.committed("disputed") == {("disputed", 0): 5}
 
 
-def test_a_broker_that_restarts_is_waited_for(tmp_path: Path):
+def test_query_waits_for_a_restarting_broker(tmp_path: Path):
     with Embedded(data=tmp_path) as broker:
         cluster, port = Admin(broker.bootstrap_servers), broker.port
         cluster.create_topic("survives", 1)
@@ -361,7 +363,7 @@ def test_a_broker_that_restarts_is_waited_for(tmp_path: Path):
         assert reader.latestOffset(start, ALL) == {"survives": {"0": 3}}
 
 
-def test_a_cluster_that_is_not_there_at_the_start_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+def test_unreachable_cluster_at_the_start_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(reachability, "PATIENCE_S", 0.1)
     told = r"no broker accepts a connection at 127\.0\.0\.1:1 \(Connection refused\)\. Start one"
     with pytest.raises(ClusterUnavailable, match=told):
@@ -380,23 +382,23 @@ def test_addresses_may_name_their_protocol(broker: Embedded, protocol: str):
     reachability.require_reachable(f"{protocol}://{broker.bootstrap_servers}")
 
 
-def test_an_address_that_is_none_is_refused_by_its_option():
+def test_malformed_address_is_refused_with_the_option_name():
     with pytest.raises(RefusedOption, match=r"kafka\.bootstrap\.servers: 'nowhere:x': a port is a number"):
         stream(Admin("nowhere:x"), subscribe="any").initialOffset()
 
 
-def test_a_cluster_that_goes_and_stays_away_is_named_after_all_attempts(monkeypatch: pytest.MonkeyPatch):
+def test_cluster_that_becomes_unreachable_is_named_after_all_attempts(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(topics_view, "REQUEST_TIMEOUT_S", 0.2)
     with Embedded() as broker:
         cluster = Admin(broker.bootstrap_servers)
         cluster.create_topic("leaves", 1)
         reader = stream(cluster, subscribe="leaves")
         start = reader.initialOffset()
-    with pytest.raises(ClusterUnavailable, match=r"did not tell its offsets: .*(refused|brokers are down)"):
+    with pytest.raises(ClusterUnavailable, match=r"did not return offsets: .*(refused|brokers are down)"):
         reader.latestOffset(start, ALL)
 
 
-def test_metadata_is_kept_when_asked(cluster: Admin, records: Records):
+def test_metadata_is_cached_for_its_ttl(cluster: Admin, records: Records):
     cluster.create_topic("cached-a", 1)
     reader = stream(cluster, subscribePattern="^cached-", **{"partition.metadata.cache.ttl.ms": "3600000"})
     start = reader.initialOffset()
@@ -405,7 +407,7 @@ def test_metadata_is_kept_when_asked(cluster: Admin, records: Records):
     assert reader.latestOffset(start, ALL) == start
 
 
-def test_readers_travel_to_executors(cluster: Admin):
+def test_reader_can_be_pickled_for_executors(cluster: Admin):
     cluster.create_topic("pickled", 1)
     reader = stream(cluster, subscribe="pickled", **{"kafka.group.id": "pickled"})
     reader.latestOffset(reader.initialOffset(), ALL)
@@ -413,8 +415,8 @@ def test_readers_travel_to_executors(cluster: Admin):
     assert pickle.loads(pickle.dumps(reader))._options == reader._options
 
 
-def test_the_data_source_of_a_wrong_stream_says_why_when_it_is_used():
-    """Spark hides an exception of streamReader itself behind an UnboundLocalError."""
+def test_refused_stream_reader_raises_the_reason_when_used():
+    """Spark replaces an exception of streamReader itself by an UnboundLocalError."""
     options = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "endingOffsets": "latest"}
     source = OdradekDataSource(options)
     refused = pickle.loads(pickle.dumps(source.streamReader(schema=source.schema())))
@@ -439,7 +441,7 @@ def test_the_schema_is_fixed():
         source.streamReader(schema=custom).initialOffset()
 
 
-def test_a_client_config_that_cannot_be_is_refused_on_load():
+def test_impossible_client_config_is_refused_on_load():
     from odradek.client.java_names import RefusedConfig
 
     source = OdradekDataSource(

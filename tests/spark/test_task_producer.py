@@ -1,4 +1,4 @@
-"""Records of a task on their way: placed as Java places them, accounted for, loud when they do not arrive."""
+"""The producer of a task: it partitions like Java, waits for all acknowledgements, and fails if one is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from odradek.spark.task_producer import DeliveryFailed, Failures, Record, TaskPr
 from odradek.testing import Embedded
 from support.broker_process import BrokerProcess, free_port
 
-# Kafka's own test of its hash
+# from Kafka's own test of its hash
 MURMUR2 = {
     b"21": -973932308,
     b"foobar": -790332482,
@@ -62,11 +62,11 @@ def stored(bootstrap: str, topic: str) -> list[Message]:
     return messages
 
 
-def test_the_hash_below_is_kafkas() -> None:
+def test_murmur2_of_this_file_matches_kafka() -> None:
     assert {key: murmur2(key) for key in MURMUR2} == MURMUR2
 
 
-def test_a_key_goes_where_java_puts_it(broker: Embedded, topic: str) -> None:
+def test_key_goes_to_the_same_partition_as_in_java(broker: Embedded, topic: str) -> None:
     keys = [*MURMUR2, b"", *(f"key-{number}".encode() for number in range(300))]
     deliver(config(broker.bootstrap_servers), [(topic, b"v", key) for key in keys])
     placed = {message.key(): message.partition() for message in stored(broker.bootstrap_servers, topic)}
@@ -91,14 +91,14 @@ def test_partitions_headers_nulls_and_tombstones_arrive_as_given(broker: Embedde
     ]
 
 
-def test_a_topic_that_nobody_knows_fails_and_does_not_hang(broker: Embedded) -> None:
+def test_unknown_topic_fails_and_does_not_hang(broker: Embedded) -> None:
     quick = config(broker.bootstrap_servers, topic_metadata_propagation_max_ms="100")
     told = r"3 records were not delivered; the first to topic 'nowhere': .*UNKNOWN_TOPIC_OR_PART.*; create the topic"
     with pytest.raises(DeliveryFailed, match=told):
         deliver(quick, [("nowhere", b"v")] * 3)
 
 
-def test_a_partition_that_is_not_there_fails(broker: Embedded, topic: str) -> None:
+def test_missing_partition_fails(broker: Embedded, topic: str) -> None:
     with pytest.raises(DeliveryFailed, match=r"_UNKNOWN_PARTITION\); the column partition names"):
         deliver(config(broker.bootstrap_servers), [(topic, b"v", None, 9)])
 
@@ -108,13 +108,13 @@ def test_a_record_that_is_too_large_fails_with_the_limit(broker: Embedded, topic
         deliver(config(broker.bootstrap_servers), [(topic, b"v" * 2_000_000)])
 
 
-def test_what_the_broker_refuses_fails_the_task(broker: Embedded) -> None:
+def test_record_refused_by_the_broker_fails_the_task(broker: Embedded) -> None:
     Admin(broker.bootstrap_servers).create_topic("small", 1, {"max.message.bytes": "200"})
     with pytest.raises(DeliveryFailed, match=r"to topic 'small': .*MSG_SIZE_TOO_LARGE"):
         deliver(config(broker.bootstrap_servers), [("small", b"v" * 1000)])
 
 
-def test_the_delivery_timeout_is_kept_when_no_broker_is_there() -> None:
+def test_delivery_fails_after_its_timeout_when_no_broker_is_reachable() -> None:
     nobody = config(f"127.0.0.1:{free_port()}", delivery_timeout_ms="300", linger_ms="0")
     with pytest.raises(
         DeliveryFailed, match=r"2 records were not delivered.*within kafka\.delivery\.timeout\.ms.*Connection refused"
@@ -122,13 +122,13 @@ def test_the_delivery_timeout_is_kept_when_no_broker_is_there() -> None:
         deliver(nobody, [("t", b"v")] * 2)
 
 
-def test_a_full_queue_is_waited_for(broker: Embedded, topic: str) -> None:
+def test_send_waits_while_the_queue_is_full(broker: Embedded, topic: str) -> None:
     narrow = config(broker.bootstrap_servers, queue_buffering_max_messages="10")
     deliver(narrow, [(topic, b"%d" % number, None, 0) for number in range(2_000)])
     assert [int(m.value()) for m in stored(broker.bootstrap_servers, topic)] == list(range(2_000))
 
 
-def test_a_full_queue_ends_when_what_is_in_it_times_out() -> None:
+def test_send_to_a_full_queue_fails_when_queued_records_time_out() -> None:
     nobody = config(
         f"127.0.0.1:{free_port()}",
         queue_buffering_max_messages="10",
@@ -140,7 +140,7 @@ def test_a_full_queue_ends_when_what_is_in_it_times_out() -> None:
 
 
 class FullAtFirst:
-    """A producer whose queue is full once, and that refuses the record afterwards."""
+    """A producer whose queue is full once, and that refuses the record at the second attempt."""
 
     def __init__(self, code: int) -> None:
         self._answers = [BufferError(), KafkaException(KafkaError(code))]
@@ -154,7 +154,7 @@ class FullAtFirst:
     def purge(self) -> None: ...
 
 
-def test_a_record_that_is_refused_after_the_queue_was_full_is_told_with_topic_and_advice(
+def test_record_refused_after_a_full_queue_fails_with_topic_and_advice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     full = FullAtFirst(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -180,13 +180,13 @@ def test_tasks_of_a_process_share_a_producer_until_one_fails(broker: Embedded, t
     assert second is not third
 
 
-def test_producers_of_many_configs_are_not_kept_for_ever(broker: Embedded) -> None:
+def test_number_of_kept_producers_is_bounded(broker: Embedded) -> None:
     for number in range(task_producer.PRODUCERS_MAX + 3):
         deliver(config(broker.bootstrap_servers, client_id=f"client-{number}"), [])
     assert len(task_producer._PRODUCERS) == task_producer.PRODUCERS_MAX
 
 
-def test_a_producer_whose_brokers_are_gone_is_dropped_and_says_nothing(
+def test_producer_without_reachable_brokers_is_dropped_silently(
     broker: Embedded, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with Embedded() as gone:
@@ -200,7 +200,7 @@ def test_a_producer_whose_brokers_are_gone_is_dropped_and_says_nothing(
     assert "rdkafka" not in capfd.readouterr().err
 
 
-def test_a_task_that_fails_midway_leaves_nothing_that_comes_later(broker: Embedded, topic: str) -> None:
+def test_failed_task_sends_no_records_later(broker: Embedded, topic: str) -> None:
     slow = config(broker.bootstrap_servers, linger_ms="60000", batch_num_messages="1000000")
 
     def first_attempt() -> None:
@@ -214,7 +214,7 @@ def test_a_task_that_fails_midway_leaves_nothing_that_comes_later(broker: Embedd
     assert [m.value() for m in stored(broker.bootstrap_servers, topic)] == [b"second attempt"] * 10
 
 
-def test_a_broker_that_is_killed_and_comes_back_has_every_record_once(tmp_path: Path) -> None:
+def test_every_record_is_stored_once_when_the_broker_is_killed_and_restarted(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         Admin(broker.bootstrap).create_topic("t", 1)
         with TaskProducer(config(broker.bootstrap, reconnect_backoff_max_ms="100")) as producer:
@@ -229,7 +229,7 @@ def test_a_broker_that_is_killed_and_comes_back_has_every_record_once(tmp_path: 
         assert [int(m.value()) for m in stored(broker.bootstrap, "t")] == list(range(10_000))
 
 
-def test_an_acknowledgement_is_waited_for(tmp_path: Path) -> None:
+def test_task_waits_for_acknowledgements(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         Admin(broker.bootstrap).create_topic("t", 1)
         mine = config(broker.bootstrap)

@@ -1,4 +1,4 @@
-"""A query that is told the time: by the wall clock in steps, or by a file. The reader is called as Spark calls it."""
+"""Ticks from the wall clock in steps, or from a file. The reader is called as Spark calls it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows(source: OdradekStreamReader, start: dict[str, Any], end: dict[str, Any]
     return [row for part in source.partitions(start, end) for batch in source.read(part) for row in batch.to_pylist()]
 
 
-def test_the_clock_moves_in_steps_and_each_step_is_a_row(cluster: Admin, records: Records):
+def test_clock_moves_in_steps_and_each_step_gives_a_row(cluster: Admin, records: Records):
     cluster.create_topic("clocked", 2)
     records.put("clocked", ["v"])
     source = reader(cluster, "clocked", tickEvery=str(HOUR_MS), includeHeaders="true")
@@ -65,7 +65,7 @@ def test_the_clock_moves_in_steps_and_each_step_is_a_row(cluster: Admin, records
     assert record["position"].to_pylist()[0] < LAST
 
 
-def test_a_tick_alone_is_a_batch(cluster: Admin):
+def test_tick_without_records_starts_a_batch(cluster: Admin):
     cluster.create_topic("ticking", 1)
     source = reader(cluster, "ticking", tickEvery="1")
     offset = source.latestOffset(source.initialOffset(), ALL)
@@ -76,12 +76,12 @@ def test_a_tick_alone_is_a_batch(cluster: Admin):
     (row,) = rows(source, offset, following)
     assert (row["partition"], row["timestamp"].timestamp() * 1000) == (-1, following["@clock"])
     assert rows(source, following, following) == []
-    # Those who do not ask for positions get a micro-batch without rows.
+    # Without includePosition a tick gives a micro-batch without rows.
     plain = reader(cluster, "ticking", tickEvery="1", includePosition="false")
     assert plain.partitions(offset, following) == []
 
 
-def test_a_clock_that_is_set_back_stands_still(cluster: Admin):
+def test_time_does_not_decrease_when_the_clock_is_set_back(cluster: Admin):
     cluster.create_topic("set-back", 1)
     source = reader(cluster, "set-back", tickEvery="1000")
     ahead = {"@clock": int(time.time() * 1000) + HOUR_MS, "set-back": {"0": 0}}
@@ -89,7 +89,7 @@ def test_a_clock_that_is_set_back_stands_still(cluster: Admin):
     assert source.latestOffset(ahead, ALL) == ahead
 
 
-def test_a_file_tells_the_time(cluster: Admin, tmp_path: Path):
+def test_tick_file_sets_the_time(cluster: Admin, tmp_path: Path):
     cluster.create_topic("told", 1)
     file = tmp_path / "now"
     source = reader(cluster, "told", tickFile=str(file), tickEvery=str(HOUR_MS))
@@ -115,7 +115,7 @@ def test_a_file_tells_the_time(cluster: Admin, tmp_path: Path):
         source.latestOffset(later, ALL)
 
 
-def test_available_now_tells_the_time_once_with_its_last_records(cluster: Admin, records: Records):
+def test_available_now_sends_one_tick_with_its_last_records(cluster: Admin, records: Records):
     cluster.create_topic("at-once", 1)
     records.put("at-once", ["v"] * 5)
     source = reader(cluster, "at-once", tickEvery="1")
@@ -130,7 +130,7 @@ def test_available_now_tells_the_time_once_with_its_last_records(cluster: Admin,
     assert [row["partition"] for row in rows(source, first, second)] == [0, 0, -1]
 
 
-def test_small_batches_have_one_task_with_the_tick(cluster: Admin, records: Records):
+def test_small_batch_has_one_task_that_includes_the_tick(cluster: Admin, records: Records):
     cluster.create_topic("one-task", 2)
     for partition in range(2):
         records.put("one-task", ["v"], partition=partition)

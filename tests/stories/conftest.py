@@ -1,4 +1,4 @@
-"""What the stories share: figures that are shown at the end, and patience with clients that leave things open."""
+"""Shared by the stories: figures that are shown at the end, and a filter for sockets that clients leave open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Tell = Callable[[str], None]
 
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Tell:
-    """A sentence for whoever ran the stories."""
+    """Adds a sentence to the summary of the stories."""
     return lambda sentence: record_property("told", sentence)
 
 
@@ -31,7 +31,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(str(sentence))
 
 
-# kafka-python forgets sockets with which it could not connect: they go when the collector finds them, in any story.
+# kafka-python does not close sockets that failed to connect: the garbage collector warns about them in any story.
 FORGOTTEN = "unclosed <socket"
 
 

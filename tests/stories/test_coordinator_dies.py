@@ -1,4 +1,4 @@
-"""The node that coordinates a group is killed: its members go on where they are, and nobody forgets an offset."""
+"""The coordinator of a group is killed: the members continue at their positions, and no offset is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def committed(cluster: Embedded, group: str) -> dict[int, int]:
         asker.close()
 
 
-def test_members_go_on_and_offsets_are_intact(tell: Callable[[str], None]) -> None:
+def test_members_continue_and_offsets_are_intact_when_the_coordinator_dies(tell: Callable[[str], None]) -> None:
     with Embedded(brokers=3) as cluster, ExitStack() as members:
         create(cluster, "t", PARTITIONS, {"min.insync.replicas": "2"})
         quick = {"auto.commit.interval.ms": 100}
@@ -53,8 +53,8 @@ def test_members_go_on_and_offsets_are_intact(tell: Callable[[str], None]) -> No
 
             intact = {group: committed(cluster, group) for group in (GROUP, OTHER)}
             assert all(intact[group][each] >= offset for group in before for each, offset in before[group].items())
-            tell(f"killed a coordinator: {time.monotonic() - killed_at:.2f} s until the next one told the offsets")
-            eventually(lambda: coordinator(cluster, GROUP) != killed, "the one that was killed is still named")
+            tell(f"killed a coordinator: {time.monotonic() - killed_at:.2f} s until the next one returned the offsets")
+            eventually(lambda: coordinator(cluster, GROUP) != killed, "the killed coordinator is still named")
             writer.await_more()
             for group, offsets in intact.items():
                 eventually(

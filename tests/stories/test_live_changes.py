@@ -1,4 +1,4 @@
-"""A topic that is written to all the time grows, moves, and is configured anew, while others come and go."""
+"""A topic under constant load gets partitions, is reassigned and reconfigured, while other topics come and go."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_nothing_is_lost_while_a_topic_changes_under_load(tmp_path: Path) -> Non
             moves = [f"t:{index}={','.join(map(str, replicas))}" for index, replicas in enumerate(AFTER)]
             operate(cluster, "cluster", "reassign", *moves)
             eventually(lambda: "nothing is moving" in odradek(cluster, "cluster", "reassign").output, "it still moves")
-            # Whoever is asked may not have heard yet what the controller knows.
+            # The broker that answers may be behind the controller.
             eventually(lambda: replicas(cluster, "t") == AFTER, "they are not where they were moved to")
             writer.await_more()
 
@@ -56,7 +56,7 @@ def test_nothing_is_lost_while_a_topic_changes_under_load(tmp_path: Path) -> Non
 
 
 def gone_and_back(cluster: Embedded) -> None:
-    """Another topic, deleted while it is written to: the next one of its name has nothing of it."""
+    """Another topic is deleted while it is written to: the next topic of its name has none of its records."""
     create(cluster, "other", 2)
     with Writer(cluster.bootstrap_servers, "other", 2, config={"message.timeout.ms": 1000}) as unlucky:
         unlucky.await_more()

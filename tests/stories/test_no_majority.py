@@ -1,4 +1,4 @@
-"""Two of three nodes die: the last one has no majority to decide anything, says so, and serves what it leads."""
+"""Two of three nodes die: the last one has no metadata majority, reports that, and serves the partitions it leads."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def write(cluster: Embedded, topic: str, number: int, **config: object) -> objec
 
 
 def in_sync(cluster: Embedded, topic: str) -> list[list[int]]:
-    """Of each partition; nothing while nobody answers."""
+    """The ISR of each partition; empty while no broker answers."""
     return [sorted(seen.in_sync) for seen in partitions(cluster, topic).values()]
 
 
 def await_health(cluster: Embedded, sentence: str) -> str:
-    """All that `odradek cluster health` says once it says this."""
+    """The output of `odradek cluster health`, once it contains the sentence."""
     said = ""
 
     def says_it() -> bool:
@@ -39,7 +39,7 @@ def await_health(cluster: Embedded, sentence: str) -> str:
     return said
 
 
-def test_the_survivor_serves_what_it_leads_and_all_is_back_with_one_peer() -> None:
+def test_without_a_majority_the_survivor_serves_its_partitions_and_one_peer_restores_the_cluster() -> None:
     with Embedded(brokers=3) as cluster:
         last = controller(cluster)
         peer, third = (node_id for node_id in (1, 2, 3) if node_id != last)
@@ -53,7 +53,8 @@ def test_the_survivor_serves_what_it_leads_and_all_is_back_with_one_peer() -> No
 
         said = await_health(cluster, "no metadata majority (1 of 3)")
         assert f"nodes {peer} and {third} cannot be reached" in said
-        # What was acknowledged can be read. More is stored, but nobody may call it safe: nobody can change the ISR.
+        # Acknowledged records can be read, and acks=1 writes succeed.
+        # Without a metadata majority the ISR cannot shrink: acks=all writes time out.
         nothing_is_lost(writer, cluster.bootstrap_servers)
         assert write(cluster, "t", before, acks=1) is None
         assert write(cluster, "t", before, **{"message.timeout.ms": 1000}) is not None

@@ -1,4 +1,4 @@
-"""A consumer says in which rack it stands, and reads from the replica there (KIP-392), as long as there is one."""
+"""A consumer sends its rack, and reads from the replica in that rack (KIP-392), as long as there is one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LEADER, NEARBY = 1, 2
 
 
 class Fetches:
-    """How many the client has sent to each broker, by its own count."""
+    """Counts the client's fetches to each broker, from its statistics."""
 
     def __init__(self) -> None:
         self.config = {"client.rack": "b", "statistics.interval.ms": 100, "stats_cb": self._told}
         self.sent_to: dict[int, int] = {}
-        # From whom it fetches just now.
+        # The broker that it fetches from now.
         self.source = -1
 
     def _told(self, statistics: str) -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.stories
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two_groups.py"
 
 
-def test_each_group_is_handed_every_record_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_group_gets_every_record_once(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     told = capsys.readouterr().out
     assert Counter(re.findall(r"led by server (\d)", told)) == {"1": 2, "2": 2}

@@ -1,6 +1,6 @@
-"""Any N-1 of the N replicas of a partition may die at once: what was acknowledged is there, and more is accepted.
+"""Any N-1 of the N replicas of a partition may die at once: acknowledged records stay, and new ones are accepted.
 
-As long as a majority of those who vote about the metadata lives: controllers of their own, or three of five nodes.
+This needs a live majority of the metadata voters: separate controllers, or three of five nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from support.traffic import Writer, nothing_is_lost
 
 pytestmark = pytest.mark.stories
 
-# Killing 1 and 2 leaves each partition one replica: the broker 3 all of them, or the nodes 3, 4, 5 one each.
+# After 1 and 2 are killed, each partition has one replica: all on broker 3, or one each on nodes 3, 4 and 5.
 WORLDS = {
     "three controllers and three brokers": ({"brokers": 3, "controllers": 3}, [[1, 2, 3], [2, 3, 1], [3, 1, 2]]),
     "five nodes that are both": ({"brokers": 5}, [[1, 2, 3], [2, 1, 4], [5, 1, 2]]),
@@ -24,7 +24,7 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_the_last_replica_goes_on_alone(world: str, tell: Callable[[str], None]) -> None:
+def test_the_last_replica_accepts_writes_when_the_other_two_die(world: str, tell: Callable[[str], None]) -> None:
     nodes, replicas = WORLDS[world]
     with Embedded(**nodes) as cluster:
         create(cluster, "t", replicas, {"min.insync.replicas": "1"})

@@ -1,1 +1,1 @@
-"""What several test suites need: a broker process, a wiretap."""
+"""Shared code of several test suites: a broker process, a wiretap, and more."""

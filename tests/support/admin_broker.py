@@ -71,7 +71,7 @@ class StandingClock:
 
 
 class Denying:
-    """Allows all but what `denies(operation, resource_type, name)` says, and remembers what it was asked."""
+    """Denies the requests for which `denies(operation, resource_type, name)` is true, and remembers all requests."""
 
     def __init__(self, denies) -> None:
         self.denies = denies
@@ -105,7 +105,7 @@ class ImmediateSpawner:
 
 
 class PutPartitions:
-    """The partitions that a test has put here."""
+    """The partitions that a test has added."""
 
     def __init__(self) -> None:
         self.topics = {}
@@ -121,7 +121,7 @@ class PutPartitions:
         return None if hosted is None else hosted.partitions.get(index)
 
     def apply(self, image, delta) -> None:
-        """Only a test puts any here."""
+        """Does nothing: only tests add partitions."""
 
     def all(self):
         return [partition for hosted in self.topics.values() for partition in hosted.partitions.values()]
@@ -149,7 +149,7 @@ class Leading:
 
 
 def own_channel(broker) -> ControllerChannel:
-    """To the controller beside the broker."""
+    """The channel to the controller in the same node."""
     return ControllerChannel(
         node_id=BrokerId(1),
         quorum=Leading(),
@@ -229,7 +229,7 @@ class AdminBroker:
         return self.broker.image.topics[name]
 
     def host(self, name: str, index: int = 0) -> Partition:
-        """A replica of this partition is here, with a log in memory."""
+        """Adds a replica of this partition to this broker, with a log in memory."""
         topic = self.broker.image.topics[name]
         config = effective_topic_config(self.broker.image, name, self.broker.config)
         log = self.logs.create_log(

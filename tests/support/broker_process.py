@@ -1,4 +1,4 @@
-"""A real broker as a process of its own, for tests that kill it or talk to it from outside."""
+"""A real broker as a separate process, for tests that kill it or connect to it from outside."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ READY = re.compile(rb"ready on 127\.0\.0\.1:(\d+)")
 
 
 class BrokerProcess:
-    """`odradek up` on a data directory. Start, kill and start again: the port stays the same."""
+    """`odradek up` on a data directory. The port stays the same after a kill and a restart."""
 
     def __init__(self, data: Path, *, memory_bytes: int | None = None, **config: str) -> None:
-        """`memory_bytes`: how much the process may map before it gets no more."""
+        """`memory_bytes`: how much memory the process may map."""
         self.data = data
         self._memory_bytes = memory_bytes
         self.config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
@@ -61,7 +61,7 @@ class BrokerProcess:
         return self
 
     def kill(self) -> None:
-        """As power to the process alone: what the kernel has been given stays."""
+        """Kill only the process: data that it has passed to the kernel stays."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         self._reap()
@@ -88,21 +88,21 @@ class BrokerProcess:
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """A port that no other process gets while its broker is down: bound here and never listened on."""
+    """A port that no other process gets while its broker is down: bound in this process, without listening."""
     with held_ports(1) as first:
         yield first
 
 
 @contextmanager
 def held_ports(count: int) -> Iterator[int]:
-    """The first of `count` consecutive ports, all held as `held_port` holds one."""
+    """The first of `count` consecutive ports, all reserved as in `held_port`."""
     while True:
         with ExitStack() as holders:
             first = 0
             try:
                 for ahead in range(count):
                     first = _hold(holders, first + ahead) - ahead
-            except OSError:  # the port after the one that the system chose is taken
+            except OSError:  # the next consecutive port is taken
                 continue
             yield first
             return

@@ -23,7 +23,7 @@ QUIET = (
     "--disable-component-update", "--disable-sync", "--disable-default-apps", "--hide-scrollbars", "--mute-audio",
 )  # fmt: skip
 
-# Where the browser expects its pipes. The copies stand far above, so that neither is overwritten before it is used.
+# Where the browser expects its pipes. The copies have much higher numbers, so that dup2 overwrites neither too early.
 ON_DESCRIPTORS_3_AND_4 = """
 import fcntl, os, sys
 reading, writing = (fcntl.fcntl(int(given), fcntl.F_DUPFD, 20) for given in sys.argv[1:3])
@@ -38,7 +38,7 @@ def installed() -> str | None:
 
 
 class Chromium:
-    """One browser with one tab, as long as a `with` block."""
+    """One browser with one tab, for the duration of a `with` block."""
 
     def __init__(self, width: int, height: int, *, dark: bool = False, scale: float = 1.0) -> None:
         program = installed()
@@ -63,7 +63,7 @@ class Chromium:
         os.close(from_browser)
         self._numbers = itertools.count(1)
         self._received = bytearray()
-        self.problems: list[str] = []  # what the page threw or complained about
+        self.problems: list[str] = []  # exceptions and errors of the page
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):

@@ -1,4 +1,4 @@
-"""Commands against an embedded broker, in this process."""
+"""Runs commands against an embedded broker, in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compacted topic, filled by a real client and compacted by itself, and what must be left of it."""
+"""A compacted topic, filled by a real client and compacted by the broker, and the records that must be left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create(bootstrap: str, **config: str) -> None:
 
 
 def fill(bootstrap: str) -> dict[bytes, bytes | None]:
-    """The last value of each key: None for those that were deleted and may be seen as such."""
+    """Fills the topic. Returns the last value of each key; None for a deleted key, whose tombstone may be left."""
     latest: dict[bytes, bytes | None] = {}
     refused = []
 
@@ -48,7 +48,7 @@ def fill(bootstrap: str) -> dict[bytes, bytes | None]:
             producer.produce(TOPIC, value, key)
             latest[key] = value
         assert producer.flush(20) == 0
-    # So that there is a segment behind all this.
+    # So that a newer segment follows these records.
     for last in (b"x" * 3800, b"end"):
         producer.produce(TOPIC, last, b"last")
         assert producer.flush(20) == 0
@@ -57,7 +57,7 @@ def fill(bootstrap: str) -> dict[bytes, bytes | None]:
 
 
 def await_compacted(data: Path, within_s: float = 60) -> None:
-    """Until all but the newest segment is, and what was there before is gone."""
+    """Waits until all segments except the newest are compacted, and the old segments are deleted."""
     deadline = time.monotonic() + within_s
     while True:
         logs = sorted((data / f"{TOPIC}-0").glob("*.log*"))
@@ -71,7 +71,7 @@ def await_compacted(data: Path, within_s: float = 60) -> None:
 
 
 def read(bootstrap: str, start: int = 0) -> list[tuple[int, bytes, bytes | None]]:
-    """To the end, which is where the client says so: the last offsets may be missing."""
+    """Reads until the client reports the end of the partition: records may be missing at the last offsets."""
     reader = Consumer({**small_world.client(bootstrap, "nobody"), "enable.partition.eof": True})
     reader.assign([TopicPartition(TOPIC, 0, start)])
     found = []

@@ -1,7 +1,7 @@
-"""A cluster that lives through random events, with a model of what each replica has, and what must always be true.
+"""A cluster under random events, with a model of the log of each replica, and checks that must always hold.
 
-The controller decides on real images; the brokers are numbers: `has` is how long a replica's log is, `acknowledged` how
-much of a partition clients were promised. Proposals of leaders travel for as long as they like, and twice.
+The controller decides on real images. The brokers are only numbers: `has` is the length of a replica's log,
+`acknowledged` is how much of a partition was acknowledged to clients. Proposals of leaders may arrive late and twice.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Story:
             self.told.append(f"{event.__name__}: {self.partitions}")
             self.check(before)
 
-    # What happens
+    # Events
 
     def take(self, decide, *arguments, **options) -> None:
         try:
@@ -125,7 +125,7 @@ class Story:
             self.told.append(f"refused: {refused.code.name}")
 
     def produce(self) -> None:
-        """With acks=all where it is accepted; a leader also takes writes that nobody else will ever have."""
+        """Produce with acks=all if the ISR allows it. A leader also appends records that it never replicates."""
         partition = self.rng.choice(self.partitions)
         if partition.leader == NO_BROKER:
             return
@@ -163,7 +163,7 @@ class Story:
             if broker_id != partition.leader and self.rng.random() < 0.5:
                 member = not member
             if member and broker_id not in partition.isr:
-                # It has fetched what the leader has.
+                # The replica has fetched the whole log of the leader.
                 self.has[partition.index, broker_id] = self.has[partition.index, partition.leader]
             if member:
                 isr.append((broker_id, broker.broker_epoch))
@@ -258,7 +258,7 @@ class Story:
         resource = p44.AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=TOPIC, configs=[change])
         self.take(incremental_alter_configs, [resource])
 
-    # What must be true
+    # Checks
 
     def check(self, before: ClusterImage) -> None:
         for was, now in zip(before.topics[TOPIC].partitions, self.partitions, strict=True):
@@ -298,7 +298,9 @@ class Story:
         unclean = now.recovery == Recovery.RECOVERING and now.isr == (now.leader,) and now.leader not in was.isr
         if unclean and now.leader not in was.elr:
             allowed = self.unclean_asked or rules.get("unclean.leader.election.enable") == "true"
-            self._expect(allowed or (now.leader,) == was.last_known_elr, "nobody is elected uncleanly unasked")
+            self._expect(
+                allowed or (now.leader,) == was.last_known_elr, "an unclean election happens only if it is allowed"
+            )
             self.acknowledged[index] = min(self.acknowledged[index], self.has[index, now.leader])
         if self.eligible_leaders:
             self._expect(
@@ -307,5 +309,5 @@ class Story:
             )
         for broker_id in self.brokers:
             if broker_id != now.leader:
-                # It will be cut where its log leaves the new leader's.
+                # The replica truncates its log where it differs from that of the new leader.
                 self.has[index, broker_id] = min(self.has[index, broker_id], self.acknowledged[index])

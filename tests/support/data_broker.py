@@ -175,7 +175,7 @@ class DataBroker:
 
 
 class Client:
-    """Speaks through the table-driven codec, which is not the one that the data plane uses."""
+    """Uses the table-driven codec, while the data plane uses another codec."""
 
     def __init__(self, broker: DataBroker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._broker = broker
@@ -210,7 +210,7 @@ class Client:
         return {"topic_id": self._broker.broker.image.topics[topic].topic_id}
 
     def produce_request(self, topic: str, *batches: Any, acks: int = 1, version: int = 9, **fields: Any):
-        """Batch i goes to partition i; a pair (partition, batch) goes where it says."""
+        """Batch i goes to partition i. A pair (partition, batch) goes to that partition."""
         data = [pair if isinstance(pair, tuple) else (index, pair) for index, pair in enumerate(batches)]
         return ProduceRequest(
             acks=acks,
@@ -227,7 +227,7 @@ class Client:
         )
 
     async def produce(self, topic: str, *batches: Any, acks: int = 1, version: int = 9, **fields: Any):
-        """The partitions' answers."""
+        """The responses of the partitions."""
         request = self.produce_request(topic, *batches, acks=acks, version=version, **fields)
         answer = await self.ask(request, ProduceResponse, version)
         return answer.responses[0].partition_responses
@@ -244,7 +244,7 @@ class Client:
         return FetchRequest(topics=topics, **{"max_wait_ms": 0, "min_bytes": 1, **fields})
 
     async def fetch(self, topic: str, wanted: dict[int, int], *, version: int = 12, **fields: Any):
-        """The partitions' answers, by partition."""
+        """The responses of the partitions, by partition."""
         answer = await self.ask(self.fetch_request(topic, wanted, version=version, **fields), FetchResponse, version)
         return {part.partition_index: part for topic in answer.responses for part in topic.partitions}
 

@@ -15,7 +15,7 @@ OUT = Path(__file__).parents[2] / "bench" / "out" / "interop"
 
 
 def java(main: str, *arguments: str, classpath: Iterable[Path | str]) -> list[str]:
-    """The command that runs `main`, a class of tests/interop/java or its like."""
+    """The command that runs `main`, a class of tests/interop/java or a similar folder."""
     return ["java", "-Xmx512m", *QUICK_JAVA["JAVA_TOOL_OPTIONS"].split(), "-cp", _joined(classpath), main, *arguments]
 
 
@@ -33,7 +33,7 @@ def compiled(folder: str, classpath: Iterable[Path | str]) -> Path:
 
 
 def node_folder() -> Path:
-    """A copy of tests/interop/kafkajs with what it needs from npm beside it."""
+    """A copy of tests/interop/kafkajs with its npm packages."""
     source, folder = SOURCES / "kafkajs", OUT / "kafkajs"
     folder.mkdir(parents=True, exist_ok=True)
     wanted = source / "package.json"

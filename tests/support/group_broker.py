@@ -42,7 +42,7 @@ class LoopSpawner:
         return self._loop.create_task(work)
 
     async def blocking(self, call, *args):
-        # Off the loop, so others run meanwhile.
+        # Outside the event loop, so that other tasks run meanwhile.
         await asyncio.sleep(0)
         return call(*args)
 
@@ -102,7 +102,7 @@ class GroupBroker(AdminBroker):
         return self.loop.create_task(self.send(key, request, version, **more))
 
     def restarted(self, **more) -> GroupBroker:
-        """The same data after a stop, with a coordinator that knows nothing yet; `start` lets it load."""
+        """The same data after a stop, with an empty coordinator. `start` lets it load the data."""
         self.broker.groups.stop()
         for log in self.logs.logs.values():
             log.close()

@@ -1,6 +1,6 @@
-"""Drives the groups of one partition by hand: people instead of connections, and time that moves when told.
+"""Drives the groups of one partition step by step: names instead of connections, and virtual time.
 
-What is appended is kept as encoded records, so that a story can end with `replayed()`: the state that a restart finds.
+Appended records are kept in encoded form, so that a test can end with `replayed()`: the state after a restart.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Story:
         self.ms = START_MS
         self.timers: Timers = Timers()
         self.log: list[tuple[bytes, bytes | None]] = []
-        # Answers by the name of whoever asked, newest last.
+        # Responses by the name of the sender of the request, newest last.
         self.answers: dict[str, list] = {}
         self.append_error = ErrorCode.NONE
-        # While True the high watermark stands still, as with a follower that lags.
+        # While True the high watermark does not advance, as with a lagging follower.
         self.held = False
         self._waiting: list = []
         self._ids = 0
@@ -88,11 +88,11 @@ class Story:
             self.perform(append.then(ErrorCode.NONE, self.now))
 
     def give_up_oldest_write(self) -> None:
-        """It took too long to be committed: nobody waits for it any more, but it stands."""
+        """The commit timed out: its request fails, but the record stays in the log."""
         self.perform(self._waiting.pop(0).then(ErrorCode.COORDINATOR_NOT_AVAILABLE, self.now))
 
     def pass_time(self, ms: int) -> None:
-        """Every timer fires at its own time."""
+        """Advance the time. Every timer fires at its own time."""
         end = self.ms + ms
         while (at := self.timers.next_wakeup()) is not None and at <= end:
             self.ms = max(self.ms, at)
@@ -101,14 +101,14 @@ class Story:
         self.ms = end
 
     def answer(self, who: str):
-        """The answer to what `who` asked last, or None while it is parked."""
+        """The next response to `who`, or None while the request is parked."""
         given = self.answers.get(who)
         return given.pop(0) if given else None
 
     def join(self, who: str, member_id: str = "", *, instance: str | None = None, topics=("orders",), protocols=None,
              protocol_type: str = "consumer", knows_its_id: bool = False, session_ms: int = 10_000,
              rebalance_ms: int = 60_000, version9: bool = True, host: str = "/10.0.0.1", group=GROUP):  # fmt: skip
-        """With `knows_its_id` a new member is let in at once, as before KIP-394."""
+        """With `knows_its_id` a new member joins at once, as before KIP-394."""
         self._ids += 1
         supported = {"range": subscription(*topics)} if protocols is None else protocols
         request = JoinGroupRequest(
@@ -189,7 +189,7 @@ class Story:
         return self.shard.committed_offsets(group).get(PartitionKey(topic, partition))
 
     def form(self, *people: str, **joining) -> dict[str, str]:
-        """A stable group of these people, the first of them its leader; returns their member ids."""
+        """Form a stable group of these members, the first is the leader. Returns their member ids."""
         for who in people:
             assert self.join(who, knows_its_id=True, **joining) is None
         self.pass_time(0)
@@ -197,7 +197,7 @@ class Story:
         return self.settle(ids)
 
     def settle(self, ids: dict[str, str]) -> dict[str, str]:
-        """Everybody syncs; each is assigned its own name."""
+        """All members sync. The assignment of each is its own name."""
         generation = self.group.generation
         for who, member_id in ids.items():
             if member_id != self.group.leader:
@@ -210,7 +210,7 @@ class Story:
         return ids
 
     def replayed(self) -> GroupShard:
-        """What a restart would find."""
+        """The state after a restart."""
         shard = GroupShard(self.config)
         for at, (key, value) in enumerate(self.log):
             shard.replay(shard.decode(key, value), at)

@@ -1,4 +1,4 @@
-"""Apache Kafka on a data directory and a port of our choice, and its tool that prints what is in files."""
+"""Apache Kafka on a given data directory and port, and its tool that prints log files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ START_WITHIN_S = 90.0
 
 
 class KafkaProcess:
-    """A combined broker and controller. With `configured_voters` its quorum is of the kind before KIP-853."""
+    """A combined broker and controller. With `configured_voters` it has a static quorum, as before KIP-853."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class KafkaProcess:
         subprocess.run(command, check=True, capture_output=True, timeout=60)
 
     def _await_ready(self) -> None:
-        """Ready is who leads every partition: an older incarnation keeps its place until its session ends."""
+        """Kafka is ready when it leads every partition: the last incarnation is registered until its session ends."""
         assert self._process is not None
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100})
         deadline = time.monotonic() + START_WITHIN_S
@@ -125,7 +125,7 @@ def _has_leaders(admin: AdminClient) -> bool:
 
 
 def dump(*options: str, files: list[Path]) -> str:
-    """What `kafka-dump-log` says, complaints included."""
+    """The output of `kafka-dump-log`, including errors."""
     command = [*JAVA, f"{jars()}/*:{tools()}/*", "org.apache.kafka.tools.DumpLogSegments", *options]
     command += ["--files", ",".join(map(str, files))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -1,4 +1,4 @@
-"""Kafka's own command line tools, each as `tools.topics("--list")`: what it printed, and how it ended."""
+"""Runs Kafka's own command line tools, and returns their output and exit status."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Printed:
 
 
 class KafkaTools:
-    """All in one JVM. Tools that take `--bootstrap-server` are told it."""
+    """Runs all tools in one JVM."""
 
     def __init__(self) -> None:
         classpath = [kafka_jars.jars(), kafka_jars.tools()]

@@ -1,4 +1,4 @@
-"""Reads a partition's files by the format's definition alone, without the broker's code, and checks them."""
+"""Reads and checks a partition's files by the definition of the format, without the broker's code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class Batch(NamedTuple):
 
 
 def audit_partition(directory: Path, *, compacted: bool = False) -> int:
-    """Every batch whole and sound, offsets without a hole, each index entry true. Returns the log end offset."""
+    """Checks that all batches are complete and valid, offsets have no gap, and indexes are correct.
+
+    Returns the log end offset.
+    """
     next_offset = None
     follows = operator.ge if compacted else operator.eq
     for log in sorted(directory.glob("*.log")):
@@ -55,7 +58,7 @@ def read_batches(log: Path) -> list[Batch]:
 
 
 def audit_offset_index(index: Path, base: int, batches: list[Batch]) -> None:
-    """An entry maps the last offset of a batch to that batch's position; entries rise."""
+    """An entry maps the last offset of a batch to that batch's position. Entries increase."""
     by_last_offset = {batch.last_offset: batch.position for batch in batches}
     data = index.read_bytes()
     assert len(data) % 8 == 0
@@ -68,7 +71,7 @@ def audit_offset_index(index: Path, base: int, batches: list[Batch]) -> None:
 
 
 def audit_time_index(index: Path, base: int, batches: list[Batch]) -> None:
-    """An entry says: up to this offset no record is younger than this timestamp."""
+    """An entry means: up to this offset no record has a later timestamp."""
     data = index.read_bytes()
     assert len(data) % 12 == 0
     entries = [struct.unpack_from(">qI", data, at) for at in range(0, len(data), 12)]

@@ -1,4 +1,4 @@
-"""One coroutine, run to its end on the loops that a node may have: what works on one must work on the other."""
+"""Runs a coroutine on each event loop that a node may use: it must work on all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import uvloop
 
 R = TypeVar("R")
 WITHIN_S = 60
-"""Long enough for a machine with other things to do."""
+"""Long enough for a busy machine."""
 
 
 def run_within_limit(

@@ -37,7 +37,7 @@ def every_version() -> list[tuple[type[Message], int]]:
 
 
 class Instances:
-    """Random messages. `tame` keeps to what the oracles can represent: known error codes, dates in this era."""
+    """Random messages. `tame` uses only values that the oracles can represent: known error codes, dates near now."""
 
     def __init__(self, seed: int, *, tame: bool = False) -> None:
         self.random = random.Random(seed)

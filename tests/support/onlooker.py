@@ -1,4 +1,4 @@
-"""Looks at a cluster from outside, without a client that has opinions of its own: who leads, who is in sync."""
+"""Observes a cluster from outside with plain requests instead of a client: leaders, ISRs, controller, coordinator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Seen:
 
 
 def eventually(look: Callable[[], R | None], what: str, within_s: float = WITHIN_S) -> R:
-    """What it sees as soon as that is true."""
+    """Calls `look` until its result is true, and returns the result."""
     deadline = time.monotonic() + within_s
     while not (seen := look()):
         assert time.monotonic() < deadline, what
@@ -44,7 +44,7 @@ def eventually(look: Callable[[], R | None], what: str, within_s: float = WITHIN
 
 
 def partitions(cluster: Embedded, topic: str, server: int | None = None) -> Mapping[int, Seen]:
-    """As one broker tells it, or the first that answers; nothing while nobody does."""
+    """The partitions from the metadata of one broker, or of the first that answers. Empty if no broker answers."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     response = _answer(lambda: ask(_where(cluster, server), asked, 8, MetadataResponse))
     return {
@@ -59,7 +59,7 @@ def partitions(cluster: Embedded, topic: str, server: int | None = None) -> Mapp
 
 
 def controller(cluster: Embedded) -> int | None:
-    """Who leads the metadata log."""
+    """The leader of the metadata log."""
     state = _answer(lambda: quorum.described(cluster.bootstrap_servers))
     return state.leader if state else None
 
@@ -70,18 +70,18 @@ def coordinator(cluster: Embedded, group: str) -> int:
         response = _answer(lambda: ask(cluster.bootstrap_servers, request, 4, FindCoordinatorResponse))
         return response.coordinators[0].node_id + 1 if response and not response.coordinators[0].error_code else None
 
-    return eventually(found, f"nobody coordinates {group}") - 1
+    return eventually(found, f"group {group} has no coordinator") - 1
 
 
 def await_whole(cluster: Embedded, topic: str) -> None:
-    """All replicas of all partitions are in sync, and every broker that runs says so."""
+    """Waits until all replicas are in sync in the metadata of every running broker."""
     brokers = [node_id for node_id, node in cluster.nodes.items() if node.is_running and _serves(cluster, node_id)]
 
     def whole() -> bool:
         told = [partitions(cluster, topic, server) for server in brokers]
         return all(told) and all(seen.is_whole for each in told for seen in each.values())
 
-    eventually(whole, f"some replica of {topic} does not come back into sync")
+    eventually(whole, f"some replica of {topic} does not rejoin the ISR")
 
 
 def create(
@@ -93,7 +93,7 @@ def create(
     copies: int = -1,
     within_s: float = WITHIN_S,
 ) -> None:
-    """A topic of so many partitions, or with its replicas where they are wanted."""
+    """Create a topic with a number of partitions, or with given replicas per partition."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     wanted = (
         NewTopic(topic, replicas, copies, config=dict(config or {}))
@@ -107,12 +107,12 @@ def create(
 
 
 def odradek(cluster: Embedded, *arguments: str, server: int | None = None) -> Result:
-    """The command line."""
+    """Runs a command of the command line."""
     return CliRunner().invoke(main, arguments, env={"ODRADEK_BOOTSTRAP": _where(cluster, server)})
 
 
 def start_together(cluster: Embedded, node_ids: Iterable[int]) -> None:
-    """Nodes that wait for each other."""
+    """Start nodes that wait for each other."""
     started = list(node_ids)
     for node_id in started:
         cluster.nodes[node_id].begin()
@@ -129,7 +129,7 @@ def _serves(cluster: Embedded, node_id: int) -> bool:
 
 
 def _answer(question: Callable[[], R]) -> R | None:
-    """The command line ends with a sentence when nobody answers."""
+    """None if no broker answers: the command line then exits with an error message."""
     with suppress(SystemExit), redirect_stderr(io.StringIO()):
         return question()
     return None

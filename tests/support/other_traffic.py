@@ -1,4 +1,4 @@
-"""Writers and readers as those of `traffic`, of the other Python clients: with their defaults, and acks=all."""
+"""Writers and readers like in `traffic`, for the other Python clients: with their defaults, and acks=all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Reader(OnThread):
 
 
 class _LeavesSockets(OnThread):
-    """kafka-python leaves the sockets with which it reached nobody to the collector."""
+    """kafka-python does not close the sockets of failed connections; the garbage collector does."""
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
@@ -68,7 +68,7 @@ class KafkaPythonReader(_LeavesSockets, _Reader):
     def go_on(self) -> None:
         reader = KafkaConsumer(self.topic, **self.config)
         try:
-            # Or it may lead its group before it has heard of the topic, give itself nothing, and stay with that.
+            # Fetch the metadata first. Otherwise the group leader may not know the topic yet and assign no partitions.
             reader.partitions_for_topic(self.topic)
             while not self._ending.is_set():
                 for messages in reader.poll(200).values():

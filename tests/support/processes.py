@@ -1,4 +1,4 @@
-"""Processes that are not ours to wait for."""
+"""Processes that are not children of this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def runs(pid: int) -> bool:
-    """Neither gone nor only waiting to be reaped, which may happen while we look."""
+    """Whether the process runs: it has not ended and is not a zombie. Both may change during the check."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What must be true of a quorum at every step, whatever happens to its members."""
+"""Invariants of a quorum, checked at every step, whatever happens to its members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.quorum.roles import Role
 
 
 class Violation(AssertionError):
-    """A promise was broken."""
+    """An invariant was violated."""
 
 
 def promise(holds: bool, what: str) -> None:
@@ -19,15 +19,15 @@ def promise(holds: bool, what: str) -> None:
 
 class Promises:
     def __init__(self) -> None:
-        # The one history: what was ever committed, by offset.
+        # All records that were ever committed, by offset.
         self.committed = []
-        # In which epoch the leader was that committed it. Never falls.
+        # The epoch of the leader that committed each record. Never decreases.
         self._committed_in = []
         self._leaders = {}
         self._votes = {}
-        # Everything ever written, by offset and epoch: its value and what stood before it.
+        # All records that were ever written, by offset and epoch: the value, and the epoch of the record before it.
         self._written = {}
-        # Disks that are lost: what they had acknowledged counted.
+        # Lost disks: records that they had acknowledged still count.
         self.lost_disks = []
 
     def appended(self, node, start: int) -> None:
@@ -61,7 +61,7 @@ class Promises:
             return
         promise(epoch not in self._leaders, f"epoch {epoch} has two leaders, {node.name} is the second")
         self._leaders[epoch] = node.incarnation
-        # What a later epoch has committed meanwhile does not count: a candidate may have slept over its victory.
+        # Records committed in later epochs do not count: a candidate may have been paused when it won.
         before = bisect_left(self._committed_in, epoch)
         has_all = node.log.entries[:before] == self.committed[:before]
         promise(has_all, f"{node.name} leads epoch {epoch} without all that was committed before")
@@ -75,7 +75,7 @@ class Promises:
             new = node.log.entries[len(self.committed) : high_watermark]
             self.committed += new
             self._committed_in += [node.core.leader_epoch] * len(new)
-        promise(high_watermark <= len(self.committed), f"{node.name}: nobody committed {high_watermark}")
+        promise(high_watermark <= len(self.committed), f"{node.name}: no leader has committed up to {high_watermark}")
         same = node.log.entries[:high_watermark] == self.committed[:high_watermark]
         promise(same, f"{node.name}: other records are committed below {high_watermark}")
 

@@ -1,4 +1,4 @@
-"""Cores of the quorum on a network and on disks that fail as a seed says. Time is virtual."""
+"""Cores of the quorum on a simulated network and disks, with faults from a seed. Time is virtual."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Cluster(Nemesis):
         self.now_ms = until_ms
 
     def heal(self) -> None:
-        """No more faults, and everybody is there."""
+        """End all faults, and start all nodes."""
         self.faults = PEACE
         self._walls.clear()
         for node in self.nodes.values():
@@ -83,7 +83,7 @@ class Cluster(Nemesis):
                 self._start(node)
 
     def settle(self, within_ms: int) -> None:
-        """Liveness: a value written from now on is soon committed everywhere."""
+        """Liveness: a value written from now on is soon committed on all nodes."""
         deadline_ms = self.now_ms + within_ms
         goal = None
         while self.now_ms < deadline_ms:
@@ -94,7 +94,7 @@ class Cluster(Nemesis):
             if goal is not None and all(node.high_watermark >= goal for node in self.nodes.values()):
                 return
         states = [(n.name, n.core.role.value, n.core.leader_epoch, n.high_watermark) for n in self.nodes.values()]
-        promise(False, f"nothing is committed everywhere after {within_ms} ms of peace: {states}")
+        promise(False, f"no value is committed on all nodes after {within_ms} ms without faults: {states}")
 
     def leader(self) -> Node | None:
         leaders = [node for node in self.nodes.values() if node.up and node.core.role is Role.LEADER]
@@ -103,7 +103,7 @@ class Cluster(Nemesis):
     def _later(self, delay_ms: float, act, *args) -> None:
         heapq.heappush(self._queue, (self.now_ms + int(delay_ms), next(self._order), act, args))
 
-    # --- a node's life
+    # --- start and stop of nodes
 
     def _start(self, node: Node) -> None:
         node.start()

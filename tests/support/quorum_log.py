@@ -1,4 +1,4 @@
-"""A log in memory that can lose what was not synced, as the quorum's core sees it."""
+"""A fake log in memory for the quorum's core. It can lose records that were not synced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Entry(NamedTuple):
 
 class FakeLog:
     def __init__(self, entries=()):
-        # Everything since offset 0; below `log_start_offset` only a snapshot would be left of it.
+        # All records since offset 0. A real log would have only a snapshot of records below `log_start_offset`.
         self.entries: list[Entry] = list(entries)
         self.log_start_offset = 0
         self.newest_snapshot: SnapshotId | None = None
@@ -25,7 +25,7 @@ class FakeLog:
 
     @classmethod
     def of(cls, *epochs: int) -> FakeLog:
-        """A synced log whose records are of these epochs."""
+        """A synced log with one record for each of these epochs."""
         log = cls(Entry(epoch, (epoch, offset)) for offset, epoch in enumerate(epochs))
         log.synced = len(epochs)
         return log
@@ -43,7 +43,7 @@ class FakeLog:
         return self.entries[-1].epoch if self.entries else 0
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """As the real log: with what it no longer holds forgotten."""
+        """Like the real log, it does not know epochs of records that it no longer has."""
         held = self.entries[self.log_start_offset :]
         if not held or leader_epoch > held[-1].epoch:
             return -1, -1
@@ -64,7 +64,7 @@ class FakeLog:
         self.truncations += 1
 
     def take_snapshot(self, end_offset: int) -> None:
-        """Of what is committed; the log before it goes away."""
+        """Take a snapshot up to `end_offset`, and delete the log before it."""
         self._start_at(SnapshotId(end_offset, self.entries[end_offset - 1].epoch))
 
     def load_snapshot(self, snapshot: SnapshotId, contents: list[Entry]) -> None:
@@ -78,7 +78,7 @@ class FakeLog:
         self.log_start_offset = snapshot.end_offset
 
     def lose_unsynced(self, kept: int) -> None:
-        """A power cut: of what was not synced, `kept` records made it to the disk."""
+        """A power failure: only `kept` of the records that were not synced reached the disk."""
         del self.entries[self.synced + kept :]
         self.synced = len(self.entries)
 

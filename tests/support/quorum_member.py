@@ -1,4 +1,4 @@
-"""One member of a quorum, driven by hand: say what happens, look at what it wants done."""
+"""One member of a quorum, driven step by step: a test sends events and checks the effects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def voter_set(*keys) -> VoterSet:
 
 
 class Member:
-    """Node 1 of voters 1, 2 and 3, unless told otherwise."""
+    """By default, node 1 of the voters 1, 2 and 3."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Member:
         return self.tell(LogSynced())
 
     def wait(self, ms: int):
-        """The timer goes off as often as it wants to."""
+        """Advance the time, and fire the timer whenever it is due."""
         until, effects = self.now_ms + ms, []
         while self.quorum.deadline_ms is not None and self.quorum.deadline_ms <= until:
             self.now_ms = max(self.now_ms, self.quorum.deadline_ms)
@@ -95,14 +95,14 @@ class Member:
         return effects
 
     def ask(self, request):
-        """The answer to a peer."""
+        """The response to a request of a peer."""
         effects = self.tell(Requested("token", request))
         return next(effect.answer for effect in effects if isinstance(effect, Reply))
 
     def answer(self, send: Send, answer: Answer):
         return self.tell(Answered(send.peer, send.request, answer))
 
-    # --- what peers say
+    # --- messages of peers
 
     def vote(self, candidate=K2, *, epoch, pre_vote=False, last=(1, 1), voter=K1, cluster_id=CLUSTER) -> Vote:
         return Vote(
@@ -142,7 +142,7 @@ class Member:
     # --- ways into a role
 
     def elected(self) -> Member:
-        """Leads epoch + 1 with the vote of node 2; its first record is not synced yet."""
+        """Makes the member leader of epoch + 1 with the vote of node 2. Its first record is not synced yet."""
         votes = []
         while not votes:
             votes = sends(self.wait(self.quorum.deadline_ms - self.now_ms), Vote)

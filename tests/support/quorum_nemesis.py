@@ -1,4 +1,4 @@
-"""What happens to a simulated quorum."""
+"""The faults and changes that a simulated quorum goes through."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.quorum_node import CLUSTER, Node
 
 @dataclass(frozen=True)
 class Faults:
-    """Chances per message, per effect, and per look of the nemesis."""
+    """Probabilities per message, per effect, and per step of the nemesis."""
 
     loss: float = 0.0
     twice: float = 0.0
@@ -21,7 +21,7 @@ class Faults:
     slow: float = 0.0
     torn: float = 0.0
     nemesis_ms: int = 0
-    # What the nemesis does, each as often as it is named.
+    # The actions of the nemesis. An action that is listed n times is n times as likely.
     deeds: tuple[str, ...] = ()
 
 
@@ -30,7 +30,7 @@ ALL_DEEDS = ("crash",) * 4 + ("cut", "cut", "mend", "stop", "resign", "snapshot"
 
 
 def drawn_faults(rng: Random) -> Faults:
-    """Each kind is off in some runs."""
+    """Random faults. Each kind of fault is off in some runs."""
     deeds = tuple(deed for deed in ALL_DEEDS if rng.random() < 0.7)
     return Faults(
         loss=rng.choice((0, 0.02, 0.1)),
@@ -88,7 +88,7 @@ class Nemesis:
         node.paused_until = self.now_ms + self.rng.randint(10, 500)
 
     def _replace(self, node: Node) -> None:
-        """The disk is lost. One node's at most, and only where the other voters are a majority without it."""
+        """Lose the disk of a node. At most one node loses its disk, and only if the other voters are a majority."""
         others = [other for other in self.nodes.values() if other is not node]
         alive = [other.key for other in others]
         sets = [(n.log.newest_voters() or (n.first_voters, -1))[0].keys for n in self.nodes.values()]
@@ -99,7 +99,7 @@ class Nemesis:
             self._later(self.rng.randint(1, 100), self._restart, node)
 
     def _remove(self, node: Node) -> None:
-        """First of all the voters that will not come back."""
+        """Remove a voter; first the voters whose disks are lost."""
         leader = self.leader()
         if leader is None or self.now_ms < leader.paused_until:
             return

@@ -1,4 +1,4 @@
-"""A member of a simulated quorum: a process that ends at any moment, and the disk that remains."""
+"""A member of a simulated quorum: a process that may end at any time, and its disk."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Node:
         self.name = f"{self.id}/{number}"
         self.log = FakeLog()
         self.election = NEVER_ELECTED
-        # The highest epoch that anybody heard of from this disk.
+        # The highest epoch that the process has sent to others since it has this disk.
         self.said_epoch = 0
 
     def start(self) -> None:

@@ -241,7 +241,7 @@ class ReplicaBrokers:
         self.commit(PartitionChangeRecord(topic_id=topic_id, partition_id=index, **fields))
 
     def decide(self, broker_id: int) -> None:
-        """Agree to what this leader proposes."""
+        """Accept the proposals of this leader."""
         for partition, proposal in self.brokers[broker_id].proposals:
             if proposal.partition_epoch == partition.partition_epoch:
                 self.change(partition.topic, partition.index, isr=list(proposal.members))

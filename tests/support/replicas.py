@@ -42,7 +42,7 @@ def registration(broker_id, *, broker_epoch=1, fenced=False, in_controlled_shutd
 
 
 class Node:
-    """One replica, on a disk of its own."""
+    """One replica, on its own disk."""
 
     def __init__(self, broker_id, *, config=None, min_isr=1, disk=None):
         self.broker_id = BrokerId(broker_id)
@@ -73,7 +73,7 @@ class Node:
         )
 
     def restart(self, *, lost_from=None):
-        """The high watermark is as old as its last checkpoint; what was written is there, or lost from an offset on."""
+        """The high watermark is that of the last checkpoint. Records are kept, or lost from offset `lost_from` on."""
         if lost_from is not None:
             self.log.truncate_to(lost_from)
         self.broker_epoch += 1
@@ -114,12 +114,12 @@ class Node:
         return found
 
     def ask(self):
-        """What a follower asks for, whether or not it is one."""
+        """The fetch request of a follower, also if this replica is not a follower."""
         return FetchPartition(0, *position(self.partition), max_bytes=EVERYTHING)
 
 
 class Replicas:
-    """Some nodes, the truth about their partition, and a clock."""
+    """Some nodes, the controller's state of their partition, and a clock."""
 
     def __init__(self, count=3, *, min_isr=1, config=None, leader=1, isr=None):
         ids = tuple(BrokerId(number) for number in range(1, count + 1))
@@ -142,7 +142,7 @@ class Replicas:
     # The controller
 
     def change(self, **fields):
-        """The truth changes; nobody has heard of it yet."""
+        """Change the controller's state. No replica has received the change yet."""
         if "leader" in fields:
             fields["leader_epoch"] = LeaderEpoch(self.image.leader_epoch + 1)
         self.image = replace(self.image, partition_epoch=self.image.partition_epoch + 1, **fields)
@@ -167,7 +167,7 @@ class Replicas:
             self.tell(broker_id)
 
     def decide(self, leader, *, answer=True):
-        """The controller's word on the leader's oldest proposal: its error code."""
+        """The controller decides on the leader's oldest proposal. Returns the error code."""
         node = self.nodes[leader]
         proposal = node.proposals.pop(0)
         code = self._refusal(proposal)
@@ -196,12 +196,12 @@ class Replicas:
     # Fetches
 
     def answer(self, follower, *, max_bytes=EVERYTHING):
-        """What the leader answers now to the follower's fetch."""
+        """The leader's response now to the follower's fetch."""
         node, leader = self.nodes[follower], self.nodes[self.nodes[follower].partition.leader_id]
         return self.answer_of(leader.broker_id, node.ask(), Replica(follower, node.broker_epoch), max_bytes=max_bytes)
 
     def answer_of(self, leader, fetch, replica, *, max_bytes=EVERYTHING):
-        """Its records as they arrive at a follower."""
+        """A fetch response with the records as bytes, as a follower receives them."""
         answer = read_for_follower(
             self.nodes[leader].partition,
             fetch,
@@ -223,7 +223,7 @@ class Replicas:
         return take(node.partition, asked, self.answer(follower, max_bytes=max_bytes), WALL_MS)
 
     def catch_up(self, *followers):
-        """Until nothing changes any more: they have everything, and know what is committed."""
+        """Fetch until nothing changes: the followers have all records and the high watermark."""
         before = None
         while before != (after := [(node.end, node.high_watermark) for node in self.nodes.values()]):
             before = after

@@ -1,4 +1,4 @@
-"""The port of chance, from a seed."""
+"""The Rng port, from a seed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A small world written through a real client, and the check that a broker on the same directory still has all of it.
+"""A small data set written by a real client, and a check that a broker on the same directory still has all of it.
 
-Every kind of thing that ends up in a file: rolled segments, all codecs, headers, null and empty keys and values, an
-idempotent producer, a log that was cut from its beginning, broker-stamped times, a deleted topic, two groups.
+It has all kinds of data that brokers store in files: rolled segments, all codecs, headers, null and empty keys and
+values, an idempotent producer, deleted records at a log start, log append times, a deleted topic, two groups.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Seen(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
-    timestamp: int | None  # None where the broker's clock says
+    timestamp: int | None  # None for log append time
 
 
 def expected() -> dict[Partition, list[Seen]]:
-    """By partition, from its first readable offset to its end."""
+    """The records by partition, from its first readable offset to its end."""
     return {
         ("rolled", 0): [Seen(n, b"key %d" % n, b"zero %d" % n, [], FIRST_MS + n) for n in range(120)],
         ("rolled", 1): [Seen(n, b"key %d" % n, b"one %d" % n, [], FIRST_MS - n) for n in range(120)],
@@ -67,7 +67,7 @@ COMMITTED = {
 
 
 def fill(bootstrap: str) -> Consumer:
-    """Returns the one member of the group `readers`: closed, it leaves; killed with the broker, it is still in."""
+    """Returns the only member of the group `readers`. It leaves if it is closed, but stays if the broker is killed."""
     admin = AdminClient(client(bootstrap))
     wanted = [NewTopic(name, PARTITIONS.get(name, 1), config=config) for name, config in CONFIGS.items()]
     for created in admin.create_topics(wanted).values():
@@ -83,9 +83,9 @@ def fill(bootstrap: str) -> Consumer:
 
 
 def check(bootstrap: str, *, after_kill: bool = False, added: dict[Partition, list[bytes]] | None = None) -> None:
-    """Records, offsets, configurations and group offsets are all as `fill` left them, and then came what was `added`.
+    """Records, offsets, configurations and group offsets are as `fill` left them, followed by the `added` records.
 
-    Kafka writes a new log start down once a minute: a broker that was killed may give deleted records back.
+    Kafka checkpoints the log start offset once a minute: after a kill, deleted records may be readable again.
     """
     admin = AdminClient(client(bootstrap))
     topics = sorted(name for name in admin.list_topics(timeout=20).topics if not name.startswith("__"))
@@ -112,7 +112,7 @@ def client(bootstrap: str, group: str | None = None) -> dict[str, object]:
 
 
 def read(bootstrap: str, *partitions: Partition) -> dict[Partition, list[Seen]]:
-    """Each from its first readable offset to its end."""
+    """Reads each partition from its first readable offset to its end."""
     reader = Consumer(client(bootstrap, "nobody"))
     asked = [TopicPartition(*partition, OFFSET_BEGINNING) for partition in partitions]
     ranges = [reader.get_watermark_offsets(at, timeout=20) for at in asked]
@@ -133,7 +133,7 @@ def read(bootstrap: str, *partitions: Partition) -> dict[Partition, list[Seen]]:
 
 
 def configured(admin: AdminClient, topic: str) -> dict[str, str]:
-    """What was set for this topic; 1 is the source that says so."""
+    """The configs that were set for this topic (source 1)."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     entries = admin.describe_configs([resource])[resource].result(20).values()
     return {entry.name: entry.value for entry in entries if entry.source == 1}
@@ -142,12 +142,12 @@ def configured(admin: AdminClient, topic: str) -> dict[str, str]:
 def committed(bootstrap: str, group: str, partitions: list[Partition]) -> dict[Partition, tuple[int, str]]:
     asked = [TopicPartition(*partition) for partition in partitions]
     found = Consumer(client(bootstrap, group)).committed(asked, timeout=20)
-    # The client counts the note's closing zero byte as part of it.
+    # The client includes the terminating zero byte in the metadata.
     return {(at.topic, at.partition): (at.offset, (at.metadata or "").rstrip("\0")) for at in found}
 
 
 class IdempotentProducer:
-    """Goes on with its sequence numbers when the broker behind its address is replaced."""
+    """Continues its sequence numbers when another broker takes over its address."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer(

@@ -1,4 +1,4 @@
-"""Work in steps, done without a rest."""
+"""Runs work in steps, without pauses between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of ours behind a wiretap, and the list of what each client spoke with it."""
+"""A broker behind a wiretap, and the list of API versions that each client used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPOKEN: dict[str, set[tuple[str, int]]] = {}
 
 @contextmanager
 def tapped(client: str, data: Path, **config: str) -> Iterator[str]:
-    """Where to reach it. What is spoken goes on the list under `client`."""
+    """The address of the wiretap. The API versions that pass are listed under `client`."""
     tap_port = free_port()
     process = BrokerProcess(data, **config)
     process.config["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{tap_port}"

@@ -1,4 +1,4 @@
-"""Topics with known records, for tests of what reads them."""
+"""Topics with known records, for tests of readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Records:
-    """Puts records into the topics of one cluster, and takes them away."""
+    """Writes records to the topics of one cluster, and deletes them."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -35,6 +35,6 @@ class Records:
         assert self._producer.flush(30) == 0
 
     def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
-        """As retention does it, but now."""
+        """Deletes records at once, as retention would later."""
         place = KafkaPartition(topic, partition, offset)
         self._admin.delete_records([place])[place].result()

@@ -1,4 +1,4 @@
-"""Clients that go on whatever happens to the brokers, and remember what they were told."""
+"""Clients that keep running whatever happens to the brokers, and remember acknowledgements, records and errors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from support.onlooker import WITHIN_S, eventually
 
 Place = tuple[int, int]
-# Between two records, or two lots of them.
+# Between two records, or two groups of records.
 PAUSE_S = 0.002
 
 
 class OnThread:
-    """Goes on until the block ends; `errors` are those that a user would have seen."""
+    """Runs until the `with` block ends. `errors` are the errors that a user of the client would see."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.bootstrap = bootstrap
@@ -43,7 +43,7 @@ class OnThread:
     def _run(self) -> None:
         try:
             self.go_on()
-        except BaseException as surfaced:  # noqa: BLE001 told by the test
+        except BaseException as surfaced:  # noqa: BLE001 the test reports it
             self.errors.append(surfaced)
 
     def go_on(self) -> None:
@@ -53,7 +53,7 @@ class OnThread:
 class AnyWriter(OnThread):
     """Numbered records, one after another to every partition.
 
-    `acknowledged` says which number lies at which (partition, offset), by the broker's word.
+    `acknowledged` has the number at each (partition, offset), as the broker acknowledged it.
     """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
@@ -67,15 +67,15 @@ class AnyWriter(OnThread):
         self._acknowledged_at[partition].append(time.monotonic())
 
     def await_more(self, count: int = 100) -> None:
-        """Acknowledged from now on, of every partition."""
+        """Waits until `count` more records are acknowledged in every partition."""
         before = {partition: self._count(partition) for partition in range(self.partitions)}
         eventually(
             lambda: all(self._count(each) >= had + count for each, had in before.items()) or self.errors,
-            f"{type(self).__name__}: nothing is acknowledged any more",
+            f"{type(self).__name__}: no more records are acknowledged",
         )
 
     def longest_gap_s(self, since: float) -> float:
-        """How long a partition went without an acknowledgement, at worst, from a moment of `time.monotonic` on."""
+        """The longest time without an acknowledgement in any partition, from `since` (`time.monotonic`) on."""
         return max(
             later - earlier
             for times in list(self._acknowledged_at.values())
@@ -114,13 +114,13 @@ class Writer(AnyWriter):
 
     def await_more_sent(self, count: int) -> None:
         sent = self.sent
-        eventually(lambda: self.sent >= sent + count, "nothing is sent any more")
+        eventually(lambda: self.sent >= sent + count, "no more records are sent")
 
     def grow(self, partitions: int) -> None:
-        """The topic has more partitions now: once the client knows, it writes to all of them."""
+        """Waits until the client knows that the topic has more partitions. It then writes to all of them."""
         eventually(
             lambda: len(self._producer.list_topics(self.topic, WITHIN_S).topics[self.topic].partitions) >= partitions,
-            "the producer is not told of more partitions",
+            "the producer does not learn of the new partitions",
         )
         self.partitions = partitions
 
@@ -143,7 +143,7 @@ class Writer(AnyWriter):
 
 
 def everything(bootstrap: str, topic: str, partitions: int) -> dict[Place, int]:
-    """All numbers that a reader finds, by where they lie."""
+    """All numbers that a reader finds, by partition and offset."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -176,19 +176,21 @@ def _ends(found: Mapping[Place, int], partitions: Mapping[int, int]) -> dict[int
 
 
 def nothing_is_lost(writer: AnyWriter, bootstrap: str) -> None:
-    """What was acknowledged lies where the broker said; nothing is there twice; nobody was refused."""
+    """Every acknowledged record is at its acknowledged offset, no record is stored twice, and there was no error."""
     assert writer.errors == []
     found = everything(bootstrap, writer.topic, writer.partitions)
     lost = {place: number for place, number in writer.acknowledged.items() if found.get(place) != number}
-    assert not lost, f"{len(lost)} of {len(writer.acknowledged)} acknowledged records: {list(lost.items())[:5]}"
+    assert not lost, (
+        f"{len(lost)} of {len(writer.acknowledged)} acknowledged records are lost: {list(lost.items())[:5]}"
+    )
     twice = [number for number, count in Counter(found.values()).items() if count > 1]
-    assert not twice, f"{len(twice)} records are there twice: {twice[:5]}"
+    assert not twice, f"{len(twice)} records are stored twice: {twice[:5]}"
 
 
 class GroupReader(OnThread):
-    """librdkafka's consumer in a group, with its defaults: what it was handed, in order, and what went wrong.
+    """librdkafka's consumer in a group, with its defaults: the records it received, in order, and its errors.
 
-    `assigned` are the partitions it owns; `rebalances` counts how often it was given some.
+    `assigned` are the partitions it owns; `rebalances` counts its assignments.
     """
 
     def __init__(self, bootstrap: str, topic: str, group: str, config: Mapping[str, object] = {}) -> None:
@@ -203,7 +205,7 @@ class GroupReader(OnThread):
                 **config,
             }
         )
-        # Remembered, not asked for: librdkafka answers on the thread that polls, and would wait for it.
+        # Kept here, because librdkafka answers on the polling thread, and a question would wait for that thread.
         self.assigned: list[int] = []
         self.rebalances = 0
         self._reader.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)

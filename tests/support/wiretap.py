@@ -1,4 +1,4 @@
-"""A relay between a client and a broker that writes down which API versions the client spoke."""
+"""A relay between a client and a broker that records the API versions of the client."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ API_NAMES = {
 
 
 class Wiretap:
-    """Listens on `port`, relays to `upstream`. The broker must advertise the tap's port, or clients walk around it."""
+    """Listens on `port` and relays to `upstream`. The broker must advertise the tap's port, or clients bypass it."""
 
     def __init__(self, port: int, upstream: int) -> None:
         self._port, self._upstream = port, upstream

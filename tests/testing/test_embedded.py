@@ -1,4 +1,4 @@
-"""The embedded broker, as its users meet it."""
+"""The embedded broker, used as in a test of a user."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def consume(broker: Embedded, topic: str) -> str:
     return value.decode()
 
 
-def test_two_brokers_know_nothing_of_each_other() -> None:
+def test_two_brokers_have_separate_topics() -> None:
     with Embedded() as one, Embedded() as other:
         produce(one, "t", "in one")
         produce(other, "t", "in the other")
@@ -51,14 +51,14 @@ def test_two_brokers_know_nothing_of_each_other() -> None:
         assert consume(other, "t") == "in the other"
 
 
-def test_a_directory_outlives_its_broker(tmp_path: Path) -> None:
+def test_data_directory_keeps_records_for_a_later_broker(tmp_path: Path) -> None:
     with Embedded(data=tmp_path) as broker:
         produce(broker, "t", "kept")
     with Embedded(data=tmp_path) as broker:
         assert consume(broker, "t") == "kept"
 
 
-def test_it_can_be_started_again() -> None:
+def test_broker_can_be_restarted() -> None:
     broker = Embedded()
     for _ in range(2):
         broker.start()
@@ -66,7 +66,7 @@ def test_it_can_be_started_again() -> None:
         broker.stop()
 
 
-def test_it_can_be_started_again_after_a_start_that_failed(tmp_path: Path) -> None:
+def test_broker_can_be_started_after_a_failed_start(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("nonsense")
     broker = Embedded(data=tmp_path)
     with pytest.raises(UnusableDirectory):
@@ -81,12 +81,12 @@ def test_a_wrong_config_is_refused_by_name() -> None:
         Embedded(config={"no.such.key": "1"})
 
 
-def test_using_it_before_it_runs_is_explained() -> None:
+def test_use_before_start_raises_an_error_that_explains_it() -> None:
     with pytest.raises(RuntimeError, match="with Embedded"):
         Embedded().bootstrap_servers  # noqa: B018
 
 
-def test_a_broker_that_died_is_told_from_one_that_stopped() -> None:
+def test_stop_raises_when_the_broker_had_died() -> None:
     broker = Embedded()
     broker.start()
     os.kill(broker.nodes[1].pid, signal.SIGKILL)
@@ -96,7 +96,7 @@ def test_a_broker_that_died_is_told_from_one_that_stopped() -> None:
         produce(broker, "t", "hello")
 
 
-def test_brokers_end_with_the_tests_that_started_them(tmp_path: Path) -> None:
+def test_brokers_end_when_their_test_process_ends(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from odradek.testing import Embedded\n"
         "broker = Embedded(data=Path(sys.argv[1])); broker.start(); os.kill(os.getpid(), signal.SIGKILL)"
@@ -109,11 +109,11 @@ def test_brokers_end_with_the_tests_that_started_them(tmp_path: Path) -> None:
             broker.start()
             break
         except DirectoryInUse:
-            assert time.monotonic() < deadline, "the broker outlives its tests"
+            assert time.monotonic() < deadline, "the broker still runs after its test process ended"
     broker.stop()
 
 
-def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_a_kill(tmp_path: Path) -> None:
     broker = Embedded(data=tmp_path)
     broker.start()
     produce(broker, "t", "kept")
@@ -132,18 +132,18 @@ def test_a_paused_broker_answers_when_it_is_resumed() -> None:
         assert producer.flush(60) == 0
 
 
-def test_a_paused_broker_tells_of_its_requests_when_it_is_resumed() -> None:
+def test_requests_of_a_paused_broker_are_available_after_resume() -> None:
     with Embedded() as broker:
         produce(broker, "t", "before")
         broker.pause()
-        with pytest.raises(RuntimeError, match="node 1 is paused and tells nothing; resume it"):
+        with pytest.raises(RuntimeError, match="node 1 is paused and cannot answer; resume it"):
             broker.requests()
-        broker.delay("Fetch", ms=1)  # obeyed afterwards, and not taken for the answer to the next question
+        broker.delay("Fetch", ms=1)  # its answer comes after `resume`
         broker.resume()
         assert len(broker.requests("Produce")) == 1
 
 
-def test_what_it_logs_can_be_read(tmp_path: Path) -> None:
+def test_log_of_the_broker_goes_to_the_given_file(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     with Embedded(log=log) as broker, socket.create_connection(("127.0.0.1", broker.port)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")

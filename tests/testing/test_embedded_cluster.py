@@ -1,4 +1,4 @@
-"""Three embedded brokers, as their users meet them: killed, paused, cut off, started again."""
+"""A cluster of three embedded brokers: killed, paused, partitioned, restarted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def at(cluster: Embedded, server: int | None) -> str:
 
 
 def in_sync(cluster: Embedded, topic: str, server: int | None = None) -> list[set[int]]:
-    """Of each partition that has a leader, as one broker or all of them tell it."""
+    """The ISR of each partition that has a leader, from the metadata of one broker or of any."""
     admin = AdminClient({"bootstrap.servers": at(cluster, server), "log_level": 0})
     try:
         partitions = admin.list_topics(topic, timeout=5).topics[topic].partitions
@@ -31,7 +31,7 @@ def in_sync(cluster: Embedded, topic: str, server: int | None = None) -> list[se
 def create(cluster: Embedded, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     admin.create_topics([NewTopic(topic, partitions)])[topic].result(WITHIN_S)
-    eventually(lambda: in_sync(cluster, topic) == [{1, 2, 3}] * partitions, "not everybody is in sync")
+    eventually(lambda: in_sync(cluster, topic) == [{1, 2, 3}] * partitions, "not all replicas are in sync")
 
 
 def produce(cluster: Embedded, topic: str, *values: str, server: int | None = None) -> None:
@@ -67,28 +67,28 @@ def cluster() -> Iterator[Embedded]:
         yield cluster
 
 
-def test_three_brokers_that_know_each_other(cluster: Embedded) -> None:
+def test_every_broker_of_a_cluster_lists_all_brokers(cluster: Embedded) -> None:
     assert len(cluster.bootstrap_servers.split(",")) == 3
     for node_id in (1, 2, 3):
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.nodes[node_id].port}"})
         assert set(admin.list_topics(timeout=20).brokers) == {1, 2, 3}
 
 
-def test_what_was_acknowledged_outlives_any_one_of_them(cluster: Embedded) -> None:
+def test_acknowledged_records_survive_the_kill_of_any_broker(cluster: Embedded) -> None:
     create(cluster, "t")
     ports = cluster.bootstrap_servers
     for node_id in (1, 2, 3):
         produce(cluster, "t", f"before {node_id}")
         cluster.nodes[node_id].kill()
-        eventually(lambda: len(in_sync(cluster, "t")) == 1, "nobody leads")
+        eventually(lambda: len(in_sync(cluster, "t")) == 1, "no leader was elected")
         produce(cluster, "t", f"after {node_id}")
         cluster.nodes[node_id].start()
-        eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "it does not come back")
+        eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "the broker does not rejoin the ISR")
     assert cluster.bootstrap_servers == ports
     assert consume(cluster, "t", 6) == [f"{when} {n}" for n in (1, 2, 3) for when in ("before", "after")]
 
 
-def test_a_rolling_restart_goes_unnoticed(cluster: Embedded) -> None:
+def test_clients_see_no_error_during_a_rolling_restart(cluster: Embedded) -> None:
     create(cluster, "t", partitions=3)
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
@@ -104,36 +104,36 @@ def test_a_rolling_restart_goes_unnoticed(cluster: Embedded) -> None:
     assert sorted(map(int, consume(cluster, "t", sent))) == list(range(sent))
 
 
-def test_one_that_is_cut_off_is_left_out_and_comes_back(cluster: Embedded) -> None:
+def test_partitioned_broker_leaves_the_isr_and_rejoins(cluster: Embedded) -> None:
     create(cluster, "t")
     cluster.partition(1, [2, 3])
-    eventually(lambda: in_sync(cluster, "t", server=2) == [{2, 3}], "who is cut off stays in sync")
-    # Asked first, the one behind the wall would still say that it leads.
+    eventually(lambda: in_sync(cluster, "t", server=2) == [{2, 3}], "the partitioned broker stays in the ISR")
+    # The partitioned broker is not asked: it would still report itself as leader.
     produce(cluster, "t", "while one is away", server=2)
     cluster.heal()
-    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "the wall is still there")
+    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "the broker does not rejoin the ISR after the heal")
     assert consume(cluster, "t", 1) == ["while one is away"]
 
 
-def test_a_wall_outlives_a_restart(cluster: Embedded) -> None:
+def test_network_partition_survives_a_restart(cluster: Embedded) -> None:
     create(cluster, "t")
     cluster.nodes[1].kill()
     cluster.partition([1], [2, 3])
-    eventually(lambda: in_sync(cluster, "t", server=2) == [{2, 3}], "who is dead stays in sync")
+    eventually(lambda: in_sync(cluster, "t", server=2) == [{2, 3}], "the stopped broker stays in the ISR")
     cluster.heal()
     cluster.nodes[1].start()
-    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "it does not come back")
+    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "the broker does not rejoin the ISR")
 
 
-def test_one_that_is_paused_is_left_out_and_comes_back(cluster: Embedded) -> None:
+def test_paused_broker_leaves_the_isr_and_rejoins(cluster: Embedded) -> None:
     create(cluster, "t")
     cluster.nodes[3].pause()
-    eventually(lambda: in_sync(cluster, "t", server=1) == [{1, 2}], "who stands still stays in sync")
+    eventually(lambda: in_sync(cluster, "t", server=1) == [{1, 2}], "the paused broker stays in the ISR")
     cluster.nodes[3].resume()
-    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "it does not come back")
+    eventually(lambda: in_sync(cluster, "t") == [{1, 2, 3}], "the broker does not rejoin the ISR")
 
 
-def test_controllers_of_their_own(tmp_path: Path) -> None:
+def test_cluster_with_separate_controllers_works(tmp_path: Path) -> None:
     with Embedded(brokers=1, controllers=1, data=tmp_path) as cluster:
         produce(cluster, "t", "kept")
         cluster.nodes[2].restart()
@@ -142,12 +142,12 @@ def test_controllers_of_their_own(tmp_path: Path) -> None:
         assert consume(cluster, "t", 1) == ["kept"]
 
 
-def test_racks_are_named_for_all_or_none() -> None:
+def test_racks_must_be_given_for_all_brokers_or_none() -> None:
     with pytest.raises(ValueError, match="2 racks for 3 brokers"):
         Embedded(brokers=3, racks=("a", "b"))
 
 
-def test_a_directory_outlives_its_cluster(tmp_path: Path) -> None:
+def test_data_directory_keeps_records_for_a_later_cluster(tmp_path: Path) -> None:
     with Embedded(brokers=3, data=tmp_path) as cluster:
         create(cluster, "t")
         produce(cluster, "t", "kept")

@@ -1,4 +1,4 @@
-"""What a test orders to go wrong goes wrong, and a client does what it would do."""
+"""Injected faults take effect, and clients react as to real faults."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def send(broker: Embedded, count: int = 1, **config: object) -> list:
     return outcomes
 
 
-def test_a_refusal_is_retried_by_the_client(odradek: Embedded) -> None:
+def test_client_retries_a_retriable_error(odradek: Embedded) -> None:
     send(odradek)
     odradek.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
     assert send(odradek) == [1]
     assert len(odradek.requests("Produce")) == 4
 
 
-def test_a_refusal_that_is_not_retried_is_told(odradek: Embedded) -> None:
+def test_client_raises_an_error_that_is_not_retriable(odradek: Embedded) -> None:
     send(odradek)
     odradek.fail("Produce", "TOPIC_AUTHORIZATION_FAILED")
     assert [error.name() for error in send(odradek)] == ["TOPIC_AUTHORIZATION_FAILED"]
-    assert send(odradek) == [1], "once was asked for"
+    assert send(odradek) == [1], "the fault was for one request"
 
 
-def test_a_refusal_that_nobody_waits_for_costs_the_connection(odradek: Embedded) -> None:
+def test_error_for_acks_0_closes_the_connection(odradek: Embedded) -> None:
     send(odradek)
     odradek.fail("Produce", "NOT_LEADER_OR_FOLLOWER")
     with Wire(odradek.port) as wire:
@@ -47,7 +47,7 @@ def test_a_refusal_that_nobody_waits_for_costs_the_connection(odradek: Embedded)
             wire.receive_frame()
 
 
-def test_a_delay_holds_up_the_answer_and_what_follows(odradek: Embedded) -> None:
+def test_delay_holds_back_the_response_and_later_requests(odradek: Embedded) -> None:
     with Wire(odradek.port) as wire:
         wire.create_topic("t")
         odradek.delay("Produce", 300)
@@ -72,13 +72,13 @@ def test_a_delayed_fetch_may_wait_for_records_afterwards(odradek: Embedded) -> N
     assert answer.responses[0].partitions[0].high_watermark == 1
 
 
-def test_a_dropped_connection_is_made_again(odradek: Embedded) -> None:
+def test_client_reconnects_after_a_dropped_connection(odradek: Embedded) -> None:
     send(odradek)
     odradek.drop("Produce", times=2)
     assert send(odradek, **{"enable.idempotence": True}) == [1]
 
 
-def test_a_full_disk_is_told_and_has_room_again(odradek: Embedded) -> None:
+def test_writes_fail_while_the_disk_is_full(odradek: Embedded) -> None:
     send(odradek)
     odradek.fill_disk()
     [error] = send(odradek, **{"message.timeout.ms": 1000})
@@ -86,7 +86,7 @@ def test_a_full_disk_is_told_and_has_room_again(odradek: Embedded) -> None:
     odradek.free_disk()
 
 
-def test_time_passes_when_told(odradek: Embedded) -> None:
+def test_advance_clock_makes_records_expire(odradek: Embedded) -> None:
     config = {"log.retention.check.interval.ms": "50", "log.retention.hours": "24", "log.roll.hours": "1"}
     with Embedded(config=config) as broker:
         send(broker, 3)
@@ -101,31 +101,31 @@ def test_time_passes_when_told(odradek: Embedded) -> None:
             time.sleep(0.02)
 
 
-def test_all_requests_are_seen(odradek: Embedded) -> None:
+def test_requests_lists_all_requests(odradek: Embedded) -> None:
     admin = AdminClient({"bootstrap.servers": odradek.bootstrap_servers, "log_level": 0, "client.id": "me"})
     admin.list_topics(timeout=10)
     assert {request.api for request in odradek.requests()} >= {"ApiVersions", "Metadata"}
     assert {request.client_id for request in odradek.requests("Metadata")} == {"me"}
 
 
-def test_what_does_not_exist_is_named(odradek: Embedded) -> None:
+def test_unknown_api_or_error_is_named(odradek: Embedded) -> None:
     with pytest.raises(ValueError, match="there is no API 'Produse'; there are"):
         odradek.fail("Produse", "NOT_LEADER_OR_FOLLOWER")
     with pytest.raises(ValueError, match="there is no error 'NO_SUCH_ERROR'"):
         odradek.fail("Produce", "NO_SUCH_ERROR")
 
 
-def test_a_delay_of_nothing_costs_nothing(odradek: Embedded) -> None:
+def test_delay_of_zero_causes_no_delay(odradek: Embedded) -> None:
     with Wire(odradek.port) as wire:
         wire.create_topic("t")
         odradek.delay("Produce", 0)
         wire.produce("t", batch(b"x"))
     assert send(odradek) == [1]
-    with pytest.raises(ValueError, match="times=0: at least once"):
+    with pytest.raises(ValueError, match="times=0: use 1 or more"):
         odradek.drop("Produce", times=0)
 
 
-def test_calm_ends_it_all(odradek: Embedded) -> None:
+def test_calm_ends_all_faults(odradek: Embedded) -> None:
     odradek.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", times=None)
     odradek.calm()
     assert send(odradek) == [0]

@@ -1,4 +1,4 @@
-"""The fixtures of the pytest plug-in, in a run of their own."""
+"""The fixtures of the pytest plug-in, in a separate pytest run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_that_comes_after_it():
 """
 
 
-def test_clients_that_a_test_leaves_open_are_closed_before_its_broker_goes(tmp_path: Path) -> None:
+def test_open_clients_are_closed_before_the_broker_of_the_test_stops(tmp_path: Path) -> None:
     (tmp_path / "test_leaking.py").write_text(LEAKING)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider"],

@@ -1,4 +1,4 @@
-"""A refusal names again what was asked for, in every API and version that is served."""
+"""A refusal repeats the requested items, in every served API and version."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_a_fetch_is_refused_partition_by_partition() -> None:
     assert [(part.partition_index, part.error_code) for part in topic.partitions] == [(2, CODE)]
 
 
-def test_a_produce_too() -> None:
+def test_a_produce_is_refused_partition_by_partition() -> None:
     asked = ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=1)])])
     [topic] = refusal(asked, CODE).responses
     assert (topic.name, [(part.index, part.error_code) for part in topic.partition_responses]) == ("t", [(1, CODE)])
 
 
-def test_lists_of_plain_things_are_named_again() -> None:
+def test_refusal_repeats_lists_of_plain_values() -> None:
     [found] = refusal(FindCoordinatorRequest(coordinator_keys=["g"]), CODE).coordinators
     assert (found.key, found.error_code) == ("g", CODE)
     wanted = [OffsetFetchRequestTopics(name="t", partition_indexes=[3])]

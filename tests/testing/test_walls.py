@@ -1,4 +1,4 @@
-"""Walls between nodes: nothing passes, nobody is told, and all goes on when they fall."""
+"""Network partitions (walls) between nodes: traffic stops silently, and continues when a wall is removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.loops import WITHIN_S
 
 
 class Echo(asyncio.BufferedProtocol):
-    """Answers what it hears, and remembers it."""
+    """Sends back the data that it receives, and remembers it."""
 
     def __init__(self, net, *, answers: bool) -> None:
         self._net = net
@@ -91,12 +91,12 @@ def run(scenario) -> None:
 
 
 async def a_moment() -> None:
-    """Long enough for what could pass."""
+    """Waits long enough for data to arrive if it can."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.Event().wait(), 0.05)
 
 
-def test_without_a_wall_all_passes():
+def test_without_a_wall_all_data_arrives():
     async def scenario(world):
         client = await world.connected()
         client.link.send([b"a", b"b"])
@@ -106,7 +106,7 @@ def test_without_a_wall_all_passes():
     run(scenario)
 
 
-def test_connections_that_are_dropped_are_lost_and_may_be_made_again():
+def test_dropped_connections_are_lost_and_can_be_made_again():
     async def scenario(world):
         client = await world.connected()
         world.walled.drop_connections()
@@ -119,7 +119,7 @@ def test_connections_that_are_dropped_are_lost_and_may_be_made_again():
     run(scenario)
 
 
-def test_what_is_sent_against_a_wall_arrives_when_it_falls():
+def test_data_sent_behind_a_wall_arrives_when_it_is_removed():
     async def scenario(world):
         client = await world.connected()
         world.wall(world.listener.port)
@@ -137,7 +137,7 @@ def test_what_is_sent_against_a_wall_arrives_when_it_falls():
     run(scenario)
 
 
-def test_what_comes_from_behind_a_wall_is_not_heard():
+def test_data_from_behind_a_wall_is_not_received():
     async def scenario(world):
         client = await world.connected()
         client.link.send([b"a"])
@@ -153,7 +153,7 @@ def test_what_comes_from_behind_a_wall_is_not_heard():
     run(scenario)
 
 
-def test_a_connection_is_made_when_the_wall_falls():
+def test_connection_is_made_when_the_wall_is_removed():
     async def scenario(world):
         world.wall(world.listener.port)
         connecting = asyncio.ensure_future(world.connected())
@@ -168,7 +168,7 @@ def test_a_connection_is_made_when_the_wall_falls():
     run(scenario)
 
 
-def test_a_connection_given_up_behind_a_wall_is_forgotten():
+def test_connection_closed_behind_a_wall_is_forgotten():
     async def scenario(world):
         client = await world.connected()
         world.wall(world.listener.port)
@@ -183,7 +183,7 @@ def test_a_connection_given_up_behind_a_wall_is_forgotten():
 
 
 @pytest.mark.parametrize("walled", [True, False])
-def test_only_peers_are_behind_walls(walled):
+def test_walls_do_not_affect_clients(walled):
     async def scenario(world):
         world.walled = WalledNet(world.net, [world.listener.port] if walled else [])
         client = await world.connected()

@@ -1,4 +1,4 @@
-"""The house rules that a linter does not know, as tests."""
+"""Project rules that a linter does not check."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "odradek"
 SOURCES = sorted(SRC.rglob("*.py"))
 
-# Rooms that stand outside the simulated world and may touch the machine directly.
+# Packages outside the simulation, which may use the operating system directly.
 OUTSIDE = {"adapters", "node", "client", "web", "spark", "pipeline", "streams", "cli", "testing", "demo", "sim"}
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700
@@ -39,9 +39,9 @@ BANNED_CALLS = {
     "ensure_future": "the Spawner port",
     "run_in_executor": "the Spawner port",
 }
-# Slow calls on one data directory come from several threads: what they write down, and names that change, have locks.
+# Several threads make slow calls on one data directory: locks protect what they record, and changing file names.
 MAY_LOCK = {"log/directory.py", "log/retention.py"}
-# The codec compiler turns schema tables into straight-line code: the one place where code is made from text.
+# The codec compiler turns schema tables into straight-line code: the only place that generates code from text.
 MAY_EXEC = {"protocol"}
 
 
@@ -70,7 +70,7 @@ def imported_modules(tree: ast.AST) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize(
     "path", [path for path in SOURCES if room_of(path) not in OUTSIDE], ids=lambda path: str(path.relative_to(SRC))
 )
-def test_the_world_is_reached_through_ports_only(path: Path) -> None:
+def test_modules_use_ports_instead_of_the_operating_system(path: Path) -> None:
     tree = ast.parse(path.read_text())
     broken = [
         f"{line}: import {name}: use {BANNED_MODULES[name]}"
@@ -89,7 +89,7 @@ def test_the_world_is_reached_through_ports_only(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SRC)))
-def test_files_and_functions_stay_readable(path: Path) -> None:
+def test_files_and_functions_are_not_too_long(path: Path) -> None:
     text = path.read_text()
     tree = ast.parse(text)
     too_long = [
@@ -104,25 +104,25 @@ def test_files_and_functions_stay_readable(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SRC)))
-def test_invariants_not_asserts(path: Path) -> None:
+def test_source_uses_invariant_instead_of_assert(path: Path) -> None:
     asserts = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
     assert not asserts, f"lines {asserts}: `python -O` strips assert; use base.invariants.invariant"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SRC)))
-def test_modules_say_what_they_are_for(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), "a module opens with its contract"
+def test_every_module_has_a_docstring(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), "a module must begin with a docstring"
 
 
-def test_no_file_is_an_orphan() -> None:
+def test_every_module_is_imported_somewhere() -> None:
     imported = {
         name for path in SOURCES for node in ast.walk(ast.parse(path.read_text())) for name in _imported_files(node)
     }
-    doors = {  # others ask for these by name
+    doors = {  # loaded by name
         "odradek.cli.main",
         "odradek.testing.plugin",
         "odradek.spark.daemon",
-        "odradek.streams.formats",  # users do
+        "odradek.streams.formats",  # imported by users
         "odradek.streams.views",
     }
     modules = {
@@ -149,7 +149,7 @@ def _imported_files(node: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize(
     "path", sorted(ROOT.glob("docs/**/*.md")) + sorted(ROOT.glob("*.md")), ids=lambda path: path.name
 )
-def test_a_page_has_one_title_and_its_links_lead_somewhere(path: Path) -> None:
+def test_page_has_one_title_and_its_links_exist(path: Path) -> None:
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     assert len(re.findall(r"^# ", text, flags=re.MULTILINE)) == 1
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
@@ -159,6 +159,6 @@ def test_a_page_has_one_title_and_its_links_lead_somewhere(path: Path) -> None:
 @pytest.mark.parametrize(
     "path", sorted(ROOT.glob("docs/**/*.md")) + sorted(ROOT.glob("*.md")), ids=lambda path: path.name
 )
-def test_tests_that_a_page_names_exist(path: Path) -> None:
+def test_tests_named_by_a_page_exist(path: Path) -> None:
     for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", path.read_text()):
         assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), flags=re.MULTILINE), f"{file}::{name}"

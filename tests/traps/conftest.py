@@ -1,4 +1,4 @@
-"""One broker for all traps; each test has a connection and a topic name of its own."""
+"""One broker for all tests here. Each test has its own connection and topic name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wire(broker: Embedded) -> Iterator[Wire]:
 
 @pytest.fixture
 def name() -> str:
-    """A name that nobody else has used, for a topic or a group."""
+    """An unused name for a topic or a group."""
     return f"trap-{next(numbers)}"
 
 

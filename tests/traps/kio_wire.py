@@ -1,4 +1,4 @@
-"""kio as the client: requests built, and replies read, by a codec that is not ours."""
+"""A client that encodes requests and decodes replies with kio, an independent codec."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def knows(key: int, version: int) -> bool:
 
 
 def ask(wire: Wire, key: int, version: int, fields: dict[str, Any]) -> Any:
-    """`fields` go by Kafka's names, in snake case; those that this version lacks are left out."""
+    """`fields` have Kafka's names in snake case. Fields that this version lacks are left out."""
     request = kio_class(key, version, EntityType.request)
     header = request.__header_schema__
     values = {"request_api_key": key, "request_api_version": version, "correlation_id": 4711, "client_id": "kio"}
@@ -40,14 +40,14 @@ def ask(wire: Wire, key: int, version: int, fields: dict[str, Any]) -> Any:
 
 
 def ask_api_versions_by_hand(wire: Wire) -> None:
-    """Version 0: what every client can read. Proves that the connection still works."""
+    """ApiVersions 0, which every client can read. Shows that the connection still works."""
     wire.send_frame(struct.pack(">hhih", 18, 0, 4712, -1))
     correlation_id, error, rows = struct.unpack_from(">ihi", reply := wire.receive_frame())
     assert (correlation_id, error, len(reply)) == (4712, 0, 10 + 6 * rows)
 
 
 def errors_in(answer: Any) -> Iterator[int]:
-    """Every error code in a reply, wherever it stands."""
+    """Every error code in a reply, at any level."""
     for field in dataclasses.fields(answer):
         value = getattr(answer, field.name)
         if isinstance(value, ErrorCode):

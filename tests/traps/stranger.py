@@ -1,4 +1,4 @@
-"""Requests as nobody should send them: well formed with strange content, or cut, changed, and made of noise."""
+"""Requests that no client should send: well-formed with strange content, truncated, changed, or random bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.messages import Instances, versions
 from traps.wire import batch
 
 TOPICS = ("one", "two")
-# What exists, what cannot exist, keys of configurations, and words as long as old and new versions can carry.
+# Existing and impossible names, config keys, and strings of the maximum length in old and new versions.
 WORDS = (
     *TOPICS,
     *("group", "consumer", "range", "__consumer_offsets", "", ".", "a.b", "a_b", "é", "\n", "x" * 249, "x" * 250),
@@ -42,7 +42,7 @@ class Stranger(Instances):
             version = self.random.choice(versions(cls))
             try:
                 body = self.make(cls, version).encode(version)
-            except schema.structs.error:  # a word too long for this version
+            except schema.structs.error:  # a string too long for this version
                 continue
             yield version, self._spoiled(body)
 

@@ -1,4 +1,4 @@
-"""Topics and configurations as tools ask for them."""
+"""Topics and configurations, as admin tools use them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOPIC, BROKER = 2, 4
 TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
-# What tools and consoles show for a topic, without what only concerns compaction.
+# The configs that tools and consoles show for a topic, without those for compaction.
 EXPECTED_KEYS = {
     "cleanup.policy",
     "compression.type",
@@ -63,7 +63,7 @@ def created(
 
 
 def described(wire: Wire, kind: int, name: str, version: int = 4):
-    """By key."""
+    """The described configs by key."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
     (result,) = wire.ask(request, version).results
@@ -78,8 +78,8 @@ def change(wire: Wire, topic: str, key: str, operation: int, value: str | None) 
 
 
 @pytest.mark.parametrize("version", [1, 3, 4])
-def test_all_configurations_of_a_topic_are_shown_with_where_they_come_from(wire, name, version):
-    """T60. Tools write back what they read: what is not shown would be lost."""
+def test_describe_configs_returns_all_topic_configs_with_their_source(wire, name, version):
+    """T60. Tools write back what they read: a config that is not returned would be lost."""
     created(wire, name, retention_ms="1234")
     configs = described(wire, TOPIC, name, version)
     assert set(configs) >= EXPECTED_KEYS
@@ -91,8 +91,8 @@ def test_all_configurations_of_a_topic_are_shown_with_where_they_come_from(wire,
         assert all(config.config_type and config.documentation for config in configs.values())
 
 
-def test_what_was_read_can_be_written_back(wire, name):
-    """T60. The way of AlterConfigs: everything that is set, at once."""
+def test_described_configs_can_be_written_back_with_alter_configs(wire, name):
+    """T60. AlterConfigs replaces all configs at once."""
     created(wire, name, retention_ms="1234", cleanup_policy="compact")
     before = described(wire, TOPIC, name)
     own = [
@@ -105,14 +105,14 @@ def test_what_was_read_can_be_written_back(wire, name):
     assert described(wire, TOPIC, name) == before
 
 
-def test_the_brokers_configurations_are_shown_under_its_id(wire):
-    """T60. Consoles show them first of all."""
+def test_describe_configs_returns_broker_configs_by_broker_id(wire):
+    """T60. Consoles show them first."""
     configs = described(wire, BROKER, "1")
     assert {"log.retention.ms", "num.partitions", "auto.create.topics.enable", "log.segment.bytes"} <= set(configs)
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_minus_one_stands_for_the_brokers_defaults(wire, name, version):
+def test_create_topic_with_minus_one_uses_the_broker_defaults(wire, name, version):
     """T61."""
     answer = created(wire, name, version, partitions=-1)
     assert answer.error_code == 0
@@ -124,22 +124,22 @@ def test_minus_one_stands_for_the_brokers_defaults(wire, name, version):
         assert answer.topic_id == wire.topic_id(name) != bytes(16)
 
 
-def test_validate_only_decides_and_creates_nothing(wire, name):
+def test_validate_only_checks_and_creates_nothing(wire, name):
     """T61."""
     assert created(wire, name, validate_only=True).error_code == 0
     assert created(wire, name, validate_only=True, retention_ms="soon").error_code == INVALID_CONFIG
     assert wire.metadata(name, 4, allow_auto_topic_creation=False).topics[0].error_code == UNKNOWN_TOPIC
 
 
-def test_names_that_metrics_could_not_tell_apart_are_refused(wire, name):
-    """T61. A dot becomes an underscore there."""
+def test_topic_name_that_collides_in_metrics_is_refused(wire, name):
+    """T61. Metrics replace a dot with an underscore."""
     assert created(wire, f"{name}.a_b").error_code == 0
     assert created(wire, f"{name}_a.b").error_code == INVALID_TOPIC
     assert created(wire, f"{name}.a_b").error_code == TOPIC_EXISTS
 
 
-def test_each_topic_that_is_to_grow_gets_an_answer(wire, name):
-    """T61. In a request of several, those that cannot grow do not stop the others."""
+def test_create_partitions_answers_each_topic_separately(wire, name):
+    """T61. An error for one topic of the request does not stop the others."""
     wire.create_topic(name, 2)
     wanted = {name: 3, f"{name}-unknown": 3, wire.create_topic(f"{name}-large", 5): 5}
     topics = [CreatePartitionsTopic(name=topic, count=count, assignments=None) for topic, count in wanted.items()]
@@ -153,7 +153,7 @@ def test_each_topic_that_is_to_grow_gets_an_answer(wire, name):
 
 
 def test_lists_are_appended_to_and_subtracted_from(wire, topic):
-    """T61. Tools change single keys, and single words of a list."""
+    """T61. Tools change single keys and single list items."""
     assert change(wire, topic, "cleanup.policy", APPEND, "compact") == 0
     assert described(wire, TOPIC, topic)["cleanup.policy"].value == "delete,compact"
     assert change(wire, topic, "cleanup.policy", SUBTRACT, "delete") == 0
@@ -166,14 +166,14 @@ def test_lists_are_appended_to_and_subtracted_from(wire, topic):
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_is_refused_with_what_no_client_retries(wire, version):
-    """T55. Until there are transactions: better a clear end than a client that tries for ever."""
+def test_transactional_id_is_refused_with_a_non_retriable_error(wire, version):
+    """T55. Transactions are not supported: a clear error is better than a client that retries forever."""
     answer = wire.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000), version)
     assert (answer.error_code, answer.producer_id) == (TRANSACTIONAL_ID_REFUSED, -1)
 
 
-def test_a_refusal_quotes_no_more_than_a_reply_can_carry(wire):
-    """A string before the flexible versions has at most 32767 bytes, and the name alone has as many."""
+def test_error_message_fits_into_the_reply_string(wire):
+    """Before the flexible versions a string has at most 32767 bytes, and the name in the request has that many."""
     answer = created(wire, "L" * 32_767, 4)
     assert answer.error_code == INVALID_TOPIC
     assert len(answer.error_message) <= limits.error_message_chars_max

@@ -1,4 +1,4 @@
-"""What is advertised works: each API in each version, asked and read by kio, on one real connection."""
+"""Every advertised version works: each API in each version, encoded and decoded by kio, on one real connection."""
 
 from __future__ import annotations
 
@@ -189,22 +189,22 @@ def here(wire, topic):
 
 
 @pytest.mark.parametrize(("key", "version"), [pair for pair in SERVED if pair not in NEWER_THAN_KIO])
-def test_each_version_of_each_api_answers_what_another_codec_can_read(wire, here, key, version):
+def test_reply_of_each_version_of_each_api_is_read_by_kio(wire, here, key, version):
     answer = kio_wire.ask(wire, key, version, plausible(key, here))
     expected = expected_error(key, version)
     assert [code for code in kio_wire.errors_in(answer) if code] == ([expected] if expected else [])
     kio_wire.ask_api_versions_by_hand(wire)
 
 
-def test_the_versions_that_the_other_codec_does_not_have_yet(wire, here):
+def test_replies_of_versions_that_kio_lacks(wire, here):
     assert {pair for pair in SERVED if not kio_wire.knows(*pair)} == NEWER_THAN_KIO
     hello = ApiVersionsRequest(client_software_name="trap", client_software_version="1")
     assert wire.ask(hello, 5).error_code == 0
     assert wire.ask(DeleteGroupsRequest(groups_names=[here.empty_group]), 3).results[0].error_code == 0
 
 
-def test_versions_just_outside_what_is_served_are_refused(broker):
-    """T8. Never a reply in a layout that the client does not expect."""
+def test_versions_just_outside_the_served_range_are_refused(broker):
+    """T8. The client never gets a reply in an unexpected format."""
     for key, api in load_apis().items():
         for version in (api.versions[0] - 1, api.versions[1] + 1):
             if key == 18:

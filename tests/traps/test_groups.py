@@ -1,4 +1,4 @@
-"""Groups as members and monitors of every age see them."""
+"""Consumer groups, as old and new clients and monitoring tools use them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GROUP_ID_NOT_FOUND, MEMBER_ID_REQUIRED, FENCED_INSTANCE = 69, 79, 82
 
 
 class Member:
-    """One consumer on a connection of its own: its requests wait for those of the others."""
+    """One consumer with its own connection: its requests may wait for other members."""
 
     def __init__(self, broker: Embedded, group: str, *, instance: str | None = None) -> None:
         self.wire = Wire(broker.port)
@@ -108,7 +108,7 @@ def commit(
 
 
 def committed(wire: Wire, group: str, topics: dict[str, list[int]] | None, version: int) -> list[tuple]:
-    """Topic, partition, offset, metadata, error of all that is answered."""
+    """Topic, partition, offset, metadata and error of each answer."""
     if version >= 8:
         wanted = (
             None
@@ -134,14 +134,14 @@ def committed(wire: Wire, group: str, topics: dict[str, list[int]] | None, versi
 
 @pytest.fixture
 def group(wire, name):
-    """A name whose coordinator is found."""
+    """A group name, after FindCoordinator succeeded."""
     assert wire.ask(FindCoordinatorRequest(key=f"{name}-group"), 0).error_code == 0
     return f"{name}-group"
 
 
 @pytest.fixture
 def member(broker, group):
-    """Makes members of `group`, and hangs up for them in the end."""
+    """Creates members of `group`, and closes their connections at the end."""
     members: list[Member] = []
 
     def make(**fields: Any) -> Member:
@@ -169,8 +169,8 @@ def stable_pair(member) -> tuple[Member, Member]:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_the_coordinator_is_found_for_one_key_or_for_many(wire, version):
-    """T44. From version 4 on many at a time; the first search on a broker may have to wait for the offsets topic."""
+def test_find_coordinator_for_one_key_or_many(wire, version):
+    """T44. Many keys from version 4 on. The first request may have to wait for the offsets topic."""
     with Embedded() as fresh, Wire(fresh.port) as asking:
         request = FindCoordinatorRequest(key="one", coordinator_keys=["one", "two"] if version >= 4 else [])
         while True:
@@ -185,8 +185,8 @@ def test_the_coordinator_is_found_for_one_key_or_for_many(wire, version):
             assert [each.key for each in found] == ["one", "two"]
 
 
-def test_a_new_member_has_to_come_back_with_the_id_it_is_given(broker, wire, group):
-    """T45. From version 4 on (KIP-394), so that retries do not fill the group with ghosts."""
+def test_new_member_must_rejoin_with_its_assigned_member_id(broker, wire, group):
+    """T45. From version 4 on (KIP-394), so that retries do not add dead members to the group."""
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     request = JoinGroupRequest(
         group_id=group, session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer"
@@ -201,8 +201,8 @@ def test_a_new_member_has_to_come_back_with_the_id_it_is_given(broker, wire, gro
 
 
 @pytest.mark.parametrize("version", [0, 3, 5, 9])
-def test_old_clients_and_static_members_are_taken_at_once(wire, group, version):
-    """T45. The former know no such answer, the latter have a name."""
+def test_old_clients_and_static_members_join_without_a_second_request(wire, group, version):
+    """T45. Old clients do not know this error, and static members have an instance id."""
     request = JoinGroupRequest(
         group_id=group, session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer"
     )
@@ -212,16 +212,16 @@ def test_old_clients_and_static_members_are_taken_at_once(wire, group, version):
     assert (answer.error_code, answer.generation_id, answer.leader) == (0, 1, answer.member_id)
 
 
-def test_a_follower_that_rejoins_unchanged_gets_the_current_generation(member):
-    """T46. Otherwise a client that lost a reply would make all others stop."""
+def test_follower_that_rejoins_unchanged_gets_the_current_generation(member):
+    """T46. Otherwise a client that lost a reply would cause a rebalance of all members."""
     leader, follower = stable_pair(member)
     again = follower.join()
     assert (again.error_code, again.generation_id) == (0, 2)
     assert leader.heartbeat() == 0
 
 
-def test_a_leader_that_rejoins_makes_everybody_rejoin(member):
-    """T46. Its metadata may have changed: only it assigns."""
+def test_leader_that_rejoins_starts_a_rebalance(member):
+    """T46. Its metadata may have changed, and only the leader assigns partitions."""
     leader, follower = stable_pair(member)
     leader.post_join()
     while follower.heartbeat() != REBALANCING:
@@ -230,8 +230,8 @@ def test_a_leader_that_rejoins_makes_everybody_rejoin(member):
     assert {leader.joined().generation_id, follower.joined().generation_id} == {3}
 
 
-def test_who_may_commit_in_each_state_of_a_group(member, topic):
-    """T46. While others rejoin: yes. While the leader assigns: no. Once the group is empty: unknown."""
+def test_offset_commit_of_a_member_in_each_group_state(member, topic):
+    """T46. While others rejoin: accepted. While the leader assigns: refused. In an empty group: unknown member."""
     leader, follower = stable_pair(member)
     assert follower.commit(topic, 1) == 0
     leader.post_join()
@@ -250,8 +250,8 @@ def test_who_may_commit_in_each_state_of_a_group(member, topic):
     assert committed(leader.wire, leader.group, {topic: [0]}, 7)[0][2] == 4
 
 
-def test_every_member_gets_an_assignment_also_one_that_was_forgotten(member):
-    """T47. Empty bytes; what the others got arrives whole."""
+def test_member_without_an_assignment_gets_empty_bytes(member):
+    """T47. The assignments of the other members arrive unchanged."""
     leader, follower = member(), member()
     leader.join()
     follower.post_join()
@@ -268,8 +268,8 @@ def test_every_member_gets_an_assignment_also_one_that_was_forgotten(member):
     assert (answer.error_code, answer.assignment) == (0, b"")
 
 
-def test_the_first_members_of_a_group_are_waited_for(name):
-    """T48. Those who come within the delay share the first generation."""
+def test_initial_rebalance_delay_collects_the_first_members(name):
+    """T48. Members that join within the delay share the first generation."""
     with Embedded(config={"group.initial.rebalance.delay.ms": "400"}) as broker, Wire(broker.port) as wire:
         assert wire.ask(FindCoordinatorRequest(key=name), 0).error_code == 0
         members = [Member(broker, name, instance=f"static-{number}") for number in range(3)]
@@ -286,8 +286,8 @@ def test_the_first_members_of_a_group_are_waited_for(name):
     assert sorted(len(answer.members) for answer in answers) == [0, 0, 3]
 
 
-def test_a_static_member_that_restarts_takes_its_place_and_its_old_self_is_fenced(member):
-    """T49. No rebalance; the new self keeps the assignment."""
+def test_restarted_static_member_keeps_its_assignment_and_fences_its_old_instance(member):
+    """T49. There is no rebalance; the new instance keeps the assignment."""
     old, other = member(instance="a"), member(instance="b")
     old.join()
     old.sync({old.member_id: b"all"})
@@ -307,7 +307,7 @@ def test_a_static_member_that_restarts_takes_its_place_and_its_old_self_is_fence
     assert (old.heartbeat(), other.heartbeat(), new.heartbeat()) == (0, FENCED_INSTANCE, 0)
 
 
-def test_who_is_no_member_commits_only_while_nobody_is(member, wire, group, topic):
+def test_consumer_without_membership_commits_only_while_the_group_is_empty(member, wire, group, topic):
     """T50. Generation -1 and no member id: a consumer that assigns its partitions itself."""
     assert commit(wire, group, topic, 1) == 0
     one = member()
@@ -319,22 +319,22 @@ def test_who_is_no_member_commits_only_while_nobody_is(member, wire, group, topi
 
 
 @pytest.mark.parametrize("metadata", ["", "plain", "nul \0 in it", "€", "x" * 4096])
-def test_metadata_of_an_offset_comes_back_as_it_went_in(wire, group, topic, metadata):
+def test_offset_metadata_is_returned_unchanged(wire, group, topic, metadata):
     """T50."""
     assert commit(wire, group, topic, 7, metadata=metadata) == 0
     for version in (1, 5, 8):
         assert committed(wire, group, {topic: [0]}, version) == [(topic, 0, 7, metadata, 0)]
 
 
-def test_metadata_that_is_too_long_is_refused_and_the_offset_with_it(wire, group, topic):
+def test_offset_with_too_long_metadata_is_refused(wire, group, topic):
     """T50."""
     assert commit(wire, group, topic, 7, metadata="x" * 4097) == OFFSET_METADATA_TOO_LARGE
     assert committed(wire, group, {topic: [0]}, 7) == [(topic, 0, -1, "", 0)]
 
 
 @pytest.mark.parametrize("version", [2, 5, 7, 8, 9])
-def test_null_asks_for_all_offsets_and_what_was_never_committed_is_minus_one(wire, group, topic, version):
-    """T51. No error with it: the client then asks for the first or last offset."""
+def test_offset_fetch_null_returns_all_and_uncommitted_is_minus_one(wire, group, topic, version):
+    """T51. Without an error: the client then requests the first or last offset."""
     assert committed(wire, group, None, version) == []
     commit(wire, group, topic, 3)
     assert committed(wire, group, None, version) == [(topic, 0, 3, "", 0)]
@@ -343,7 +343,7 @@ def test_null_asks_for_all_offsets_and_what_was_never_committed_is_minus_one(wir
     assert committed(wire, f"{group}-unknown", {topic: [0]}, version) == [(topic, 0, -1, "", 0)]
 
 
-def test_several_groups_are_asked_for_at_once(wire, group, topic):
+def test_offset_fetch_for_several_groups(wire, group, topic):
     """T51. From version 8 on, each with its own error."""
     commit(wire, group, topic, 3)
     request = OffsetFetchRequest(
@@ -357,13 +357,13 @@ def test_several_groups_are_asked_for_at_once(wire, group, topic):
 
 
 @pytest.mark.parametrize(("version", "error"), [(0, 0), (5, 0), (6, GROUP_ID_NOT_FOUND)])
-def test_a_group_that_does_not_exist_is_dead(wire, group, version, error):
+def test_describe_of_an_unknown_group_returns_dead(wire, group, version, error):
     """T52. An error only from version 6 on."""
     (answer,) = wire.ask(DescribeGroupsRequest(groups=[group]), version).groups
     assert (answer.group_state, answer.error_code, answer.members) == ("Dead", error, [])
 
 
-# Of 50, by the absolute value of Java's hash; the second hash is negative, the third has no absolute value.
+# Of 50 partitions, by the absolute value of Java's hash. The second hash is negative, the third is Integer.MIN_VALUE.
 IN_PARTITION = {"grüße": 23, "analytics": 10, "polygenelubricants": 0}
 
 
@@ -372,8 +372,8 @@ def text_at(data: bytes, position: int) -> tuple[str, int]:
     return data[position + 2 : position + 2 + length].decode(), position + 2 + length
 
 
-def test_offsets_are_stored_where_and_as_monitors_look_for_them():
-    """T64, and what Burrow reads: key 1 and value 4 for an offset, key 2 and value 3 for a group. Read by hand."""
+def test_offsets_topic_has_kafkas_partitioning_and_record_format():
+    """T64, and what Burrow reads: key 1 and value 4 for an offset, key 2 and value 3 for a group. Decoded by hand."""
     with Embedded(config={"offsets.topic.num.partitions": "50"}) as broker, Wire(broker.port) as wire:
         topic = wire.create_topic("orders")
         for group, partition in IN_PARTITION.items():
@@ -404,8 +404,8 @@ def assert_offset(key: bytes, value: bytes, group: str, topic: str, topic_id: by
 
 
 @pytest.mark.parametrize("place", ["protocol_type", "group_instance_id", "name"])
-def test_a_member_whose_names_cannot_be_stored_is_refused(wire, name, place):
-    """Stored, they have a length of 16 bits; newer requests carry longer ones."""
+def test_member_with_names_too_long_to_store_is_refused(wire, name, place):
+    """The stored record has a 16-bit length; newer request versions allow longer strings."""
     long = "L" * 40_000
     wire.ask(FindCoordinatorRequest(key=name), 0)
     fields = {"protocol_type": "consumer", "group_instance_id": "me", "name": "range", place: long}
@@ -414,8 +414,8 @@ def test_a_member_whose_names_cannot_be_stored_is_refused(wire, name, place):
     assert wire.ask(request, 9).error_code == 42
 
 
-def test_an_offset_may_be_kept_for_longer_than_time_lasts(wire, topic, name):
-    """Clients before KIP-211 say how long, and the largest number means for ever."""
+def test_maximum_offset_retention_means_forever(wire, topic, name):
+    """Clients before KIP-211 send a retention time, and the largest number means forever."""
     wire.ask(FindCoordinatorRequest(key=name), 0)
     partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=1)]
     topics = [OffsetCommitRequestTopic(name=topic, partitions=partitions)]

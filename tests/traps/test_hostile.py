@@ -1,4 +1,4 @@
-"""Strangers at the door: they lose their connection or get an answer, one line is logged, and nobody else notices."""
+"""Hostile clients: the broker closes their connection or replies, logs one line, and other clients are not affected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GREETINGS = {
 
 @pytest.fixture(scope="module")
 def target(log_file):
-    """A broker that nobody else uses: strangers delete and create what they like."""
+    """A broker only for these tests: the hostile requests create and delete topics."""
     with Embedded(log=log_file) as running:
         yield running
 
@@ -68,7 +68,7 @@ def lines_of_strangers(target, log_file):
 
 
 @pytest.mark.parametrize("greeting", GREETINGS)
-def test_whoever_does_not_speak_kafka_is_shown_the_door(target, lines_of_strangers, greeting):
+def test_connection_that_does_not_speak_kafka_is_closed_with_one_log_line(target, lines_of_strangers, greeting):
     with Wire(target.port) as neighbour, Wire(target.port) as stranger:
         stranger.send(GREETINGS[greeting])
         assert stranger.is_closed()
@@ -77,7 +77,7 @@ def test_whoever_does_not_speak_kafka_is_shown_the_door(target, lines_of_strange
 
 
 @pytest.mark.parametrize("part", [b"", b"\0", b"\0\0\0\x0a", b"\0\0\0\x0a\0\x12\0"])
-def test_whoever_leaves_in_the_middle_of_a_request_leaves_no_trace(target, lines_of_strangers, part):
+def test_connection_closed_in_the_middle_of_a_request_logs_nothing(target, lines_of_strangers, part):
     with Wire(target.port) as neighbour:
         with Wire(target.port) as stranger:
             stranger.send(part)
@@ -85,8 +85,8 @@ def test_whoever_leaves_in_the_middle_of_a_request_leaves_no_trace(target, lines
     assert lines_of_strangers() == []
 
 
-def test_a_crowd_at_the_door_is_let_in_although_the_broker_is_busy(target):
-    """The queue of the listening socket is long: otherwise clients that all come back at once wait for SYN retries."""
+def test_many_new_connections_are_accepted_while_the_broker_is_busy(target):
+    """The listen backlog is long: otherwise clients that reconnect at the same time would wait for SYN retries."""
     target.pause()
     try:
         crowd = [Wire(target.port) for _ in range(250)]
@@ -107,7 +107,7 @@ def request_class(module):
 
 
 def answered(wire: Wire, frame: bytes, neighbour: Wire) -> bool:
-    """Whether the connection still answers after this request; one that waits for something counts as well."""
+    """Whether the connection still answers after this request. A parked request counts, too."""
     wire.socket.settimeout(PARKED_AFTER_S)
     try:
         wire.send(frame + PROBE)
@@ -121,8 +121,9 @@ def answered(wire: Wire, frame: bytes, neighbour: Wire) -> bool:
 
 
 def stays_open(wire: Wire, neighbour: Wire) -> bool:
-    """Of one that was silent: whether its request is parked, and not only late because the machine stood still."""
-    # The broker has one loop: it handles our request before the first of these, closes its socket before the second.
+    """For a silent connection: whether its request is parked, and not only late because the machine paused."""
+    # The broker has one event loop: it handles our request before the first of these, and closes the socket before the
+    # second.
     for _ in range(2):
         ask_api_versions_by_hand(neighbour)
     try:
@@ -137,7 +138,7 @@ def stays_open(wire: Wire, neighbour: Wire) -> bool:
 
 
 @pytest.mark.parametrize("module", table.MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_strange_requests_cost_at_most_their_own_connection(target, lines_of_strangers, module):
+def test_invalid_requests_close_at_most_their_own_connection(target, lines_of_strangers, module):
     with Wire(target.port) as neighbour:
         for name in TOPICS:
             neighbour.metadata(name, 12)
@@ -157,7 +158,7 @@ def test_strange_requests_cost_at_most_their_own_connection(target, lines_of_str
     assert len(lines_of_strangers()) == closed
 
 
-def test_what_a_client_says_stays_within_one_line_of_the_log(tmp_path):
+def test_client_text_is_escaped_and_truncated_to_one_log_line(tmp_path):
     with BrokerProcess(tmp_path / "data") as process:
         with Wire(process.port) as wire:
             wire.ask(FindCoordinatorRequest(key="group"), 0)

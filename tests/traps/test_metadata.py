@@ -1,4 +1,4 @@
-"""What clients learn of topics: which, where, under which id and leader epoch."""
+"""Topic metadata for clients: names, leaders, ids and leader epochs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def names(wire: Wire, request: MetadataRequest, version: int) -> list[str]:
     return [topic.name for topic in wire.ask(request, version).topics]
 
 
-def test_in_version_0_an_empty_list_means_all_topics(wire, topic):
-    """T15. Written by hand: an array of no element."""
+def test_metadata_version_0_with_an_empty_list_returns_all_topics(wire, topic):
+    """T15. Hand-written: an array without elements."""
     wire.send_frame(struct.pack(">hhihi", 3, 0, 1, -1, 0))
     assert topic.encode() in wire.receive_frame()
 
 
 @pytest.mark.parametrize("version", [1, 8, 9, 13])
-def test_later_null_means_all_topics_and_empty_means_none(wire, topic, version):
-    """T15. By hand: -1, or a compact 0, against 0, or a compact 1."""
+def test_later_metadata_versions_null_returns_all_topics_and_empty_none(wire, topic, version):
+    """T15. Hand-written: null is -1 or a compact 0, empty is 0 or a compact 1."""
     flags = {1: b"", 8: b"\0\0\0", 9: b"\0\0\0\0", 13: b"\0\0\0"}[version]
     null, empty = (b"\xff\xff\xff\xff", bytes(4)) if version < 9 else (b"\0", b"\x01")
     tags = b"" if version < 9 else b"\0"
@@ -39,43 +39,43 @@ def test_later_null_means_all_topics_and_empty_means_none(wire, topic, version):
 
 @pytest.mark.parametrize("version", [0, 3, 4, 13])
 def test_an_unknown_topic_is_created_and_can_be_written_to_at_once(wire, name, version):
-    """T16. Nothing sends the client away with NOT_LEADER on its first produce."""
+    """T16. The first produce of the client does not fail with NOT_LEADER."""
     (created,) = wire.metadata(name, version).topics
     assert (created.error_code, created.partitions[0].error_code) == (0, 0)
     assert wire.produce(name, batch(b"first")).error_code == 0
 
 
 @pytest.mark.parametrize("version", [4, 13])
-def test_the_client_may_forbid_the_creation(wire, name, version):
-    """T16. From version 4 on; consumers do."""
+def test_client_can_disable_topic_auto_creation(wire, name, version):
+    """T16. From version 4 on. Consumers do this."""
     for _ in range(2):
         (asked,) = wire.metadata(name, version, allow_auto_topic_creation=False).topics
         assert (asked.error_code, asked.partitions) == (UNKNOWN_TOPIC, [])
 
 
-def test_the_broker_may_forbid_the_creation(name):
-    """T16. Both must agree."""
+def test_broker_can_disable_topic_auto_creation(name):
+    """T16. A topic is created only if client and broker allow it."""
     with Embedded(config={"auto.create.topics.enable": "false"}) as broker, Wire(broker.port) as wire:
         assert wire.metadata(name, 4).topics[0].error_code == UNKNOWN_TOPIC
         assert names(wire, MetadataRequest(topics=None), 4) == []
 
 
 @pytest.mark.parametrize("wrong", ["", ".", "..", "with space", "ü", "x" * 250])
-def test_an_impossible_name_is_called_so_and_not_created(wire, wrong):
-    """T16. Otherwise the client waits for ever for it to appear."""
+def test_invalid_topic_name_is_an_error_and_not_created(wire, wrong):
+    """T16. Otherwise the client would wait for the topic forever."""
     (asked,) = wire.metadata(wrong, 4).topics
     assert (asked.name, asked.error_code) == (wrong, INVALID_TOPIC)
     assert wrong not in names(wire, MetadataRequest(topics=None), 4)
 
 
-def test_the_controller_is_a_broker_that_clients_can_reach(wire):
-    """T17. Admin clients send what they want changed to that id."""
+def test_controller_id_in_metadata_is_a_reachable_broker(wire):
+    """T17. Admin clients send their changes to that broker."""
     answer = wire.ask(MetadataRequest(topics=[]), 12)
     assert answer.controller_id in [broker.node_id for broker in answer.brokers]
 
 
-def test_a_topic_has_one_id_as_long_as_it_lives_and_everything_can_be_asked_by_it(wire, topic):
-    """T18. Fetch 13, Produce 13, OffsetCommit 10 know topics by nothing else."""
+def test_topic_keeps_its_id_and_requests_can_use_it(wire, topic):
+    """T18. Fetch 13, Produce 13 and OffsetCommit 10 identify topics only by id."""
     topic_id = wire.topic_id(topic)
     assert topic_id != bytes(16)
     assert wire.metadata(topic, 10).topics[0].topic_id == topic_id
@@ -86,8 +86,8 @@ def test_a_topic_has_one_id_as_long_as_it_lives_and_everything_can_be_asked_by_i
     assert wire.fetch(topic, {0: 0}, version=13)[0].high_watermark == 1
 
 
-def test_a_topic_made_anew_has_a_new_id_and_the_old_one_is_unknown(wire, topic):
-    """T18. Otherwise a consumer would go on in another topic's records."""
+def test_recreated_topic_has_a_new_id_and_the_old_id_is_unknown(wire, topic):
+    """T18. Otherwise a consumer would continue with records of another topic."""
     old = wire.topic_id(topic)
     wire.ask(DeleteTopicsRequest(topic_names=[topic], timeout_ms=5000), 5)
     wire.create_topic(topic)
@@ -99,15 +99,15 @@ def test_a_topic_made_anew_has_a_new_id_and_the_old_one_is_unknown(wire, topic):
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_topic_ids_in_requests_are_refused_where_they_did_not_work_yet(wire, topic, version):
-    """T18. The field is there since version 10, but means something since 12; as in Kafka, each topic says so."""
+def test_topic_ids_in_metadata_requests_are_refused_before_version_12(wire, topic, version):
+    """T18. The field exists since version 10, but works since 12. As in Kafka, each topic gets an error."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(topic_id=wire.topic_id(topic), name=None)])
     (answer,) = wire.ask(asked, version).topics
     assert answer.error_code == INVALID_REQUEST
 
 
-def test_the_leader_epoch_grows_with_each_start(tmp_path, name):
-    """T19. Clients drop metadata with an older one; a crashed leader may have promised what it lost."""
+def test_leader_epoch_increases_with_each_broker_start(tmp_path, name):
+    """T19. Clients ignore metadata with an older epoch. A crashed leader may have lost acknowledged records."""
     told = []
     for start in range(3):
         with Embedded(data=tmp_path) as broker, Wire(broker.port) as wire:
@@ -122,8 +122,8 @@ def test_the_leader_epoch_grows_with_each_start(tmp_path, name):
 
 
 @pytest.mark.parametrize("version", [2, 8, 10, 12])
-def test_the_cluster_has_an_id_and_operations_are_told_only_when_asked_for(wire, topic, version):
-    """T21. Zero would mean: you may do nothing."""
+def test_metadata_has_a_cluster_id_and_operations_only_on_request(wire, topic, version):
+    """T21. Zero would mean that the client may do nothing."""
     answer = wire.metadata(topic, version)
     assert answer.cluster_id
     assert answer.cluster_authorized_operations == NOT_ASKED_FOR
@@ -133,8 +133,8 @@ def test_the_cluster_has_an_id_and_operations_are_told_only_when_asked_for(wire,
         assert answer.topics[0].topic_authorized_operations > 0
 
 
-def test_a_partition_that_a_topic_does_not_have_is_unknown_everywhere(wire, topic):
-    """T20, the half that one broker can show: UNKNOWN_TOPIC_OR_PARTITION, so that the client refreshes and gives up."""
+def test_nonexistent_partition_is_unknown_in_every_api(wire, topic):
+    """T20, the part for one broker: UNKNOWN_TOPIC_OR_PARTITION, so that the client refreshes metadata and gives up."""
     assert wire.produce(topic, batch(b"x"), partition=1).error_code == UNKNOWN_TOPIC
     assert wire.fetch(topic, {1: 0})[1].error_code == UNKNOWN_TOPIC
     beyond = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=1, timestamp=-1)])

@@ -1,4 +1,4 @@
-"""Offsets by time, by leader epoch, and from the front of a log."""
+"""Offsets by timestamp and by leader epoch, and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def end_of_epoch(wire: Wire, topic: str, leader_epoch: int, *, current: int = -1
 
 @pytest.mark.parametrize("version", [1, 2, 7, 11])
 @pytest.mark.parametrize("isolation", [0, 1])
-def test_both_ends_of_a_log(wire, topic, version, isolation):
-    """T41. Also of an empty one; their time is -1."""
+def test_list_offsets_returns_both_ends_of_a_log(wire, topic, version, isolation):
+    """T41. Also for an empty log; the timestamp is -1."""
     for records in (0, 3):
         if records:
             wire.produce(topic, batch(*[b"x"] * records))
@@ -60,8 +60,8 @@ def test_both_ends_of_a_log(wire, topic, version, isolation):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_a_time_finds_the_first_record_as_late_even_inside_a_batch(wire, topic, codec):
-    """T41. And nothing, without an error, where there is none."""
+def test_list_offsets_by_time_finds_the_first_record_inside_a_batch(wire, topic, codec):
+    """T41. If there is none, it returns nothing and no error."""
     start = now_ms() - 1000
     for shift in (0, 100):
         times = [start + shift + step for step in (0, 10, 20)]
@@ -76,13 +76,13 @@ def test_a_time_finds_the_first_record_as_late_even_inside_a_batch(wire, topic, 
         assert offset_and_time(wire, topic, target) == found
 
 
-def test_an_empty_topic_has_no_times(wire, topic):
+def test_list_offsets_by_time_in_an_empty_topic_finds_nothing(wire, topic):
     """T41. No error either."""
     assert offset_and_time(wire, topic, now_ms()) == (0, -1, -1)
     assert offset_and_time(wire, topic, MAX_TIMESTAMP) == (0, -1, -1)
 
 
-def test_the_largest_time_may_lie_anywhere(wire, topic):
+def test_max_timestamp_is_found_anywhere_in_the_log(wire, topic):
     """T41. Producers' clocks differ."""
     start = now_ms()
     for shift in (0, 50, 20):
@@ -93,14 +93,14 @@ def test_the_largest_time_may_lie_anywhere(wire, topic):
 @pytest.mark.parametrize(
     ("timestamp", "since"), [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)]
 )
-def test_special_times_are_known_from_their_version_on(wire, topic, timestamp, since):
+def test_special_timestamps_are_refused_before_their_version(wire, topic, timestamp, since):
     """T41. Before that they are refused, not searched for."""
     assert listed(wire, topic, timestamp, version=since).error_code == 0
     assert listed(wire, topic, timestamp, version=since - 1).error_code == UNSUPPORTED_VERSION
 
 
-def test_leader_epochs_over_three_lives_of_a_broker(tmp_path, name):
-    """T36, T43. The end of the largest epoch not above the one asked for; older clients are fenced, newer unknown."""
+def test_offset_for_leader_epoch_over_three_broker_starts(tmp_path, name):
+    """T36, T43. The end of the largest epoch up to the requested one. Older epochs are fenced, newer ones unknown."""
     epochs, ends = [], []
     for life in range(3):
         with Embedded(data=tmp_path) as broker, Wire(broker.port) as wire:
@@ -129,7 +129,7 @@ def test_leader_epochs_over_three_lives_of_a_broker(tmp_path, name):
     assert ends == [2, 2, 4]
 
 
-def test_minus_one_deletes_up_to_the_high_watermark(wire, topic):
+def test_delete_records_with_minus_one_deletes_up_to_the_high_watermark(wire, topic):
     """T62."""
     wire.produce(topic, batch(b"a", b"b", b"c"))
     answer = delete_below(wire, topic, -1)
@@ -137,8 +137,8 @@ def test_minus_one_deletes_up_to_the_high_watermark(wire, topic):
     assert offset_and_time(wire, topic, EARLIEST)[1] == 3
 
 
-def test_the_new_log_start_may_lie_inside_a_batch(wire, topic):
-    """T62. The batch is still given whole; what lies before the start is out of range (KAFKA-6975)."""
+def test_delete_records_may_end_inside_a_batch_and_fetch_returns_it_whole(wire, topic):
+    """T62. The batch is still returned whole; offsets before the log start are out of range (KAFKA-6975)."""
     wire.produce(topic, batch(b"a", b"b", b"c"))
     assert delete_below(wire, topic, 2).low_watermark == 2
     assert offset_and_time(wire, topic, EARLIEST)[1] == 2
@@ -148,7 +148,7 @@ def test_the_new_log_start_may_lie_inside_a_batch(wire, topic):
     assert (part.log_start_offset, len(records_of(part.records))) == (2, 3)
 
 
-def test_deleting_beyond_the_end_is_refused(wire, topic):
+def test_delete_records_beyond_the_log_end_is_refused(wire, topic):
     """T62."""
     wire.produce(topic, batch(b"a"))
     answer = delete_below(wire, topic, 2)

@@ -1,4 +1,4 @@
-"""What a producer may send, and what happens to its bytes. Batches are changed by hand and sealed by another CRC."""
+"""What a producer may send, and how it is stored. Batches are changed by hand and get a new checksum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 
 
 def changed(data: bytes, layout: str, position: int, value: int) -> bytes:
-    """Another value in the header, under a checksum that is right."""
+    """The batch with another header value and a correct checksum."""
     copy = bytearray(data)
     struct.pack_into(layout, copy, position, value)
     struct.pack_into(">I", copy, 17, crc32c(bytes(copy[21:])))
@@ -39,7 +39,7 @@ def stored(wire: Wire, topic: str) -> bytes:
 
 
 @pytest.mark.parametrize("records", [1, 3])
-def test_a_batch_as_clients_send_it_is_taken(wire, topic, records):
+def test_batches_of_client_libraries_are_accepted(wire, topic, records):
     answer = wire.produce(topic, batch(*[b"x"] * records))
     assert (answer.error_code, answer.base_offset) == (0, 0)
 
@@ -64,7 +64,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("why", REFUSED)
 def test_exactly_one_well_formed_batch_per_partition(wire, topic, why):
-    """T22. What is refused leaves nothing behind."""
+    """T22. A refused batch stores nothing."""
     data, error = REFUSED[why]
     answer = wire.produce(topic, data)
     assert (answer.error_code, answer.base_offset) == (error, -1)
@@ -72,8 +72,8 @@ def test_exactly_one_well_formed_batch_per_partition(wire, topic, why):
     assert wire.produce(topic, ONE).base_offset == 0
 
 
-def test_the_topics_of_the_broker_itself_take_nothing_from_clients(wire):
-    """As in Kafka: a record there is believed, and may move or delete anybody's offsets."""
+def test_clients_cannot_produce_to_internal_topics(wire):
+    """As in Kafka: the broker trusts these records, and they could change or delete offsets of any group."""
     wire.ask(FindCoordinatorRequest(key="any"), 0)
     for version in (9, 13):
         assert wire.produce("__consumer_offsets", batch(b"v", key=b"k"), version=version).error_code == INVALID_TOPIC
@@ -84,20 +84,20 @@ def test_the_topics_of_the_broker_itself_take_nothing_from_clients(wire):
     [changed(ONE, ">i", 8, length) for length in (0, 10, len(ONE) - 13, len(ONE) - 11, 2**31 - 1, -1)] + [ONE[:60]],
     ids=lambda data: f"length {struct.unpack_from('>i', data, 8)[0]} of {len(data)}",
 )
-def test_a_batch_is_as_long_as_it_says(wire, topic, data):
-    """T22. Neither shorter than its own header nor longer than what was sent."""
+def test_batch_with_a_wrong_length_is_refused(wire, topic, data):
+    """T22. It is neither shorter than its header nor longer than the sent bytes."""
     assert wire.produce(topic, data).error_code in (CORRUPT_MESSAGE, INVALID_RECORD)
     assert stored(wire, topic) == b""
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, UNSUPPORTED_COMPRESSION), (6, UNSUPPORTED_COMPRESSION), (7, 0)])
-def test_zstd_is_for_version_7_and_later(wire, topic, version, error):
-    """T22. Older clients could not read it back."""
+def test_zstd_is_refused_before_produce_version_7(wire, topic, version, error):
+    """T22. Older clients could not read it."""
     assert wire.produce(topic, batch(b"x", codec=Codec.ZSTD), version=version).error_code == error
 
 
-def test_only_base_offset_and_leader_epoch_of_a_batch_are_changed(wire, topic):
-    """T23. Both lie outside the checksum, which stays the producer's."""
+def test_broker_changes_only_base_offset_and_leader_epoch_of_a_batch(wire, topic):
+    """T23. The checksum does not cover these two fields, so it stays the producer's."""
     sent = bytes(batch(b"one", b"two", codec=Codec.LZ4))
     wire.produce(topic, ONE)
     assert wire.produce(topic, sent).base_offset == 1
@@ -108,8 +108,8 @@ def test_only_base_offset_and_leader_epoch_of_a_batch_are_changed(wire, topic):
     assert second[16:] == sent[16:]
 
 
-def test_append_time_is_written_into_the_batch_under_a_new_checksum(wire, name):
-    """T23. Attributes and largest timestamp lie inside the checksum; kafka-python reads the result."""
+def test_log_append_time_is_written_into_the_batch_with_a_new_checksum(wire, name):
+    """T23. The checksum covers attributes and largest timestamp. kafka-python reads the result."""
     wire.create_topic(name, message_timestamp_type="LogAppendTime")
     before = now_ms()
     answer = wire.produce(name, batch(b"one", b"two", timestamp=1))
@@ -122,20 +122,20 @@ def test_append_time_is_written_into_the_batch_under_a_new_checksum(wire, name):
     assert [record.timestamp for record in read] == [answer.log_append_time_ms] * 2
 
 
-def test_the_size_limit_counts_the_whole_batch_as_it_is_sent(wire, topic):
+def test_size_limit_applies_to_the_whole_batch_including_its_header(wire, topic):
     """T24. 1 MiB and 12 bytes are allowed, header included."""
     overhead = len(batch(bytes(1_000_000))) - 1_000_000
     assert wire.produce(topic, batch(bytes(MAX_MESSAGE_BYTES - overhead))).error_code == 0
     assert wire.produce(topic, batch(bytes(MAX_MESSAGE_BYTES - overhead + 1))).error_code == MESSAGE_TOO_LARGE
 
 
-def test_the_size_limit_counts_compressed_bytes(wire, topic):
+def test_size_limit_applies_to_compressed_bytes(wire, topic):
     """T24. Five megabytes of zeros are a small batch."""
     assert wire.produce(topic, batch(bytes(5_000_000), codec=Codec.ZSTD)).error_code == 0
 
 
 @pytest.mark.parametrize("version", [3, 7, 8, 13])
-def test_a_compacted_topic_names_the_record_that_has_no_key(wire, name, version):
+def test_error_of_a_compacted_topic_names_the_record_without_key(wire, name, version):
     """T25. From version 8 on."""
     wire.create_topic(name, cleanup_policy="compact")
     assert wire.produce(name, batch(b"x", key=b"k"), version=version).error_code == 0
@@ -148,7 +148,7 @@ def test_a_compacted_topic_names_the_record_that_has_no_key(wire, name, version)
     ("shift_ms", "error"),
     [(HOUR_MS - 60_000, 0), (HOUR_MS + 60_000, INVALID_TIMESTAMP), (-50 * 365 * 24 * HOUR_MS, 0)],
 )
-def test_timestamps_may_be_an_hour_ahead_and_as_old_as_you_like(wire, topic, shift_ms, error):
+def test_timestamps_may_be_one_hour_ahead_and_arbitrarily_old(wire, topic, shift_ms, error):
     """T26. The default since 4.0."""
     assert wire.produce(topic, batch(b"x", timestamp=now_ms() + shift_ms)).error_code == error
 
@@ -165,16 +165,16 @@ class Idempotent:
         return answer.error_code, answer.base_offset
 
 
-def test_a_repeated_batch_is_acknowledged_with_its_first_offset_and_not_stored_again(wire, topic):
-    """T27. The last five are remembered, in whatever order they come again."""
+def test_retried_batch_is_acknowledged_with_its_first_offset_and_not_stored_again(wire, topic):
+    """T27. The last five batches are remembered, and retries may come in any order."""
     producer = Idempotent(wire, topic)
     assert [producer.send(number) for number in range(6)] == [(0, number) for number in range(6)]
     assert [producer.send(number) for number in (5, 1, 3)] == [(0, 5), (0, 1), (0, 3)]
     assert len(records_of(stored(wire, topic))) == 6
 
 
-def test_what_is_older_than_five_batches_or_only_overlaps_is_out_of_order(wire, topic):
-    """T27. The broker cannot know any more where it went."""
+def test_retry_older_than_five_batches_or_with_another_range_is_out_of_order(wire, topic):
+    """T27. The broker no longer knows the offset of this batch."""
     producer = Idempotent(wire, topic)
     for number in range(6):
         producer.send(2 * number, b"a", b"b")
@@ -182,23 +182,23 @@ def test_what_is_older_than_five_batches_or_only_overlaps_is_out_of_order(wire, 
     assert producer.send(10, b"a")[0] == OUT_OF_ORDER
 
 
-def test_a_gap_is_out_of_order(wire, topic):
-    """T27. The batch between may still come."""
+def test_sequence_gap_is_out_of_order(wire, topic):
+    """T27. The missing batch may still arrive."""
     producer = Idempotent(wire, topic)
     producer.send(0)
     assert producer.send(2) == (OUT_OF_ORDER, -1)
     assert producer.send(1) == (0, 1)
 
 
-def test_a_producer_that_is_not_known_may_begin_anywhere(wire, topic):
+def test_unknown_producer_may_begin_with_any_sequence_number(wire, topic):
     """T27. Its older batches may have been deleted."""
     producer = Idempotent(wire, topic)
     assert producer.send(41) == (0, 0)
     assert producer.send(42) == (0, 1)
 
 
-def test_a_new_epoch_begins_at_0_and_shuts_out_the_old_one(wire, topic):
-    """T27. Produce says INVALID_PRODUCER_EPOCH, never PRODUCER_FENCED (T56)."""
+def test_new_producer_epoch_begins_at_0_and_fences_the_old_one(wire, topic):
+    """T27. Produce returns INVALID_PRODUCER_EPOCH, never PRODUCER_FENCED (T56)."""
     producer = Idempotent(wire, topic)
     producer.send(0)
     assert producer.send(1, epoch=1)[0] == OUT_OF_ORDER
@@ -206,22 +206,22 @@ def test_a_new_epoch_begins_at_0_and_shuts_out_the_old_one(wire, topic):
     assert producer.send(1, epoch=0)[0] == INVALID_PRODUCER_EPOCH
 
 
-def test_sequences_go_on_at_0_after_the_largest(wire, topic):
+def test_sequence_numbers_wrap_to_0_after_the_maximum(wire, topic):
     """T27. Also in the middle of a batch."""
     producer = Idempotent(wire, topic)
     assert producer.send(2**31 - 2, b"a", b"b", b"c") == (0, 0)
     assert producer.send(1) == (0, 3)
 
 
-def test_each_producer_gets_an_id_of_its_own(wire, topic):
-    """T55. From version 0 on, which librdkafka and aiokafka speak."""
+def test_each_producer_gets_its_own_id(wire, topic):
+    """T55. From version 0 on, which librdkafka and aiokafka use."""
     ids = [wire.ask(InitProducerIdRequest(transactional_id=None), version).producer_id for version in range(6)]
     assert len(set(ids)) == 6
 
 
 @pytest.mark.parametrize("version", [5, 9, 10, 13])
-def test_a_success_tells_the_log_start_no_append_time_and_no_other_leader(wire, topic, version):
-    """T28. Clients excuse UNKNOWN_PRODUCER_ID by the log start and take a leader in the reply for a better one."""
+def test_successful_produce_reply_has_log_start_but_no_append_time_and_no_leader_hint(wire, topic, version):
+    """T28. Clients use the log start to handle UNKNOWN_PRODUCER_ID, and treat a leader in the reply as a new leader."""
     wire.produce(topic, TWO)
     partitions = [DeleteRecordsPartition(partition_index=0, offset=1)]
     topics = [DeleteRecordsTopic(name=topic, partitions=partitions)]

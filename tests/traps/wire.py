@@ -1,4 +1,4 @@
-"""A client without mercy or comfort: bytes out, bytes in, on a blocking socket."""
+"""A minimal client that sends and receives bytes on a blocking socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT_S = 10.0
 
 
 class Wire:
-    """One connection. `ask` is for tests whose subject is not the codec; the others write their bytes themselves."""
+    """One connection. `ask` is for tests that do not test the codec; the others write their own bytes."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
@@ -47,7 +47,7 @@ class Wire:
         return self._exactly(length)
 
     def is_closed(self) -> bool:
-        """Waits for the end of the connection; what still comes before it makes the answer False."""
+        """Wait until the broker closes the connection. False if it sends data before."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -65,14 +65,14 @@ class Wire:
     # Messages
 
     def post(self, request: Any, version: int, *, more: bytes = b"") -> int:
-        """Send without waiting for the reply. `more` are bytes that do not belong there."""
+        """Send without waiting for the reply. `more` are extra bytes after the request."""
         self._correlation_id += 1
         body = request.encode(version) + more
         self.send(request_frame(type(request).KEY, version, self._correlation_id, "trap", body))
         return self._correlation_id
 
     def collect(self, request: Any, version: int) -> tuple[int, Any]:
-        """The next reply, which must be one to a request of this kind, and its correlation id."""
+        """The next reply, decoded as the reply to `request`, and its correlation id."""
         response = response_class(type(request))
         frame = self.receive_frame()
         start = 5 if has_tagged_response_header(response.KEY, version) else 4
@@ -103,7 +103,7 @@ class Wire:
         return self.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)], **fields), version)
 
     def produce(self, topic: str, data: bytes | None, *, version: int = 9, partition: int = 0, **fields: Any) -> Any:
-        """The partition's answer."""
+        """The reply for the partition."""
         request = self.produce_request(topic, data, version=version, partition=partition, **fields)
         return self.ask(request, version).responses[0].partition_responses[0]
 
@@ -116,7 +116,7 @@ class Wire:
         return ProduceRequest(topic_data=topics, **{"acks": -1, "timeout_ms": 5000, **fields})
 
     def fetch(self, topic: str, wanted: dict[int, int], *, version: int = 12, **fields: Any) -> dict[int, Any]:
-        """Partition -> offset wanted; partition -> its answer."""
+        """`wanted` maps partitions to offsets. Returns the reply of each partition."""
         answer = self.ask(self.fetch_request(topic, wanted, version=version, **fields), version)
         return {part.partition_index: part for topic in answer.responses for part in topic.partitions}
 

@@ -1,4 +1,4 @@
-"""Event streams: many listeners, slow ones, a server that stops under them."""
+"""Event streams: many listeners, slow listeners, a server that stops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def serving(broadcast: Broadcast) -> HttpServer:
 
 
 class Listening:
-    """A client in a thread of its own, which keeps all it hears until the stream ends."""
+    """A client in its own thread, which collects all events until the stream ends."""
 
     def __init__(self, server: HttpServer) -> None:
         self.heard: list[object] = []
@@ -49,7 +49,7 @@ class Listening:
 
 
 def mute_listener(server: HttpServer) -> socket.socket:
-    """Asks for the events and never reads one."""
+    """Requests the events and never reads one."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", server.port))
@@ -57,7 +57,7 @@ def mute_listener(server: HttpServer) -> socket.socket:
     return connection
 
 
-def test_everybody_hears_everything_in_order_after_the_greeting():
+def test_all_listeners_get_all_events_in_order_after_the_greeting():
     broadcast = Broadcast(lambda: [Event(data="welcome")])
     with serving(broadcast) as server:
         listeners = [Listening(server) for _ in range(20)]
@@ -79,7 +79,7 @@ def test_names_and_lines_cannot_break_out_of_an_event():
     )
 
 
-def test_a_slow_listener_is_dropped_and_the_quick_ones_notice_nothing():
+def test_a_slow_listener_is_dropped_without_delaying_others():
     broadcast = Broadcast(queue_bytes_max=64_000)
     with serving(broadcast) as server, mute_listener(server) as mute:
         quick = Listening(server)
@@ -97,7 +97,7 @@ def test_a_slow_listener_is_dropped_and_the_quick_ones_notice_nothing():
 
 
 def _is_cut(connection: socket.socket) -> bool:
-    """A write tells: after a reset it fails, whatever is still unread."""
+    """After a reset a write fails, even if unread data is left."""
     try:
         connection.send(b"\r\n")
     except OSError:
@@ -105,7 +105,7 @@ def _is_cut(connection: socket.socket) -> bool:
     return False
 
 
-def test_a_listener_that_leaves_is_forgotten():
+def test_a_listener_that_disconnects_is_removed():
     broadcast = Broadcast()
     with serving(broadcast) as server:
         connection = mute_listener(server)
@@ -115,7 +115,7 @@ def test_a_listener_that_leaves_is_forgotten():
         assert broadcast.dropped == 0
 
 
-def test_one_listener_too_many_is_told_so():
+def test_a_listener_above_the_limit_is_refused():
     broadcast = Broadcast(listeners_max=1)
     with serving(broadcast) as server, mute_listener(server):
         wait_until(lambda: broadcast.listeners == 1, "the listener")
@@ -123,7 +123,7 @@ def test_one_listener_too_many_is_told_so():
         assert (told.status_code, told.json()["what"]) == (503, "too many listeners")
 
 
-def test_stopping_ends_streams_even_of_listeners_who_do_not_read():
+def test_stopping_ends_streams_even_of_listeners_that_do_not_read():
     broadcast = Broadcast(queue_bytes_max=1 << 30)
     server = serving(broadcast)
     server.start()
@@ -139,11 +139,11 @@ def test_stopping_ends_streams_even_of_listeners_who_do_not_read():
         assert reading.ended.wait(60)
 
 
-def test_publishing_to_nobody_costs_nothing_and_is_fine():
+def test_publishing_without_listeners_does_no_work():
     Broadcast().publish(object())  # not even turned into JSON
 
 
-def test_what_is_not_json_is_the_publishers_error():
+def test_publishing_data_that_is_not_json_raises():
     broadcast = Broadcast()
     with serving(broadcast) as server, mute_listener(server):
         wait_until(lambda: broadcast.listeners == 1, "the listener")

@@ -1,4 +1,4 @@
-"""The HTTP stack over real sockets: life and death of a server, errors as JSON, limits, names, files."""
+"""The HTTP stack over real sockets: start and stop, errors as JSON, limits, host names, files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def echo(request: Request) -> Response:
 
 
 async def refuse(_request: Request) -> Response:
-    raise HttpError(409, "the fleet is busy", "somebody else is steering it; wait or ask them")
+    raise HttpError(409, "the fleet is busy", "another user controls it; wait or ask them")
 
 
 async def break_down(_request: Request) -> Response:
@@ -57,7 +57,7 @@ def server(tmp_path, monkeypatch):
 
 
 def raw(server: HttpServer, request: bytes) -> bytes:
-    """The answer until the server hangs up; unread bytes make that a reset."""
+    """The response until the server closes the connection; unread bytes cause a reset."""
     answer = b""
     address = ("127.0.0.1", server.port)
     with socket.create_connection(address, UNHURRIED_S) as connection, suppress(ConnectionResetError):
@@ -67,7 +67,7 @@ def raw(server: HttpServer, request: bytes) -> bytes:
     return answer
 
 
-def test_it_listens_on_loopback_only_and_is_gone_after_the_block():
+def test_the_server_listens_only_on_loopback_and_stops_after_the_block():
     with HttpServer(APP) as server:
         host, port = server._socket.getsockname()
         assert host == "127.0.0.1"
@@ -78,7 +78,7 @@ def test_it_listens_on_loopback_only_and_is_gone_after_the_block():
     assert "odradek-http" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_answers_are_not_held_back_by_nagle():
+def test_nagles_algorithm_is_disabled():
     async def tell(request: Request) -> Response:
         transport = request.scope[ABORT].__self__
         return JSONResponse(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
@@ -87,16 +87,16 @@ def test_answers_are_not_held_back_by_nagle():
         assert get(server.url).json() == 1
 
 
-def test_a_taken_port_is_told_at_once_with_what_to_do():
+def test_a_taken_port_fails_at_once_with_a_hint():
     with HttpServer(APP) as first, pytest.raises(CannotListen, match=rf"127.0.0.1:{first.port}.*free port"):
         HttpServer(APP, port=first.port).start()
 
 
-def test_errors_are_json_that_says_what_and_why(server):
+def test_errors_are_json_with_what_and_why(server):
     told = get(f"{server.url}/refuse")
     assert (told.status_code, told.json()) == (
         409,
-        {"status": 409, "what": "the fleet is busy", "why": "somebody else is steering it; wait or ask them"},
+        {"status": 409, "what": "the fleet is busy", "why": "another user controls it; wait or ask them"},
     )
     assert get(f"{server.url}/nowhere").json() == {
         "status": 404, "what": "GET /nowhere", "why": "there is nothing at this path",
@@ -106,7 +106,7 @@ def test_errors_are_json_that_says_what_and_why(server):
     assert wrong_method.json()["why"] == "this path does not take this method"
 
 
-def test_a_defect_is_logged_and_keeps_its_internals_to_itself(server, caplog):
+def test_an_unexpected_error_is_logged_and_its_details_are_not_sent(server, caplog):
     told = get(f"{server.url}/break")
     assert told.status_code == 500
     assert "ZeroDivisionError" in told.json()["why"]
@@ -114,19 +114,19 @@ def test_a_defect_is_logged_and_keeps_its_internals_to_itself(server, caplog):
     assert "a secret detail" in caplog.text
 
 
-def test_a_body_past_the_limit_is_refused_announced_or_not(server):
+def test_a_body_above_the_limit_is_refused_with_or_without_content_length(server):
     assert post(f"{server.url}/echo", content=b"x" * 1000).json() == {"bytes": 1000}
     assert post(f"{server.url}/echo", content=b"x" * 1001).status_code == 413
     unannounced = post(f"{server.url}/echo", content=iter([b"x" * 600, b"x" * 600]))
     assert (unannounced.status_code, unannounced.json()["what"]) == (413, "the request's body is too large")
-    # The announcement alone is enough: nothing of the body is waited for.
+    # The Content-Length is enough: the server does not wait for the body.
     told = raw(
         server, b"POST /echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 9999999999\r\n\r\n"
     )
     assert told.startswith(b"HTTP/1.1 413")
 
 
-def test_endless_headers_and_nonsense_are_refused(server):
+def test_endless_headers_and_malformed_requests_are_refused(server):
     assert raw(server, b"GET / HTTP/1.1\r\nx: " + b"y" * 2_000_000)[:12] in (b"HTTP/1.1 400", b"")
     assert raw(server, b"\x16\x03\x01 not http\r\n\r\n").startswith(b"HTTP/1.1 400")
     assert get(f"{server.url}/refuse").status_code == 409
@@ -142,11 +142,11 @@ def test_endless_headers_and_nonsense_are_refused(server):
         ("127.0.0.1.evil.example", 421),
     ],
 )
-def test_a_name_that_somebody_pointed_at_loopback_is_refused(server, host, status):
+def test_a_foreign_host_name_on_loopback_is_refused(server, host, status):
     assert get(f"{server.url}/refuse", headers={"host": host}).status_code == status
 
 
-def test_a_name_of_ours_can_be_allowed():
+def test_a_host_name_can_be_allowed():
     with HttpServer(APP, names=["Fleet.example"]) as server:
         assert get(f"{server.url}/refuse", headers={"host": "fleet.EXAMPLE:81"}).status_code == 409
 
@@ -170,7 +170,7 @@ def test_a_page_from_another_site_cannot_change_anything(server, headers, status
     assert get(f"{server.url}/refuse", headers=headers).status_code == 409, "it may ask; the browser keeps it"
 
 
-def test_files_come_from_the_package_and_from_nowhere_else(server):
+def test_only_files_of_the_package_are_served(server):
     page = get(f"{server.url}/files/")
     assert (page.text, page.headers["cache-control"]) == ("<p>hello", "no-cache")
     again = get(f"{server.url}/files/", headers={"if-none-match": page.headers["etag"]})
@@ -181,7 +181,7 @@ def test_files_come_from_the_package_and_from_nowhere_else(server):
         )
 
 
-def test_a_failing_lifespan_is_an_error_of_the_start():
+def test_a_failing_lifespan_fails_the_start():
     @asynccontextmanager
     async def lifespan(_app):
         raise RuntimeError("no database")
@@ -211,7 +211,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_the_foreground_server_stops_at_a_signal():
+def test_the_foreground_server_stops_on_a_signal():
     with subprocess.Popen([sys.executable, "-c", FOREGROUND], stdout=subprocess.PIPE, text=True) as process:
         try:
             port = int(process.stdout.readline())

@@ -1,1 +1,1 @@
-"""The real Clock, Rng, Disk, Net and Spawner. Imported by `node` alone."""
+"""The real Clock, Rng, Disk, Net and Spawner. Imported only by `node`."""

@@ -1,8 +1,8 @@
-"""The real disk: one data directory, with no more descriptors open at once than it was allowed.
+"""The real disk: one data directory with a limit on open descriptors.
 
-A File may be used from any thread. Its descriptor is opened at the first use and may be closed again while nobody
-uses it, the least recently used first; a pinned File keeps it. Renaming a file or a directory keeps the Files under
-it valid, removing a name leaves pinned Files readable.
+A File may be used from any thread. Its descriptor is opened at the first use. While it is not in use it may be closed,
+the least recently used first; a pinned File keeps its descriptor. After a rename of a file or a directory, its Files
+stay valid. After a removal, pinned Files stay readable.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class OsFile:
         self.fd = -1
         self.recent = False
         self.closed = False
-        # One element per pin and per call under way. A list, because append and pop are atomic and need no lock:
-        # a user first enters, then reads the descriptor; an evictor first hides the descriptor, then looks for users.
-        # So at least one of the two sees the other.
+        # One element per pin and per running call. A list, because append and pop are atomic and need no lock: a user
+        # first appends, then reads the descriptor; an eviction first hides the descriptor, then looks for users. So at
+        # least one of the two sees the other.
         self.users: list[None] = []
 
     @property
@@ -125,7 +125,7 @@ class OsFile:
 
 
 class _Folder:
-    """A directory that has open Files somewhere below; renaming it is one move in this tree."""
+    """A directory with open Files somewhere below; a rename is one move in this tree."""
 
     __slots__ = ("files", "folders", "name", "parent")
 
@@ -156,16 +156,16 @@ class _Folder:
 
 
 class OsDisk:
-    """`descriptors` bounds the open files; by default half of what the process may open, the rest is for sockets."""
+    """`descriptors` limits the open files; by default half of the process limit, the rest is for sockets."""
 
     def __init__(self, root: str, *, descriptors: int | None = None) -> None:
         self._root = os.path.abspath(root)
         self._capacity = descriptors or max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-        self._unlooked = 0  # so many more are opened before another look for one that can give way
+        self._unlooked = 0  # the number of files to open before the next search for files to close
         self._lock = threading.RLock()
-        self._replacing = threading.Lock()  # two at once would write aside into one file
+        self._replacing = threading.Lock()  # two calls at once would use the same temporary file
         self._tree = _Folder(None, "")
-        self._open: OrderedDict[OsFile, None] = OrderedDict()  # those with a descriptor, roughly by age
+        self._open: OrderedDict[OsFile, None] = OrderedDict()  # files with a descriptor, roughly by age
         os.makedirs(self._root, exist_ok=True)
 
     def __reduce__(self) -> tuple[type[OsDisk], tuple[str]]:
@@ -238,7 +238,7 @@ class OsDisk:
             os.close(fd)
 
     def sync_all(self) -> None:
-        """One call into the kernel where it has one for this; a walk over everything elsewhere."""
+        """One system call (syncfs) if the kernel has it; otherwise a walk over all files."""
         if _SYNCFS is None:
             for folder, _, names in os.walk(self._root):
                 for path in [*(f"{folder}/{name}" for name in names), folder]:
@@ -265,7 +265,7 @@ class OsDisk:
                     file.flush()
                     os.fsync(file.fileno())
             except OSError:
-                # On a full disk it has what little was left, and others could do with that.
+                # On a full disk, a partly written temporary file would take the remaining space.
                 with contextlib.suppress(OSError):
                     os.remove(aside)
                 raise
@@ -277,7 +277,7 @@ class OsDisk:
         return Volume(os.path.abspath(self._root), room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize)
 
     def close(self) -> None:
-        """Nobody uses this disk any more."""
+        """Closes all descriptors. The disk must not be used any more."""
         with self._lock:
             self._tree.close()
 
@@ -285,14 +285,14 @@ class OsDisk:
         return len(self._open)
 
     def descriptor(self, file: OsFile) -> int:
-        """The file's descriptor, opened if need be. The caller has entered `file.users`."""
+        """The file's descriptor; opens it if needed. The caller has entered `file.users`."""
         with self._lock:
             if file.fd < 0:
                 self._attach(file, self._open_descriptor(self.absolute(file.path), os.O_RDWR))
             return file.fd
 
     def forget(self, file: OsFile) -> None:
-        """Of a closed file. Someone who came in since its last user left finds the descriptor open, and forgets it."""
+        """Closes the descriptor of a closed file. If a new user has entered, that user closes it later."""
         with self._lock:
             fd, file.fd = file.fd, -1
             if file.users:
@@ -308,7 +308,7 @@ class OsDisk:
                 file.folder.files.pop(file.name, None)
 
     def _open_descriptor(self, absolute: str, flags: int) -> int:
-        """When sockets took what was meant for files, another file gives way: a log must not fail for that."""
+        """If sockets have taken the process's descriptors, closes another file: a log must not fail for that."""
         while True:
             try:
                 return os.open(absolute, flags | os.O_CLOEXEC, 0o644)
@@ -329,11 +329,11 @@ class OsDisk:
         if len(self._open) > self._capacity and self._unlooked <= 0:
             self._evict(self._capacity)
             left = len(self._open)
-            # Those in use stay, and are not looked at again for each one more.
+            # Files in use stay open; the next search waits, so that not every open file causes one.
             self._unlooked = 1 + left // 4 if left > self._capacity else 0
 
     def _evict(self, capacity: int) -> None:
-        """Close the oldest ones that are neither in use nor used since they were last passed over."""
+        """Close the oldest files that are not in use and were not used since the last search."""
         for _ in range(2 * len(self._open)):
             if len(self._open) <= capacity:
                 return

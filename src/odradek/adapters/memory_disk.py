@@ -8,7 +8,7 @@ Tree = dict[str, "Tree | MemoryFile"]
 
 
 class MemoryFile:
-    """Stays readable for whoever holds it, whatever happens to its name; so pins need no bookkeeping."""
+    """Stays readable after a rename or removal, so pins need no bookkeeping."""
 
     __slots__ = ("data", "path")
 
@@ -17,7 +17,7 @@ class MemoryFile:
         self.data = bytearray()
 
     def pread(self, length: int, position: int) -> bytes:
-        # Not through a memoryview: while one exists, an append from another thread could not grow the data.
+        # No memoryview: while one exists, another thread cannot append.
         return bytes(self.data[position : position + length])
 
     def pwrite(self, data: ByteSource, position: int) -> int:

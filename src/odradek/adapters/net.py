@@ -18,11 +18,11 @@ from odradek.base.ports import Link, Listener, ProtocolFactory, Region
 logger = logging.getLogger(__name__)
 
 SENDFILE_BYTES_MIN = 100 * KIB
-# How much one link may send before other connections get their turn.
+# The bytes that one link may send before other connections get their turn.
 TURN_BYTES_MAX = 4 * MIB
 READ_AHEAD_BYTES = MIB
 COLD_SEND_NS = 1_000_000  # a send from memory takes a tenth of this
-# create_server would listen with 100: a storm of reconnecting clients then runs into SYN retries.
+# create_server's default is 100: many reconnecting clients would run into SYN retries.
 BACKLOG = 4096
 
 
@@ -44,21 +44,21 @@ class TcpListener:
 class SocketLink:
     """The write half of a TCP connection.
 
-    Small parts go through the transport, large Regions through `sendfile`. Only one of the two is ever under way, so
-    order holds. The protocol's `pause_writing` and `resume_writing` speak for both: something is unsent, all is sent.
+    Small parts go through the transport, large Regions through `sendfile`. Only one of the two is active at a time, so
+    the order holds. The protocol's `pause_writing` and `resume_writing` cover both: data is unsent, all is sent.
     """
 
     __slots__ = ("_loop", "_queue", "_queued_bytes", "_socket_fd", "_transport", "_writer_fd")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        # With a high mark of 0 a write leaves at once, and resume_writing means that nothing is left in the transport.
+        # With a high-water mark of 0, resume_writing means that the transport's buffer is empty.
         transport.set_write_buffer_limits(high=0)
         self._loop = asyncio.get_running_loop()
         self._transport = transport
         self._socket_fd: int = transport.get_extra_info("socket").fileno()
         self._queue: list[bytes | Region] = []
         self._queued_bytes = 0
-        # The loops refuse to watch a transport's descriptor for us; a duplicate of it they watch. -1: not watching.
+        # Event loops refuse to watch a transport's descriptor, but watch a duplicate of it. -1: not watching.
         self._writer_fd = -1
 
     def send(self, parts: Sequence[bytes | bytearray | Region]) -> None:
@@ -87,7 +87,7 @@ class SocketLink:
 
     def pump(self) -> None:
         if self._transport.is_closing():
-            # Part of a frame may be missing: nothing may follow it.
+            # Part of a frame may be missing: no other frame may follow it.
             self.lost()
         if self._writer_fd < 0 and self._queue:
             self._send_queue()
@@ -108,7 +108,7 @@ class SocketLink:
         self._queued_bytes += length
 
     def _send_queue(self) -> None:
-        """Until all is sent, the socket is full, or the transport has a rest: then resume_writing will come."""
+        """Sends until the queue is empty, the socket is full, or the transport has unsent data (see resume_writing)."""
         turn_bytes = 0
         while self._queue:
             part = self._queue[0]
@@ -179,9 +179,9 @@ class SocketLink:
 
 
 def _read_ahead(fd: int, position: int) -> None:
-    """A reader of old data wants what follows: the kernel fetches it meanwhile, or the next send would block the loop.
+    """Starts reading the following data from disk, because the next send would block the event loop.
 
-    Only after a send that had to wait for the disk: where all is in memory, asking costs a twentieth of the send.
+    Only after a send that waited for the disk: if the data is in memory, the call would cost a twentieth of the send.
     """
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(fd, position, READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)

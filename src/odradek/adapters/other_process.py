@@ -1,8 +1,7 @@
-"""Work in a process of its own, step by step, which does not outlive this one.
+"""Runs work step by step in a child process, which does not outlive this one.
 
-The other end runs this module: the work comes on its standard input, and afterwards a byte for each step that it may
-go on with. What a step did, and in the end the result, goes to its standard output. When the input ends, nobody waits
-for the result any more.
+The child runs this module. It reads the work from its standard input, and then a byte for each further step. It writes
+the amount of work of each step, and finally the result, to its standard output. At the end of the input it exits.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class OtherProcess(Generic[T]):
         self._lock = threading.Lock()
 
     def step(self) -> int | Finished[T]:
-        """Slow. Raises what the work raises, and ChildProcessError when the process ends without a word."""
+        """Slow. Raises the exceptions of the work, and ChildProcessError when the process ends without a result."""
         with self._lock:
             if self._killed:
                 raise ChildProcessError("killed before it began")
@@ -42,7 +41,7 @@ class OtherProcess(Generic[T]):
         except (BrokenPipeError, EOFError):
             self.close()
             raise ChildProcessError(
-                f"process {process.pid} ended with {process.returncode}, and without a result"
+                f"process {process.pid} ended with {process.returncode} and without a result"
             ) from None
         if isinstance(outcome, int):
             return outcome
@@ -58,7 +57,7 @@ class OtherProcess(Generic[T]):
                 self._process.kill()
 
     def close(self) -> None:
-        """Slow. After the last step, or after `kill`."""
+        """Slow. Call it after the last step or after `kill`."""
         if self._process is not None:
             self._process.communicate()
 
@@ -68,7 +67,7 @@ def _started() -> subprocess.Popen[bytes]:
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        start_new_session=True,  # whoever interrupts this process by hand does not mean that one
+        start_new_session=True,  # Ctrl-C must not reach the child process
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
     )
 
@@ -117,7 +116,7 @@ def _tell(outcome: object) -> None:
 
 
 def _read(size: int) -> bytes:
-    """Straight from the descriptor: a buffer would be locked by the thread that waits for the end."""
+    """Reads from the descriptor itself: the thread that waits for the end would hold the lock of a buffer."""
     content = b""
     while len(content) < size:
         part = os.read(0, size - len(content))

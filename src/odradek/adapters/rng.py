@@ -1,4 +1,4 @@
-"""Chance from the operating system, good enough for ids that must not be guessed."""
+"""Random numbers from the operating system, suitable for ids that must not be guessed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Background work on asyncio: tasks whose failure is never silent, threads for calls that block, and a process for
-what would hold on to the interpreter."""
+"""Background work on asyncio: tasks whose failures are reported, threads for blocking calls, and a process for long
+computations, which would hold the interpreter lock."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BLOCKING_THREADS = 4
 
 
 class AsyncioSpawner:
-    """Belongs to the loop it was made on. `on_failure` hears of each exception that escaped a task."""
+    """Belongs to the loop on which it was created. `on_failure` is called for each exception that escapes a task."""
 
     __slots__ = ("_apart", "_loop", "_on_failure", "_tasks", "_threads")
 
     def __init__(self, on_failure: Callable[[str, BaseException], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_failure = on_failure
-        # The loop itself holds tasks only weakly.
+        # The loop itself has only weak references to tasks.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._threads = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="odradek-blocking")
         self._apart = ThreadPoolExecutor(1, thread_name_prefix="odradek-apart")
@@ -52,7 +52,7 @@ class AsyncioSpawner:
             raise
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for blocking calls under way."""
+        """Cancel running tasks and wait for running blocking calls."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

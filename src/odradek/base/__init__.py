@@ -1,4 +1,4 @@
-"""The words every room shares: ids, errors with their wire codes, limits, metrics, invariants, and the ports.
+"""What every package shares: ids, errors with their wire codes, limits, metrics, invariants, and the ports.
 
-Knows nothing of Kafka's APIs. Everything else may import it; it imports nothing of the project.
+Does not depend on Kafka's APIs. Every package may import it; it imports nothing of the project.
 """

@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
 
 
 def error_code(number: int) -> ErrorCode:
-    """As a peer sent it: one that we do not know is an error all the same."""
+    """The code that a peer sent. An unknown code is still an error."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -159,11 +159,11 @@ def error_code(number: int) -> ErrorCode:
 class KafkaError(Exception):
     """A refusal that has a wire code. The message says what, why and what to do.
 
-    It may quote what it refuses, and a client's words may be longer than a reply has room for: it is cut.
+    A message that quotes a client may be too long for a reply: it is truncated.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(code, message)  # as given: so it can be copied from another process
+        super().__init__(code, message)  # the arguments as given, so that the error can be pickled
         self.code = code
         self.message = message[: limits.error_message_chars_max]
 
@@ -172,8 +172,8 @@ class KafkaError(Exception):
 
 
 class NotController(KafkaError):
-    """This node does not lead the metadata log, or leads it no more: another one can answer."""
+    """This node does not lead the metadata log, or no longer does: another node can answer."""
 
 
 class UnusableDirectory(Exception):
-    """Why the node does not start on this data directory. What it says is as it was."""
+    """The node cannot start with this data directory. The directory is unchanged."""

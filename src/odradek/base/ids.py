@@ -47,7 +47,7 @@ def uuid_from_text(text: str) -> bytes:
 
 
 def random_uuid(rng: Rng) -> bytes:
-    """Version 4, and its text form does not begin with `-`, which tools would take for an option."""
+    """A version 4 UUID. Its text does not begin with `-`, because tools would parse that as an option."""
     while True:
         raw = bytearray(rng.bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40

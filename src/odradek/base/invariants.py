@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class InvariantBroken(Exception):
-    """A state the design rules out. The process must not go on as if nothing happened."""
+    """A state that the design rules out. The process must not continue."""
 
 
 def invariant(holds: bool, what: str) -> None:

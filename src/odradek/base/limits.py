@@ -7,7 +7,7 @@ MIB = 1024 * KIB
 
 request_bytes_max = 100 * MIB
 request_bytes_min = 8  # api key, api version, correlation id
-# Of all arrays of one message together: a request is handled in one go, and a million elements would hold up everyone.
+# The sum over all arrays of one message: a request with a million elements would block the event loop.
 array_elements_max = 100_000
 tagged_fields_max = 64
 topic_name_chars_max = 249
@@ -19,24 +19,24 @@ connection_parked_requests_max = 1000
 receive_buffer_bytes = 256 * KIB
 partial_requests_bytes_max = 512 * MIB  # of all connections together
 connection_close_grace_ms = 2_000
-peer_reply_bytes_max = 128 * MIB  # the largest produced batch, and what a fetch puts around it
-peer_requests_max = 1000  # to one node for one purpose, sent or waiting
+peer_reply_bytes_max = 128 * MIB  # the largest produced batch plus the rest of a fetch response
+peer_requests_max = 1000  # to one node and for one purpose, sent or queued
 peer_connect_ms_max = 2_000
 group_id_chars_max = 1024
 member_names_chars_max = 1024  # protocol type, protocols, instance id: stored with a length of 16 bits
-member_reason_chars_max = 255  # as much as clients send
+member_reason_chars_max = 255  # what clients send
 pending_members_per_group_max = 10_000
 member_metadata_bytes_max = 1 * MIB
 metadata_records_per_decision_max = 10_000
 metadata_batch_bytes_max = 8 * MIB
 metadata_snapshot_part_bytes = 8 * MIB
 metadata_snapshot_bytes_max = 1024 * MIB
-decision_sentence_chars_max = 4_000  # in the log; a request may name a million topics
+decision_sentence_chars_max = 4_000  # in a log line; a request may name a million topics
 config_value_chars_max = 32_767
 fetch_session_partitions_max = 500_000  # over all sessions of a broker
 
-# The records of a batch are read one by one for a compacted topic, and to recompress it: off the event loop when it is
-# packed or large. Some of the threads for slow calls stay free for fsync.
+# Compacted topics and recompression need the single records of a batch. A compressed or large batch is read off the
+# event loop. Some of the threads for slow calls stay free for fsync.
 checked_batch_records_max = 200_000
 checked_batch_headers_max = 1_000_000  # of all its records
 checked_batch_inline_bytes_max = 16 * KIB
@@ -44,5 +44,5 @@ checked_batches_at_once_max = 2
 unappended_bytes_max = 256 * MIB  # of all batches that wait for it
 record_errors_max = 10
 
-# Compaction of more than this runs in a process of its own; of less, the process would cost more than it spares.
+# Compaction of more than this runs in its own process; for less, starting a process costs more than it saves.
 cleaning_in_thread_bytes_max = 256 * KIB

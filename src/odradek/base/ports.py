@@ -1,7 +1,7 @@
-"""The doors to the world: time, chance, disk, network, background work.
+"""Interfaces to the outside: time, randomness, disk, network, background work.
 
-Rooms below `node` reach the outside only through these. `adapters` has the real ones, `sim` the simulated
-ones; both run the same code above. A port is handed to a constructor, never imported as a global.
+Packages below `node` use the outside only through these ports. `adapters` has the real implementations, `sim` the
+simulated ones. A port is passed to a constructor, never imported as a global.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ByteSource = bytes | bytearray | memoryview
 
 class Clock(Protocol):
     def monotonic_ms(self) -> int:
-        """For timeouts and intervals; never goes back."""
+        """For timeouts and intervals; never decreases."""
 
     def monotonic_ns(self) -> int:
         """The same clock, for measuring."""
@@ -46,28 +46,28 @@ class File(Protocol):
         """Up to `length` bytes; fewer only at the end of the file."""
 
     def pwrite(self, data: ByteSource, position: int) -> int:
-        """How many bytes were written: may be fewer than asked for, as in POSIX."""
+        """Returns the number of bytes written: it may be fewer than given, as in POSIX."""
 
     def size(self) -> int: ...
 
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Slow. Content and size are durable when it returns; when it raises, they may never be."""
+        """Slow. Content and size are durable when it returns. If it raises, they may never become durable."""
 
     def close(self) -> None: ...
 
     def fileno(self) -> int:
-        """A descriptor for sendfile, or -1 when no kernel file is behind this."""
+        """A descriptor for sendfile, or -1 without a kernel file."""
 
     def pin(self) -> None:
-        """Keep the content readable, even past removal, until the matching `unpin`."""
+        """Keep the content readable, even after removal, until the matching `unpin`."""
 
     def unpin(self) -> None: ...
 
 
 class Volume(NamedTuple):
-    """Where a data directory lies, and how much room is there; -1 where nobody knows."""
+    """The file system of a data directory and its space; -1 if unknown."""
 
     path: str
     total_bytes: int = -1
@@ -82,7 +82,7 @@ class Disk(Protocol):
 
     @property
     def shared(self) -> bool:
-        """A copy of this in another process sees the same files."""
+        """Whether a copy of this object in another process sees the same files."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
@@ -105,21 +105,21 @@ class Disk(Protocol):
         """Slow."""
 
     def sync_all(self) -> None:
-        """Slow. All content and all names are durable when it returns: for many files cheaper than one by one."""
+        """Slow. All content and all names are durable when it returns. Cheaper than syncing many files one by one."""
 
     def read(self, path: str) -> bytes: ...
 
     def replace(self, path: str, data: bytes) -> None:
-        """Slow. Atomic and durable: write aside, sync, rename, sync the directory."""
+        """Slow. Atomic and durable: writes a temporary file, syncs it, renames it, and syncs the directory."""
 
     def volume(self) -> Volume:
         """Slow."""
 
 
 class Region:
-    """A stretch of a file on its way to a client: never bytes, never a descriptor.
+    """A range of a file that is being sent to a client.
 
-    Pins its file from construction to `release`, so that retention cannot take it away half sent.
+    Pins its file from construction to `release`, so that retention cannot delete it while it is being sent.
     """
 
     __slots__ = ("file", "length", "position")
@@ -138,17 +138,17 @@ class Region:
 
 
 class Link(Protocol):
-    """The write half of one connection; keeps order, releases each Region once sent or once the connection is lost."""
+    """The write half of one connection. Keeps order; releases each Region once it is sent or the connection is lost."""
 
     def send(self, parts: Sequence[bytes | bytearray | Region]) -> None: ...
 
     def pump(self) -> None:
-        """Go on sending; to be called from the protocol's `resume_writing`."""
+        """Continue sending; call it from the protocol's `resume_writing`."""
 
     def unsent_bytes(self) -> int: ...
 
     def lost(self) -> None:
-        """The connection is gone: drop what is queued; to be called from `connection_lost`."""
+        """Drop the queue of a lost connection; call it from `connection_lost`."""
 
 
 class Listener(Protocol):
@@ -156,7 +156,7 @@ class Listener(Protocol):
     def port(self) -> int: ...
 
     async def close(self) -> None:
-        """Accept no more; connections already made live on."""
+        """Accept no more connections; existing ones stay open."""
 
 
 ProtocolFactory = Callable[[], asyncio.BufferedProtocol]
@@ -172,16 +172,16 @@ class Net(Protocol):
 
 class Spawner(Protocol):
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run in the background. An exception that escapes stops the node: it never passes in silence."""
+        """Run in the background. An exception that escapes stops the node."""
 
     def blocking(self, call: Callable[..., T], *args: object) -> Awaitable[T]:
         """Run a slow call off the event loop."""
 
     def apart(self, work: Callable[..., Steps[T]], *args: object, rest: Rest) -> Awaitable[T]:
-        """Run a long computation where it takes no time from the event loop, and let it `rest` after each step.
+        """Run a long computation off the event loop, and await `rest` after each step.
 
-        The work, its arguments and its result are copied; a Disk that is shared may be among them. It ends when
-        whoever awaits it is cancelled.
+        The work, its arguments and its result are copied; a shared Disk may be among them. Cancelling the awaiting task
+        ends the work.
         """
 
 

@@ -1,4 +1,4 @@
-"""Long work off the event loop that can be paced: a generator that yields how much it did, and returns its result."""
+"""Long work off the event loop that can be throttled: a generator that yields the work done, and returns its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 Steps = Generator[int, None, T]
-# Awaited on the event loop after each step, with what the step did.
+# Awaited on the event loop after each step, with the amount of work that it did.
 Rest = Callable[[int], Awaitable[None]]
 
 
@@ -19,7 +19,7 @@ class Finished(Generic[T]):
 
 
 def advance(steps: Steps[T]) -> int | Finished[T]:
-    """Slow. A StopIteration would not survive the way back to the event loop."""
+    """Slow. Returns the result as a value: StopIteration cannot be raised into the event loop."""
     try:
         return next(steps)
     except StopIteration as ended:
@@ -27,7 +27,7 @@ def advance(steps: Steps[T]) -> int | Finished[T]:
 
 
 async def in_steps(blocking: Callable[..., Awaitable[Any]], steps: Steps[T], rest: Rest) -> T:
-    """`blocking` makes a slow call off the loop."""
+    """`blocking` runs a slow call off the event loop."""
     while True:
         step: int | Finished[T] = await blocking(advance, steps)
         if isinstance(step, Finished):

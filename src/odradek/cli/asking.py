@@ -1,4 +1,4 @@
-"""One request to a broker without librdkafka: for what it has no call for."""
+"""Sends one request to a broker without librdkafka, for APIs that librdkafka lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPLY_BYTES_MAX = 64 * 1024 * 1024
 
 
 class NoAnswer(Exception):
-    """Somebody is there, and gives no answer that could be understood."""
+    """No broker gave a usable answer."""
 
 
 class Unreachable(NoAnswer):
@@ -38,9 +38,9 @@ class Late(NoAnswer):
 
 
 def ask(bootstrap: str, request: Message, version: int, response: type[R]) -> R:
-    """The answer of the first broker that gives one; any of them answers for the cluster. Ends the command without one.
+    """The answer of the first broker that gives one; any broker answers for the cluster. Ends the command without one.
 
-    Who waits for long is told why, if that is because nobody decides anything.
+    If the answer is slow because there is no metadata majority, ends the command with that reason.
     """
     from odradek.cli.diagnosis import require_majority
 
@@ -75,7 +75,7 @@ def answer(
         tagged = has_tagged_response_header(request.KEY, version)
         return response.decode(reply, version, skip_tagged(reply, 5, reply[4]) if tagged else 4)
     except (MalformedMessage, IndexError) as broken:
-        raise NoAnswer(f"{bootstrap} answers something else than asked: {broken}") from broken
+        raise NoAnswer(f"{bootstrap} sent a malformed answer: {broken}") from broken
 
 
 def is_reachable(host: str, port: int, within_s: float = 1.0) -> bool:
@@ -83,7 +83,7 @@ def is_reachable(host: str, port: int, within_s: float = 1.0) -> bool:
 
 
 def unreachable(addresses: Mapping[int, tuple[str, int]]) -> list[int]:
-    """Of nodes by their ids: all are knocked at together, as each may take a while to be silent."""
+    """Ids of the nodes that accept no connection. Tries all at once, because each may take until its timeout."""
     if not addresses:
         return []
     with ThreadPoolExecutor(len(addresses)) as knocking:
@@ -107,7 +107,7 @@ def _first_reply(bootstrap: str, frame: bytes, within_s: float, while_waiting: C
                 return _exchange(connection, str(address), frame, while_waiting)
         except NoAnswer as failure:
             failures.append(failure)
-    # Who is there and does not answer tells more than who is not.
+    # An error after connecting says more than a refused connection.
     raise min(failures, key=lambda failure: isinstance(failure, Unreachable))
 
 
@@ -130,7 +130,7 @@ def _exchange(
             raise NoAnswer(f"{address} announces a reply of {length} bytes")
         return memoryview(_exactly(connection, length))
     except TimeoutError:
-        raise Late(f"no answer in time from {address}, though somebody listens there") from None
+        raise Late(f"{address} accepts connections, but did not answer in time") from None
     except OSError as lost:
         raise NoAnswer(f"{address} {lost}") from lost
 
@@ -140,6 +140,6 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     while len(received) < count:
         part = connection.recv(min(count - len(received), 1 << 16))
         if not part:
-            raise OSError("closed the connection instead of an answer: it may not know this request")
+            raise OSError("closed the connection without an answer: it may not support this request")
         received += part
     return bytes(received)

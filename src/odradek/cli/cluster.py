@@ -1,4 +1,4 @@
-"""`odradek cluster`: the cluster as a whole: who is in it, who leads, what is wrong, and what moves."""
+"""`odradek cluster`: brokers, metadata quorum, health, reassignments and elections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPIC_RESOURCE, MIN_IN_SYNC = 2, "min.insync.replicas"
 
 @click.group("cluster")
 def command() -> None:
-    """The cluster as a whole: who is in it, who leads, what is wrong, what moves."""
+    """Show and change brokers, metadata quorum and partition placement."""
 
 
 @command.command("id")
@@ -39,7 +39,7 @@ def new_id() -> None:
 @bootstrap_option
 @output_option
 def info(bootstrap: str, output: str) -> None:
-    """Who is in the cluster: brokers, where they are, what they lead, and who votes."""
+    """Show the metadata leader, and each broker's address, state and partition counts."""
     from odradek.cli import quorum
     from odradek.cli.asking import ask
     from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -53,7 +53,7 @@ def info(bootstrap: str, output: str) -> None:
     )
     silent = _silent(voters, described)
     if output == "table":
-        click.echo(f"cluster {described.cluster_id}, metadata led by {_leadership(voters)}")
+        click.echo(f"cluster {described.cluster_id}, {_leadership(voters)}")
     rows = [
         {
             "broker": broker.broker_id,
@@ -71,7 +71,7 @@ def info(bootstrap: str, output: str) -> None:
 @command.command("health")
 @bootstrap_option
 def health(bootstrap: str) -> None:
-    """Say in words what is wrong, and end with status 1; or that nothing is."""
+    """Report problems of the cluster. Exits with 1 if there are any."""
     from odradek.cli import quorum
     from odradek.cli.asking import ask
     from odradek.cli.health import problems
@@ -97,7 +97,7 @@ def health(bootstrap: str) -> None:
 @bootstrap_option
 @output_option
 def show_quorum(bootstrap: str, output: str) -> None:
-    """Who leads the metadata log, who votes, and how far each has followed."""
+    """Show the metadata quorum: leader, voters, observers, and the lag of each."""
     from odradek.base.ids import uuid_text
     from odradek.cli import quorum
 
@@ -117,16 +117,16 @@ def show_quorum(bootstrap: str, output: str) -> None:
         for role, replicas in (("voter", state.current_voters), ("observer", state.observers))
         for replica in sorted(replicas, key=lambda each: each.replica_id)
     ]
-    print_rows(rows, output, nothing="nobody votes")
+    print_rows(rows, output, nothing="no voters")
 
 
 @command.group("voter")
 def voter() -> None:
-    """Change who votes on the metadata; `odradek cluster quorum` shows who does."""
+    """Add or remove voters of the metadata quorum. `odradek cluster quorum` lists them."""
 
 
 timeout_option = click.option(
-    "--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="How long it may take."
+    "--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="How long to wait."
 )
 
 
@@ -135,9 +135,9 @@ timeout_option = click.option(
 @timeout_option
 @click.argument("controller", metavar=NEW_VOTER_FORM)
 def add_voter(bootstrap: str, timeout_s: float, controller: str) -> None:
-    """Let a controller vote that follows the metadata log; HOST:PORT is its controller listener.
+    """Make a running controller a voter. HOST:PORT is its controller listener.
 
-    Waits until it has caught up. `odradek cluster voter add 3@three.example:9093`
+    Waits until the controller has caught up. Example: `odradek cluster voter add 3@three.example:9093`
     """
     from odradek.cli import voters
 
@@ -150,7 +150,7 @@ def add_voter(bootstrap: str, timeout_s: float, controller: str) -> None:
 @click.argument("controller", metavar=VOTER_FORM)
 @destructive
 def remove_voter(bootstrap: str, timeout_s: float, controller: str, consent: Consent) -> None:
-    """Let a controller vote no longer, be it alive or lost. Refused when no majority of the others is there."""
+    """Remove a voter, whether it is up or down. Refused unless a majority of the other voters is up."""
     from odradek.cli import voters
 
     voters.remove(bootstrap, *voters.known_voter(controller), timeout_s, consent)
@@ -160,11 +160,11 @@ def remove_voter(bootstrap: str, timeout_s: float, controller: str, consent: Con
 @bootstrap_option
 @output_option
 @click.argument("moves", nargs=-1, metavar=f"[{PARTITION_FORM}=BROKER,BROKER,…]...")
-@click.option("--cancel", multiple=True, metavar=PARTITION_FORM, help="Leave this partition where it was; repeatable.")
+@click.option("--cancel", multiple=True, metavar=PARTITION_FORM, help="Cancel the move of this partition; repeatable.")
 def reassign(bootstrap: str, output: str, moves: tuple[str, ...], cancel: tuple[str, ...]) -> None:
-    """Move partitions to other brokers; the first named is the preferred leader. Without moves: show what is moving.
+    """Move partitions to other brokers. Without arguments, list the partitions that are moving.
 
-    `odradek cluster reassign orders:0=1,2,3 orders:1=2,3,1`
+    The first broker is the preferred leader. Example: `odradek cluster reassign orders:0=1,2,3 orders:1=2,3,1`
     """
     from odradek.cli import reassignments
 
@@ -179,7 +179,7 @@ def reassign(bootstrap: str, output: str, moves: tuple[str, ...], cancel: tuple[
         if refusal:
             complain(f"{topic}:{index}: {refusal}")
         elif replicas is None:
-            click.echo(f"{topic}:{index} stays where it was")
+            click.echo(f"{topic}:{index} keeps its replicas: the move is cancelled")
         else:
             click.echo(f"{topic}:{index} moves to {','.join(map(str, replicas))}")
     if refusals:
@@ -192,26 +192,26 @@ def reassign(bootstrap: str, output: str, moves: tuple[str, ...], cancel: tuple[
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Where no replica in sync is left, take one that may lack acknowledged records. They are lost.",
+    help="If no in-sync replica is left, elect one that may lack acknowledged records. Those records are lost.",
 )
 @destructive
 def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, consent: Consent) -> None:
-    """Give leadership back to preferred replicas, of all partitions unless some are named.
+    """Elect the preferred leaders of the named partitions, or of all partitions.
 
-    Only an unclean election asks first: --yes and --dry-run are for it.
+    Only --unclean asks for confirmation; --yes and --dry-run apply only to it.
     """
     from odradek.cli import elections
 
     named = [_partition(text) for text in partitions]
     if unclean and not named:
-        raise click.UsageError("an unclean election loses records: name the partitions")
+        raise click.UsageError("an unclean election can lose records: name the partitions")
     if consent.dry_run and not unclean:
         raise click.UsageError("--dry-run is for --unclean: a preferred election loses nothing")
     if unclean:
         consent.show(
             f"elect an unclean leader of {each}: records that only other replicas have are lost" for each in partitions
         )
-        if not consent.to(f"Lose records of {', '.join(partitions)} that only other replicas have?"):
+        if not consent.to(f"Elect unclean leaders of {', '.join(partitions)} and lose these records?"):
             return
     outcomes = elections.elect(bootstrap, elections.UNCLEAN if unclean else elections.PREFERRED, named)
     refused = False
@@ -229,12 +229,12 @@ def elect(bootstrap: str, partitions: tuple[str, ...], unclean: bool, consent: C
 
 def _leadership(voters: QuorumState) -> str:
     if voters.leader is not None:
-        return f"node {voters.leader}, {len(voters.voters)} voting"
-    return f"nobody, {len(voters.present)} of {len(voters.voters)} voting can be reached"
+        return f"metadata led by node {voters.leader}, {len(voters.voters)} voting"
+    return f"no metadata leader, {len(voters.present)} of {len(voters.voters)} voters can be reached"
 
 
 def _silent(voters: QuorumState, described: DescribeClusterResponse) -> list[int]:
-    """Where nobody leads, who is alive was decided when somebody did: a door tells more."""
+    """Brokers that accept no connection. Only checked without a metadata leader: then dead brokers are not fenced."""
     from odradek.cli.asking import unreachable
 
     if voters.leader is not None:
@@ -282,7 +282,7 @@ def _partitions(bootstrap: str, *, with_min_in_sync: bool = False) -> list[Parti
 
 
 def _min_in_sync(bootstrap: str, topics: list[str]) -> dict[str, int]:
-    """Not by librdkafka: it asks whom it takes for the controller, and waits for it when it is dead."""
+    """Not through librdkafka: it asks only the broker that it takes for the controller, even when that one is dead."""
     from odradek.cli.asking import ask
     from odradek.protocol.messages.p32_describe_configs import (
         DescribeConfigsRequest,

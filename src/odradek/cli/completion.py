@@ -1,4 +1,4 @@
-"""`odradek completion`: what a shell needs to complete commands, options, topics and groups."""
+"""`odradek completion`: shell completion of commands, options, topics and groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHERE = {
 @click.argument("shell", type=click.Choice(list(WHERE)))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script that makes SHELL complete what is typed after `odradek`."""
+    """Print the completion script for SHELL."""
     root = ctx.find_root()
     completion = get_completion_class(shell)
     if completion is None:

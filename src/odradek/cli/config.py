@@ -1,4 +1,4 @@
-"""`odradek config`: what topics and brokers are set to, where from, and changes to it."""
+"""`odradek config`: shows and changes the configs of topics and brokers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.cli.remote import bootstrap_option
 if TYPE_CHECKING:
     from odradek.protocol.messages.p32_describe_configs import DescribeConfigsResourceResult
 
-# Kafka's numbers of where a value comes from.
+# Kafka's codes for the source of a value.
 SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "file", 5: "default"}
 SET_HERE = {"topic": (1,), "broker": (2, 3, 4)}
 
@@ -24,7 +24,7 @@ SET_HERE = {"topic": (1,), "broker": (2, 3, 4)}
 def command() -> None:
     """Show and change the configs of topics and brokers.
 
-    KIND is topic or broker. The NAME of a broker is its number, or `all` for the default of all brokers.
+    KIND is topic or broker. For a broker, NAME is its id, or `all` for the default of all brokers.
     """
 
 
@@ -42,9 +42,9 @@ name_argument = click.argument("name", shell_complete=_complete_name)
 @kind_argument
 @name_argument
 @click.argument("keys", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Also what nobody has set.")
+@click.option("--all", "everything", is_flag=True, help="Include defaults.")
 def get(bootstrap: str, output: str, kind: str, name: str, keys: tuple[str, ...], everything: bool) -> None:
-    """Show what is set for KIND NAME, or the KEYS."""
+    """Show the configs that are set for KIND NAME, or the values of KEYS."""
     entries = described(bootstrap, kind, name)
     unknown = [key for key in keys if key not in entries]
     if unknown:
@@ -62,9 +62,9 @@ def get(bootstrap: str, output: str, kind: str, name: str, keys: tuple[str, ...]
 @kind_argument
 @name_argument
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
-@click.option("--dry-run", is_flag=True, help="Have it checked and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate only; change nothing.")
 def set_(bootstrap: str, kind: str, name: str, settings: tuple[str, ...], dry_run: bool) -> None:
-    """Set configs: KEY=VALUE; of lists KEY+=VALUE appends and KEY-=VALUE takes away."""
+    """Set configs with KEY=VALUE. For lists, KEY+=VALUE appends and KEY-=VALUE removes."""
     operations = {"=": SET, "+=": APPEND, "-=": SUBTRACT}
     changes = []
     for text in settings:
@@ -81,9 +81,9 @@ def set_(bootstrap: str, kind: str, name: str, settings: tuple[str, ...], dry_ru
 @kind_argument
 @name_argument
 @click.argument("keys", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Have it checked and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate only; change nothing.")
 def unset(bootstrap: str, kind: str, name: str, keys: tuple[str, ...], dry_run: bool) -> None:
-    """Take away what was set, so that the defaults count again."""
+    """Remove configs, so that the defaults apply again."""
     _alter(bootstrap, kind, name, [Change(key, None, DELETE) for key in keys], dry_run=dry_run)
 
 
@@ -106,7 +106,7 @@ def diff(bootstrap: str, output: str, kind: str, name: str, other: str) -> None:
 
 def _alter(bootstrap: str, kind: str, name: str, changes: list[Change], *, dry_run: bool) -> None:
     alter(bootstrap, kind, name, changes, dry_run=dry_run)
-    click.echo(f"{kind} {name}: {'this would be taken' if dry_run else 'changed'}")
+    click.echo(f"{kind} {name}: {'valid; nothing was changed (--dry-run)' if dry_run else 'changed'}")
 
 
 def _shown(entry: DescribeConfigsResourceResult | None) -> str | None:

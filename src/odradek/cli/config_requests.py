@@ -1,4 +1,4 @@
-"""Configs asked for and changed. By our own requests: librdkafka has no word for the default of all brokers."""
+"""Describes and alters configs. Not through librdkafka: it cannot name the default of all brokers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode
 from odradek.cli.asking import ask, name_of
-from odradek.cli.remote import FAILED, NOT_FOUND, fail
+from odradek.cli.remote import FAILED, NO_TOPIC, NOT_FOUND, fail
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.p32_describe_configs import (
     DescribeConfigsRequest,
@@ -23,7 +23,7 @@ from odradek.protocol.messages.p44_incremental_alter_configs import (
 
 KINDS = {"topic": 2, "broker": 4}
 ALL_BROKERS = "all"
-# Kafka's numbers of operations.
+# Kafka's codes of operations.
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -54,14 +54,14 @@ def _name(kind: str, name: str) -> str:
 
 
 def _whom(bootstrap: str, kind: str, name: str) -> str:
-    """A broker answers for itself alone."""
+    """A broker describes and alters only its own configs."""
     if kind != "broker" or name == ALL_BROKERS:
         return bootstrap
     brokers = ask(bootstrap, MetadataRequest(topics=[]), 12, MetadataResponse).brokers
     there = next((f"{broker.host}:{broker.port}" for broker in brokers if str(broker.node_id) == name), None)
     if there is None:
         known = ", ".join(str(broker.node_id) for broker in brokers)
-        fail(f"there is no broker {name!r}; there are {known}, and `{ALL_BROKERS}` for the default of all", NOT_FOUND)
+        fail(f'broker "{name}" does not exist. Use {known}, or `{ALL_BROKERS}` for the default of all', NOT_FOUND)
     return there
 
 
@@ -69,6 +69,6 @@ def _require_success(code: int, message: str | None, kind: str, name: str) -> No
     if code == ErrorCode.NONE:
         return
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        fail(f"there is no topic {name!r}; `odradek topic ls` shows those that exist", NOT_FOUND)
+        fail(NO_TOPIC.format(name), NOT_FOUND)
     why = f"{message} ({name_of(code)})" if message else name_of(code)
     fail(f"{kind} {name}: {why}", FAILED)

@@ -1,4 +1,4 @@
-"""`odradek consume`: records to standard output. Without --group it joins nothing and commits nothing."""
+"""`odradek consume`: prints records. Without --group it joins no group and commits nothing."""
 
 from __future__ import annotations
 
@@ -33,30 +33,28 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
 POLL_S = 0.25
-# Somebody sits before it.
+# Lower than librdkafka's default, because a user is waiting.
 RECONNECT_MS_MAX = 2000
 IDLE_POLLS_BETWEEN_LOOKS = 8
 Position = tuple[str, int]
 
 EPILOG = """\b
 -o/--offset: beginning, end, 42, -100 (the last hundred), +10 (after the first ten), @TIME,
-  or BEGIN:UNTIL of these, without UNTIL itself (3:5 is 3 and 4); `5:` waits for more, `:` is all there is now.
+  or BEGIN:UNTIL, where UNTIL is exclusive (3:5 is 3 and 4); `5:` waits for more, `:` reads to the current end.
   TIME: milliseconds, 2026-11-01T10:00 (UTC), or -15m.
 -f/--format: %t topic, %p partition, %o offset, %k key, %v value, %T timestamp in ms, %d{strftime},
   %h headers or %h{%k=%v }, %K and %S lengths; %k{hex}, %v{base64}, %v{json}.
-  `-f jsonl` prints what `odradek produce --input jsonl` takes."""
+  `-f jsonl` prints the input format of `odradek produce --input jsonl`."""
 
 
 @click.command("consume", epilog=EPILOG)
 @bootstrap_option
 @topic_argument("topics", many=True)
-@click.option(
-    "-g", "--group", help="Share the partitions with this group's members and commit.", shell_complete=complete_groups
-)
-@click.option("-o", "--offset", default="end", show_default=True, help="Where to begin, and perhaps where to stop.")
-@click.option("-p", "--partition", "partitions", multiple=True, help="Only these (0,1 or repeated).")
+@click.option("-g", "--group", help="Join this consumer group and commit offsets.", shell_complete=complete_groups)
+@click.option("-o", "--offset", default="end", show_default=True, help="Where to begin and, optionally, to stop.")
+@click.option("-p", "--partition", "partitions", multiple=True, help="Only these partitions (0,1 or repeated).")
 @click.option("-n", "--count", type=click.IntRange(0), help="Stop after this many records.")
-@click.option("-e", "--exit-at-end", is_flag=True, help="Stop when all partitions are read to their end.")
+@click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end of all partitions.")
 @click.option("-f", "--format", "form", default="%v\\n", show_default=True, help="How to print a record; see below.")
 @client_options
 def command(
@@ -91,7 +89,7 @@ def command(
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """As by Ctrl-C: what was printed is committed, and the group hears that this one leaves."""
+    """Handles SIGTERM like Ctrl-C: commits what was printed and leaves the group."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -101,11 +99,13 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 def _check_group(group: str | None, partitions: tuple[str, ...], span: Span) -> None:
     if group is not None and partitions:
-        raise click.UsageError("--partition and --group exclude each other: a group shares all partitions")
+        raise click.UsageError(
+            "--partition and --group cannot be combined: a group assigns all partitions to its members"
+        )
     if group is not None and (span.until is not None or span.begin not in (Place("beginning"), Place("end"))):
         raise click.UsageError(
-            "with --group, --offset is where to begin for the first time, beginning or end: afterwards a group goes on "
-            "where it left off; `odradek group reset` moves it"
+            "with --group, --offset must be beginning or end; it applies only where the group has no committed offset. "
+            "Change committed offsets with: odradek group reset"
         )
 
 
@@ -113,7 +113,7 @@ def _numbers(texts: tuple[str, ...]) -> list[int]:
     try:
         return [int(part) for text in texts for part in text.split(",")]
     except ValueError:
-        raise click.BadParameter(f"{','.join(texts)!r}: use numbers, as 0,1", param_hint="--partition") from None
+        raise click.BadParameter(f"{','.join(texts)!r}: use numbers, such as 0,1", param_hint="--partition") from None
 
 
 def _consumer(bootstrap: str, group: str | None, span: Span, settings: Mapping[str, object]) -> Consumer:
@@ -121,7 +121,7 @@ def _consumer(bootstrap: str, group: str | None, span: Span, settings: Mapping[s
 
     ours = {
         "group.id": group or "odradek-consume",
-        # So that two of them are told apart.
+        # Tells several `odradek consume` processes apart.
         "client.id": f"odradek-{os.getpid()}",
         "enable.auto.commit": group is not None,
         "enable.partition.eof": True,
@@ -145,10 +145,10 @@ def _read_all(
         if span.until is not None:
             stops[tp.topic, tp.partition] = span.until.resolve(consumer, tp, REQUEST_TIMEOUT_S)
     if span.until is not None:
-        # Nobody waits for what is not there yet.
+        # A range does not wait for records that are not written yet.
         assigned = [tp for tp in assigned if tp.offset < stops[tp.topic, tp.partition]]
         if not assigned:
-            click.echo("no record lies in this range", err=True)
+            click.echo("no records in this range", err=True)
             return
     consumer.assign(assigned)
     printer.follow(consumer, ends_of=(lambda: assigned) if exit_at_end or stops else None, stops=stops)
@@ -162,7 +162,7 @@ def _asked(bootstrap: str, consumer: Consumer, topics: tuple[str, ...], only: li
     require_topics(topics, known)
     absent = [number for number in only if not any(number in known[topic].partitions for topic in topics)]
     if absent:
-        fail(f"partition {absent[0]} does not exist in {topics[0]!r}", NOT_FOUND)
+        fail(f'topic "{topics[0]}" has no partition {absent[0]}', NOT_FOUND)
     wanted = [
         (topic, index)
         for topic in dict.fromkeys(topics)
@@ -179,9 +179,9 @@ def _require_inside(consumer: Consumer, tp: TopicPartition, begin: Place) -> Non
     first, end = consumer.get_watermark_offsets(tp, timeout=REQUEST_TIMEOUT_S)
     if not first <= tp.offset <= end:
         held = (
-            f"its first record is {first} and its last {end - 1}"
+            f"its first offset is {first}, its last {end - 1}"
             if first < end
-            else f"it is empty, and goes on at {end}"
+            else f"it is empty, its next offset is {end}"
         )
         fail(f"{tp.topic}-{tp.partition} has no offset {tp.offset}: {held}", NOT_FOUND)
 
@@ -199,7 +199,7 @@ class _Printer:
         ends_of: Callable[[], list[TopicPartition]] | None = None,
         stops: Mapping[Position, int] = MappingProxyType({}),
     ) -> None:
-        """Until the count is printed, or with `ends_of` until these partitions are read to their end or stop."""
+        """Prints until the count is reached, or with `ends_of` until these partitions are read to their end or stop."""
         from confluent_kafka import KafkaError, KafkaException
 
         ended: set[Position] = set()
@@ -222,13 +222,13 @@ class _Printer:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 librdkafka names its own codes so
                 ended.add(place)
             elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and place[0].startswith("^"):
-                continue  # a pattern waits for what matches
+                continue  # a pattern waits for matching topics
             elif error.code() == KafkaError._BAD_MSG:  # noqa: SLF001
-                hint = f"`odradek log verify` on the directory {place[0]}-{place[1]} of the leader's disk tells whether"
-                fail(f"{place[0]}[{place[1]}]: {error.str()}; {hint} it is damaged there, or was on the way")
+                hint = f"Check the leader's disk with `odradek log verify` on the directory {place[0]}-{place[1]}"
+                fail(f"{place[0]}[{place[1]}]: {error.str()}. {hint}")
             else:
                 raise KafkaException(error)
-            # By name: a rebalance takes some away, among them such that had ended.
+            # Compares names: a rebalance may have revoked partitions that had ended.
             if ends_of is not None and ended.issuperset((tp.topic, tp.partition) for tp in ends_of()):
                 break
 

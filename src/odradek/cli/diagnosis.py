@@ -1,4 +1,4 @@
-"""Waiting for answers, and why they do not come: a cluster without a majority of its voters decides nothing."""
+"""Waits for answers, and reports why none comes: a cluster without a metadata majority decides nothing."""
 
 from __future__ import annotations
 
@@ -31,18 +31,21 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def require_majority(bootstrap: str, lost: str = "") -> None:
-    """Ends the command when no majority can be reached. Who cannot say, as an old Kafka, is believed to have one."""
+    """Ends the command when no majority of voters can be reached.
+
+    Goes on if the cluster cannot describe its quorum, such as an old Kafka.
+    """
     try:
         state = quorum.state(bootstrap)
     except NoAnswer:
         return
     sentence = no_majority(state)
     if sentence is not None:
-        fail(f"{lost}{sentence}.\n`odradek cluster health` tells which partitions are out of reach.", TIMED_OUT)
+        fail(f"{lost}{sentence}.\n`odradek cluster health` lists the partitions that cannot be reached.", TIMED_OUT)
 
 
 def patiently(bootstrap: str, answer: Future[R]) -> R:
-    """As long as there is hope."""
+    """Waits for an answer. Ends the command early if the cluster has no metadata majority."""
     try:
         return answer.result(PATIENCE_S)
     except TimeoutError:
@@ -51,7 +54,7 @@ def patiently(bootstrap: str, answer: Future[R]) -> R:
 
 
 def silent_leaders(known: ClusterMetadata, partitions: Iterable[tuple[str, int]]) -> list[int]:
-    """Who is said to lead these partitions, as far as they exist, and cannot be reached."""
+    """Leaders of these partitions that cannot be reached. Ignores partitions that do not exist."""
     leaders = {
         known.topics[topic].partitions[index].leader
         for topic, index in partitions
@@ -61,7 +64,7 @@ def silent_leaders(known: ClusterMetadata, partitions: Iterable[tuple[str, int]]
 
 
 def require_leaders(bootstrap: str, known: ClusterMetadata, partitions: Iterable[tuple[str, int]]) -> None:
-    """A leader that is away is followed by another one, unless nobody can decide that."""
+    """Ends the command when a leader cannot be reached and no metadata majority can elect another."""
     if silent_leaders(known, partitions):
         require_majority(bootstrap)
 
@@ -74,7 +77,7 @@ def each_told(
     no_error: Mapping[str, str] = NOTHING,
     refused: Mapping[str, str] = NOTHING,
 ) -> None:
-    """One line per name."""
+    """Prints one line per name."""
     for name, _ in granted(bootstrap, answers, no_error=no_error, refused=refused):
         click.echo(done.format(name))
 
@@ -86,9 +89,9 @@ def granted(
     no_error: Mapping[str, str] = NOTHING,
     refused: Mapping[str, str] = NOTHING,
 ) -> Iterator[tuple[str, R]]:
-    """What was not refused. A refusal is told with its name and hides no others; in the end it ends the command.
+    """Yields the successful answers. Prints each refusal; after the last answer, a refusal ends the command.
 
-    `no_error` has what is said of refusals, by their names, that are none, `refused` our sentences for others.
+    `no_error` has sentences, by error name, for refusals that count as success; `refused` has them for the others.
     """
     from confluent_kafka import KafkaException
 

@@ -1,4 +1,4 @@
-"""`odradek doctor`: what a person would check first, in the order in which it usually goes wrong."""
+"""`odradek doctor`: checks this machine and the cluster, the most frequent problems first."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Finding(NamedTuple):
 @click.command("doctor")
 @bootstrap_option
 @output_option
-@click.option("--data", type=click.Path(path_type=Path), help="A data directory to look at, too.")
+@click.option("--data", type=click.Path(path_type=Path), help="Also check this data directory.")
 def command(bootstrap: str, output: str, data: Path | None) -> None:
-    """Check this machine and the cluster; ends with status 1 when something is broken."""
+    """Check this machine and the cluster. Exits with 1 if a check failed."""
     findings = [*_machine(), *([_disk(data)] if data else []), *_cluster(bootstrap)]
     rows = [finding._asdict() for finding in findings]
     if output != "table":
@@ -64,11 +64,11 @@ def _machine() -> Iterator[Finding]:
         yield Finding(
             "open files",
             "warning",
-            f"a process may open {soft}",
-            f"a broker with many partitions wants more: `ulimit -n {OPEN_FILES_WANTED}`, or LimitNOFILE= of systemd",
+            f"a process may open {soft} files",
+            f"a broker with many partitions needs more: `ulimit -n {OPEN_FILES_WANTED}`, or LimitNOFILE= of systemd",
         )
     else:
-        yield Finding("open files", "ok", f"a process may open {soft}")
+        yield Finding("open files", "ok", f"a process may open {soft} files")
     yield from _spark()
 
 
@@ -88,14 +88,12 @@ def _spark() -> Iterator[Finding]:
 def _disk(data: Path) -> Finding:
     if not data.is_dir():
         return Finding(
-            "data directory", "failed", f"{data} is no directory", "name the directory of `odradek up --data`"
+            "data directory", "failed", f"{data} is not a directory", "use the directory of `odradek up --data`"
         )
     usage = shutil.disk_usage(data)
     told = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB are free under {data}"
     if usage.free < usage.total * FREE_SHARE_WANTED:
-        return Finding(
-            "data directory", "warning", told, "delete topics, or let retention.ms and retention.bytes do it"
-        )
+        return Finding("data directory", "warning", told, "delete topics, or lower retention.ms or retention.bytes")
     return Finding("data directory", "ok", told)
 
 
@@ -110,7 +108,7 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
             "bootstrap",
             "failed",
             f"{address}: {why}",
-            "is a broker running there? `odradek up` starts one; -b names another",
+            "is a broker running there? start one with `odradek up`, or name another with -b HOST:PORT",
         )
     if len(unreachable) == len(named):
         return
@@ -120,7 +118,10 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
         )
     except KafkaException as refused:
         yield Finding(
-            "cluster", "failed", refused.args[0].str(), "somebody listens there and does not speak Kafka's protocol"
+            "cluster",
+            "failed",
+            refused.args[0].str(),
+            "a server accepts connections there, but does not speak the Kafka protocol",
         )
         return
     topics = sum(not name.startswith("__") for name in told.topics)
@@ -135,12 +136,12 @@ def _cluster(bootstrap: str) -> Iterator[Finding]:
 def _majority(bootstrap: str) -> Iterator[Finding]:
     try:
         state = quorum.state(bootstrap)
-    except NoAnswer as unknown:  # as an old Kafka
+    except NoAnswer as unknown:  # such as an old Kafka
         yield Finding("metadata quorum", "warning", str(unknown))
         return
     for sentence in of_quorum(state):
         verdict = "warning" if state.leader is not None else "failed"
-        advice = "start the nodes that are away, or look why the others do not reach them" if state.absent else ""
+        advice = "start the nodes that are down, or find out why the others cannot reach them" if state.absent else ""
         yield Finding("metadata quorum", verdict, sentence, advice)
     if state.leader is not None and not state.absent:
         yield Finding("metadata quorum", "ok", f"node {state.leader} leads, {_counted(len(state.voters), 'voter')}")
@@ -152,7 +153,7 @@ def _advertised(brokers: Mapping[int, BrokerMetadata], away: Mapping[int, str]) 
         yield Finding(
             "advertised listener",
             "failed",
-            f"broker {broker_id} says it is at {where}, not to be reached from here: {why}",
+            f"broker {broker_id} advertises {where}, which cannot be reached from here: {why}",
             "is it running? if it is, set advertised.listeners to a name that clients can resolve and reach",
         )
 
@@ -164,7 +165,7 @@ def _copies(partitions: Sequence[PartitionMetadata], away: Container[int]) -> Fi
             "partitions",
             "failed",
             f"{lost} of {len(partitions)} have a leader that cannot be reached",
-            "`odradek cluster health` says which",
+            "`odradek cluster health` lists them",
         )
     leaderless = sum(partition.leader < 0 for partition in partitions)
     lacking = sum(len(partition.isrs) < len(partition.replicas) for partition in partitions)
@@ -173,17 +174,17 @@ def _copies(partitions: Sequence[PartitionMetadata], away: Container[int]) -> Fi
             "partitions",
             "failed",
             f"{leaderless} of {len(partitions)} have no leader",
-            "`odradek cluster health` says which",
+            "`odradek cluster health` lists them",
         )
     if lacking:
         return Finding(
             "partitions",
             "warning",
-            f"{lacking} of {len(partitions)} lack a copy",
-            "`odradek cluster health` says which",
+            f"{lacking} of {len(partitions)} are under-replicated",
+            "`odradek cluster health` lists them",
         )
     return Finding(
-        "partitions", "ok", f"all {len(partitions)}, the cluster's own among them, have a leader and all their copies"
+        "partitions", "ok", f"all {len(partitions)}, internal topics included, have a leader and all replicas in sync"
     )
 
 

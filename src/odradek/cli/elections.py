@@ -1,4 +1,4 @@
-"""Elections on request. By our own request: librdkafka's call, in the versions seen, takes no time-out."""
+"""Requests leader elections. Not through librdkafka: its call, in the versions tested, takes no timeout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ELECTED, NOT_NEEDED = "has a new leader", "needs no election"
 
 
 def elect(bootstrap: str, kind: int, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """What became of each, in words for refusals; of all partitions, those that had an election, when none is named."""
+    """The outcome for each partition. Without `partitions`: for all partitions that had an election."""
     topics: dict[str, TopicPartitions] = {}
     for topic, index in partitions:
         topics.setdefault(topic, TopicPartitions(topic=topic)).partitions.append(index)

@@ -1,4 +1,4 @@
-"""Packages that a base install does not have, and the extra that brings each."""
+"""Packages that a base install does not have, and the extra that installs each."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ class MissingExtra(click.ClickException):
 
 
 def missing_extra(missing: ModuleNotFoundError) -> MissingExtra | None:
-    """None for a module that no extra brings: its traceback tells more."""
+    """None for a module that no extra installs: its traceback says more."""
     package = (missing.name or "").partition(".")[0]
     return MissingExtra(package) if package in EXTRAS else None

@@ -1,4 +1,4 @@
-"""`odradek group`: who reads what, and how far they are."""
+"""`odradek group`: shows, resets and deletes consumer groups."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 REFUSED_DELETION = {
     "GROUP_ID_NOT_FOUND": NO_GROUP,
-    "NON_EMPTY_GROUP": "group {0!r} has members; stop them first: `odradek group members {0}` shows them",
+    "NON_EMPTY_GROUP": 'group "{0}" has members. Stop them first; list them with: odradek group members {0}',
 }
 
 
 @click.group("group")
 def command() -> None:
-    """List, describe, move and delete consumer groups."""
+    """List, describe, reset and delete consumer groups."""
 
 
 command.add_command(reset)
@@ -48,11 +48,11 @@ def list_groups(bootstrap: str, output: str) -> None:
     with refusals_told(bootstrap):
         groups = _groups(bootstrap, admin_client(bootstrap))
     rows = [{"group": group.group_id, "state": group.state.name.lower()} for group in groups]
-    print_rows(rows, output, nothing="no groups have read anything yet")
+    print_rows(rows, output, nothing="no groups")
 
 
 def _groups(bootstrap: str, admin: AdminClient) -> list[ConsumerGroupListing]:
-    """All of them: what a broker that did not answer coordinates is not taken for nothing."""
+    """All groups. Fails if a broker did not answer, because the groups that it coordinates would be missing."""
     from confluent_kafka import KafkaException
 
     listed = patiently(bootstrap, admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
@@ -66,7 +66,7 @@ def _groups(bootstrap: str, admin: AdminClient) -> list[ConsumerGroupListing]:
 @output_option
 @group_argument()
 def describe(bootstrap: str, output: str, group: str) -> None:
-    """Show each partition's committed offset, its end (where the next record goes), the lag between, and its owner."""
+    """Show each partition's committed offset, end offset (of the next record), lag and owner."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         described = _described(bootstrap, admin, group)
@@ -93,7 +93,7 @@ def describe(bootstrap: str, output: str, group: str) -> None:
     if output == "table":
         members = len(described.members)
         click.echo(f"{group}: {described.state.name.lower()}, {members} member{'' if members == 1 else 's'}", err=True)
-    print_rows(rows, output, nothing="nothing assigned and nothing committed")
+    print_rows(rows, output, nothing="no partitions assigned, no offsets committed")
 
 
 def _no_group(group: str) -> NoReturn:
@@ -130,7 +130,7 @@ def _name(item: tuple[TopicPartition, object]) -> tuple[str, int]:
 @output_option
 @group_argument("groups", many=True, required=False)
 def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
-    """How far GROUPS, or all groups, are behind: one line for each topic that a group reads."""
+    """Show the lag of GROUPS, or of all groups, by topic."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         rows = []
@@ -142,7 +142,7 @@ def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
             for topic in dict.fromkeys(name for name, _ in ends):
                 behind = [max(end - positions[place], 0) for place, end in ends.items() if place[0] == topic]
                 rows.append({"group": group, "topic": topic, "partitions": len(behind), "lag": sum(behind)})
-    print_rows(rows, output, nothing="no group has committed anything")
+    print_rows(rows, output, nothing="no group has committed offsets")
 
 
 @command.command()
@@ -150,7 +150,7 @@ def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
 @output_option
 @group_argument()
 def members(bootstrap: str, output: str, group: str) -> None:
-    """Who is in the group, from where, and what each has."""
+    """Show the members of a group with their hosts and partitions."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
         described = _described(bootstrap, admin, group)

@@ -1,11 +1,11 @@
-"""What is wrong with a cluster, in words: pure judgement of what brokers and the metadata quorum say."""
+"""Finds problems of a cluster in what brokers and the metadata quorum report. Does no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-# A voter that has not followed the metadata log for so long would not help to elect a leader.
+# A voter whose last fetch is older than this counts as absent.
 SILENT_MS = 10_000
 NAMED_MAX = 10
 
@@ -17,7 +17,7 @@ class PartitionState:
     leader: int | None
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
-    # None when nobody could say.
+    # None when unknown.
     min_in_sync: int | None = None
 
     def __str__(self) -> str:
@@ -27,13 +27,13 @@ class PartitionState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterState:
     node_id: int
-    # None: it has never followed this leader.
+    # None: it has never fetched from this leader.
     silent_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """What the leader of the metadata log says; without a leader, who of the voters can be reached."""
+    """What the leader of the metadata log reports. Without a leader: which voters can be reached."""
 
     leader: int | None
     voters: tuple[VoterState, ...]
@@ -57,9 +57,9 @@ def problems(
     partitions: Sequence[PartitionState],
     silent_brokers: Sequence[int] = (),
 ) -> Iterable[str]:
-    """The gravest first. `silent_brokers`: who cannot be reached, where nobody decides that they are gone."""
+    """The most severe first. `silent_brokers` cannot be reached, and no controller is there to fence them."""
     yield from of_quorum(quorum)
-    # What the cluster keeps for itself, after what its users have.
+    # Internal topics come last.
     partitions = sorted(partitions, key=lambda partition: partition.topic.startswith("__"))
     for broker in silent_brokers:
         if broker not in quorum.absent:
@@ -78,12 +78,12 @@ def problems(
 
 
 def no_majority(quorum: QuorumState) -> str | None:
-    """What it means, when that is so."""
+    """The consequence of a missing majority; None if there is a majority."""
     if quorum.leader is not None or not quorum.voters or len(quorum.present) >= quorum.majority:
         return None
     return (
         f"no metadata majority ({len(quorum.present)} of {len(quorum.voters)}): {_nodes(quorum.absent)} cannot be "
-        "reached; what has a leader is served, topics, leaders and ISRs cannot change"
+        "reached. Partitions with a leader are served; topics, leaders and ISRs cannot change"
     )
 
 

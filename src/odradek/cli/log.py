@@ -1,4 +1,4 @@
-"""`odradek log`: segment files as they lie on disk, without a broker. Kafka's are the same."""
+"""`odradek log`: reads segment files without a broker. Kafka's files have the same format."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @click.group("log")
 def command() -> None:
-    """Look into segment files."""
+    """Dump and verify segment files."""
 
 
 @command.command("dump")
 @output_option
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--records", is_flag=True, help="Every record, as JSON lines that `odradek produce --input jsonl` takes.")
+@click.option("--records", is_flag=True, help="Print each record as a JSON line for `odradek produce --input jsonl`.")
 def dump(output: str, path: Path, records: bool) -> None:
     """Show the batches of a segment, or of all segments of a partition's directory."""
     segments = _segments(path)
@@ -49,7 +49,7 @@ def dump(output: str, path: Path, records: bool) -> None:
 def verify(output: str, path: Path) -> None:
     """Check a partition's files, or all partitions in a data directory: checksums, offsets, indexes.
 
-    Ends with status 1 when something is wrong. Stop the broker of these files first: what it is writing looks torn.
+    Exits with 1 if there are problems. Stop the broker first: a batch that it is writing looks damaged.
     """
     partitions = sorted({segment.parent for segment in path.rglob("*.log")}) if path.is_dir() else [path]
     if not any(segments_of(partition) for partition in partitions):
@@ -74,7 +74,7 @@ def verify(output: str, path: Path) -> None:
 def _segments(path: Path) -> list[Path]:
     segments = segments_of(path)
     if not segments:
-        fail(f"{path} is no segment file and no directory with some (names like 00000000000000000000.log)", NOT_FOUND)
+        fail(f"{path} is not a segment file (such as 00000000000000000000.log) or a directory of them", NOT_FOUND)
     return segments
 
 

@@ -1,4 +1,4 @@
-"""The door of the command line. A subcommand's module is imported only when it is called: `--help` stays fast."""
+"""Entry point of the command line. Imports a subcommand's module only when it is called: `--help` stays fast."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from odradek import __version__
 # name -> (module, one line for --help)
 COMMANDS = {
     "up": ("odradek.cli.up", "Run a broker in the foreground."),
-    "node": ("odradek.cli.node", "Format and start a node of a cluster from a file of properties."),
-    "cluster": ("odradek.cli.cluster", "The cluster as a whole."),
-    "topic": ("odradek.cli.topic", "List, create, describe, grow, trim and delete topics."),
+    "node": ("odradek.cli.node", "Format and start a cluster node from a properties file."),
+    "cluster": ("odradek.cli.cluster", "Show and change brokers, metadata quorum and partition placement."),
+    "topic": ("odradek.cli.topic", "List, create, describe, trim and delete topics; add partitions."),
     "produce": ("odradek.cli.produce", "Write records, one per line of input."),
-    "consume": ("odradek.cli.consume", "Read records; without --group nobody is disturbed."),
-    "group": ("odradek.cli.group", "List, describe, move and delete consumer groups."),
+    "consume": ("odradek.cli.consume", "Read records. Without --group, commit nothing."),
+    "group": ("odradek.cli.group", "List, describe, reset and delete consumer groups."),
     "config": ("odradek.cli.config", "Show and change the configs of topics and brokers."),
-    "log": ("odradek.cli.log", "Look into segment files and verify them."),
-    "perf": ("odradek.cli.perf", "Measure how fast records are written and read."),
-    "doctor": ("odradek.cli.doctor", "Find out what is wrong with this machine or the cluster."),
-    "streams": ("odradek.cli.streams", "Run streaming applications on Spark, look at them, begin again."),
-    "demo": ("odradek.cli.demo", "Show the platform at work."),
+    "log": ("odradek.cli.log", "Dump and verify segment files."),
+    "perf": ("odradek.cli.perf", "Measure produce and consume throughput and latency."),
+    "doctor": ("odradek.cli.doctor", "Check this machine and the cluster for problems."),
+    "streams": ("odradek.cli.streams", "Run, inspect and reset streaming applications on Spark."),
+    "demo": ("odradek.cli.demo", "Run a live demo."),
     "sim": ("odradek.cli.sim", "Run the broker under deterministic simulation."),
-    "completion": ("odradek.cli.completion", "Make the shell complete commands, topics and groups."),
+    "completion": ("odradek.cli.completion", "Print shell completion of commands, topics and groups."),
 }
 
 

@@ -1,4 +1,4 @@
-"""Names that a shell completes by asking the cluster, within half a second or not at all."""
+"""Shell completion of topics and groups. Completes nothing if the cluster does not answer within half a second."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def _asked(ctx: click.Context, names: Callable[[Any], list[str]]) -> list[str]:
     bootstrap = ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP
     try:
         return names(AdminClient({"bootstrap.servers": bootstrap}, logger=silent_logger()))
-    except Exception:  # noqa: BLE001, somebody is typing: no completion is better than an error
+    except Exception:  # noqa: BLE001, the user is typing: no completion is better than an error
         return []

@@ -1,4 +1,4 @@
-"""`odradek node`: one node of a cluster, from a file of properties."""
+"""`odradek node`: formats and starts a cluster node from a properties file."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ config_option = click.option(
 
 @click.group("node")
 def command() -> None:
-    """Format and start a node of a cluster from a file of properties."""
+    """Format and start a cluster node from a properties file."""
 
 
 @command.command("start")
 @config_option
-@click.option("-v", "--verbose", is_flag=True, help="Tell each decision, not only what needs attention.")
-@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop when whoever started this is gone.")
+@click.option("-v", "--verbose", is_flag=True, help="Log each decision, not only warnings.")
+@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop when the parent process is gone.")
 def start(file: Path, verbose: bool, until_stdin_ends: bool) -> None:
     """Run a node until Ctrl-C or SIGTERM."""
     from odradek.base.errors import KafkaError, UnusableDirectory
@@ -52,16 +52,18 @@ def start(file: Path, verbose: bool, until_stdin_ends: bool) -> None:
 
 @command.command("format")
 @config_option
-@click.option("-t", "--cluster-id", required=True, help="The same for all nodes; `odradek cluster id` makes one.")
-@click.option("-s", "--standalone", is_flag=True, help="This node is the only voter at first.")
+@click.option("-t", "--cluster-id", required=True, help="The same for all nodes. Create one with `odradek cluster id`.")
+@click.option("-s", "--standalone", is_flag=True, help="Make this node the only initial voter.")
 @click.option(
     "-I",
     "--initial-controllers",
     metavar="ID@HOST:PORT:DIRECTORY-ID,…",
-    help="All who vote at first; the same for all of them. `odradek cluster id` makes directory ids, too.",
+    help="All initial voters, the same on each node. Create directory ids with `odradek cluster id`.",
 )
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="Others vote; this controller may join them later.")
-@click.option("--ignore-formatted", is_flag=True, help="A directory that is formatted already is no error.")
+@click.option(
+    "-N", "--no-initial-controllers", is_flag=True, help="This node is no initial voter; it may become a voter later."
+)
+@click.option("--ignore-formatted", is_flag=True, help="Do not fail if the directory is formatted already.")
 def format_node(
     file: Path,
     cluster_id: str,
@@ -85,7 +87,7 @@ def format_node(
         identity = format_on_machine(Path(config.data_dir), config.node_id, formatting)
     except AlreadyFormatted as formatted:
         if not ignore_formatted:
-            fail(f"{config.data_dir}: {formatted}; --ignore-formatted leaves it as it is")
+            fail(f"{config.data_dir}: {formatted}. Use --ignore-formatted to leave it as it is")
         click.echo(f"{config.data_dir} is formatted already")
     except (KafkaError, UnusableDirectory, OSError) as refused:
         fail(str(refused))
@@ -120,7 +122,7 @@ def _formatting(config: NodeConfig, cluster_id: str, standalone: bool, initial_c
         return directories.among(config.node_id, voters, cluster_id=cluster_id)
     if standalone:
         if not config.is_controller:
-            raise click.UsageError("--standalone is for a controller; process.roles says that this node is none")
+            raise click.UsageError("--standalone is for a controller, but process.roles of this node has none")
         return directories.standalone(
             config.node_id, machine_rng(), cluster_id=cluster_id, controller_endpoints=own_endpoints(config)
         )

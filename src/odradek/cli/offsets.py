@@ -1,13 +1,13 @@
-"""Where to read from and until, as kcat and rpk write it.
+"""Where to begin and stop reading, in the syntax of kcat and rpk.
 
 beginning, start, earliest      the first record
 end, latest                     after the last one
 42                              that offset
 -100                            the last hundred of each partition
 +10                             after the first ten
-@1700000000000 @2026-11-01T10:00 @-15m     the first record as late as that
-BEGIN:UNTIL                     any two of these; either may be left out; UNTIL is not read any more
-s@MS e@MS                       kcat's words for @MS: and :@MS
+@1700000000000 @2026-11-01T10:00 @-15m     the first record at or after that time
+BEGIN:UNTIL                     any two of these; either may be omitted; UNTIL is exclusive
+s@MS e@MS                       kcat's syntax for @MS: and :@MS
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _PLACE = rf"(?:beginning|start|earliest|end|latest|[+-]?\d+|{_TIME})"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Relative to the beginning, to the end, or a time."""
+    """An offset, a time, or a distance from the beginning or the end."""
 
     kind: str  # beginning, end, offset, time
     number: int = 0
 
     def resolve(self, consumer: Consumer, tp: TopicPartition, timeout_s: float) -> int:
-        """The offset it means in this partition now, never outside of the log unless it was said so."""
+        """The offset in this partition now. Only a plain offset may lie outside of the log."""
         from confluent_kafka import TopicPartition
 
         first, end = consumer.get_watermark_offsets(tp, timeout=timeout_s)
@@ -85,7 +85,7 @@ def parse_span(text: str, now: datetime, option: str = "--offset") -> Span:
 
 
 def parse_place(text: str, now: datetime, option: str) -> Place:
-    """One of them, where there is no use for a range."""
+    """Parses one place and refuses a range."""
     span = parse_span(text, now, option)
     if span.until is not None:
         raise click.BadParameter(f"{text!r} is a range", param_hint=option)
@@ -114,5 +114,5 @@ def _milliseconds(text: str, now: datetime, option: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as broken:
-        raise click.BadParameter(f"{text!r} is no time to use: {broken}", param_hint=option) from None
+        raise click.BadParameter(f"{text!r} is not a valid time: {broken}", param_hint=option) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

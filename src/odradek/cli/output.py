@@ -1,4 +1,4 @@
-"""Rows for people and for programs: a table, JSON, a JSON document per line, YAML, CSV."""
+"""Prints rows as a table, JSON, JSON lines, YAML or CSV."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FORMS = ("table", "json", "jsonl", "yaml", "csv")
 
 def output_option(command: F) -> F:
     return click.option(
-        "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="How to print the result."
+        "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="Output format."
     )(command)
 
 
 def print_rows(rows: Sequence[Row], output: str, *, nothing: str) -> None:
-    """`nothing` is what a person reads instead of an empty table. Programs get names that jq takes as they are."""
+    """Prints `nothing` instead of an empty table. Column names are identifiers: jq takes them without quotes."""
     if output != "table":
         for name in rows[0] if rows else ():
             invariant(name.isidentifier() and name.islower(), f"{name!r} is a name in snake_case")
@@ -68,7 +68,7 @@ def _jsonl(rows: Sequence[Row]) -> str:
 
 
 def _yaml(rows: Sequence[Row]) -> str:
-    """Block style around values that are JSON, which every YAML reader takes for what they are."""
+    """Block style with JSON values, which every YAML parser reads."""
     lines = [
         f"{'- ' if first else '  '}{name}: {json.dumps(value)}"
         for row in rows

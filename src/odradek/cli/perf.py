@@ -1,4 +1,4 @@
-"""`odradek perf`: how fast a cluster is, seen by librdkafka on this machine."""
+"""`odradek perf`: throughput and latency of a cluster, measured by librdkafka on this machine."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ STALLED_S = 30.0
 
 @click.group("perf")
 def command() -> None:
-    """Measure. Clients run here too, on the same cores when the broker does: compare, and do not quote."""
+    """Measure throughput and latency.
+
+    The clients run on this machine and share its cores with a local broker: use the figures only to compare.
+    """
 
 
 @command.command("produce")
 @bootstrap_option
 @output_option
 @topic_argument()
-@click.option("-n", "--records", type=click.IntRange(1), default=100_000, show_default=True, help="How many.")
+@click.option("-n", "--records", type=click.IntRange(1), default=100_000, show_default=True, help="Number of records.")
 @click.option("-s", "--size", type=click.IntRange(1), default=100, show_default=True, help="Bytes of each value.")
 @click.option("--rate", type=click.IntRange(1), help="At most this many records per second.")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
@@ -49,7 +52,7 @@ def produce(
     bootstrap: str, output: str, topic: str, records: int, size: int, rate: int | None, acks: str, compression: str,
     settings: dict[str, str],
 ) -> None:  # fmt: skip
-    """Write records and show records per second, MB per second, and how long acknowledgements took."""
+    """Write records and show records per second, MB per second, and the latency of acknowledgements."""
     from confluent_kafka import Producer
 
     ours = {"acks": acks, "compression.type": compression, "linger.ms": 5, "queue.buffering.max.messages": 500_000}
@@ -83,7 +86,7 @@ def produce(
 @bootstrap_option
 @output_option
 @topic_argument()
-@click.option("-n", "--records", type=click.IntRange(1), help="How many; all that the topic has unless given.")
+@click.option("-n", "--records", type=click.IntRange(1), help="Number of records. [default: all of the topic]")
 @client_options
 def consume(bootstrap: str, output: str, topic: str, records: int | None, settings: dict[str, str]) -> None:
     """Read a topic from its beginning and show records per second and MB per second."""
@@ -99,7 +102,7 @@ def consume(bootstrap: str, output: str, topic: str, records: int | None, settin
         there = sum(end - first for first, end in spans)
         wanted = min(records or there, there)
         if not wanted:
-            fail(f"{topic!r} holds no records; `odradek perf produce {topic}` writes some")
+            fail(f'topic "{topic}" has no records. Write some with: odradek perf produce {topic}')
         consumer.assign(places)
         started = time.perf_counter()
         count, size = _read(consumer, wanted)
@@ -112,20 +115,20 @@ def consume(bootstrap: str, output: str, topic: str, records: int | None, settin
 @bootstrap_option
 @output_option
 @topic_argument()
-@click.option("-n", "--records", type=click.IntRange(1), default=1000, show_default=True, help="How many, one by one.")
+@click.option("-n", "--records", type=click.IntRange(1), default=1000, show_default=True, help="Number of records.")
 @click.option("-s", "--size", type=click.IntRange(8), default=100, show_default=True, help="Bytes of each value.")
 @client_options
 def e2e(bootstrap: str, output: str, topic: str, records: int, size: int, settings: dict[str, str]) -> None:
-    """How long a record takes from here to the broker and back to a consumer, one after the other."""
+    """Measure the latency from producer to consumer, one record at a time."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     with refusals_told(bootstrap):
         producer = Producer(client_config(bootstrap, **{"linger.ms": 0, **settings}))
-        # It commits nothing, or a group would be left behind.
+        # Commits nothing, so that no group is left behind.
         own = {"group.id": "odradek-perf", "enable.auto.commit": False, "fetch.wait.max.ms": 500}
         consumer = Consumer(client_config(bootstrap, **own))
         require_writable_topic(producer, topic)
-        # From an offset, not from "the end": that could be asked for after the first record was written.
+        # Starts at an offset: "end" could be resolved after the first record was written.
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=REQUEST_TIMEOUT_S)
         consumer.assign([TopicPartition(topic, 0, end)])
         value = _noise(size)
@@ -144,11 +147,11 @@ def e2e(bootstrap: str, output: str, topic: str, records: int, size: int, settin
 def _go_there_and_back(producer: Producer, consumer: Consumer, topic: str, value: bytes) -> None:
     written = _written(producer, topic, value)
     while _came_back(consumer) < written:
-        pass  # what others write
+        pass  # skips records of other producers
 
 
 def _written(producer: Producer, topic: str, value: bytes) -> int:
-    """The offset of a record that was just written; below all of them where the client does not hear of it."""
+    """Writes a record. Returns its offset, or 0 if the broker does not report one."""
     from confluent_kafka import KafkaException
 
     reports: list[tuple[KafkaError | None, int]] = []
@@ -168,14 +171,14 @@ def _came_back(consumer: Consumer) -> int:
 
     message = consumer.poll(STALLED_S)
     if message is None:
-        fail(f"a record did not come back within {STALLED_S:.0f} s")
+        fail(f"the consumer received no record within {STALLED_S:.0f} s")
     if error := message.error():
         raise KafkaException(error)
     return message.offset() or 0
 
 
 class _Acknowledged:
-    """A delivery report that keeps how long each took."""
+    """A delivery callback that collects latencies and the first failure."""
 
     def __init__(self) -> None:
         self.latencies: list[float] = []
@@ -197,7 +200,7 @@ def _read(consumer: Consumer, wanted: int) -> tuple[int, int]:
         while count < wanted:
             messages = consumer.consume(10_000, 0.5)
             if not messages and time.monotonic() - heard > STALLED_S:
-                fail(f"nothing came for {STALLED_S:.0f} s after {count} of {wanted} records")
+                fail(f"no record arrived for {STALLED_S:.0f} s, after {count} of {wanted}")
             for message in messages:
                 error = message.error()
                 if error is not None:
@@ -219,7 +222,7 @@ def _bar(length: int, label: str) -> ProgressBar[int]:
 
 
 def _noise(size: int) -> bytes:
-    """Neither all alike, which would flatter compression, nor random, which would insult it."""
+    """Data that compresses neither as well as equal bytes nor as badly as random ones."""
     line = b"".join(b"%d,driver-%d,%f;" % (n * 7919 % 10007, n % 97, n / 7) for n in range(size // 20 + 1))
     return line[:size].ljust(size, b".")
 

@@ -1,4 +1,4 @@
-"""`odradek produce`: lines in, records out."""
+"""`odradek produce`: writes each line of input as a record."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 FLUSH_TIMEOUT_S = 30.0
-RECORD_BYTES_MAX = 100_000_000  # what is too large is for the broker to say
+RECORD_BYTES_MAX = 100_000_000  # the broker decides what is too large
 Headers = list[tuple[str, bytes | str | None]]
 
 
@@ -56,13 +56,13 @@ class Outgoing:
     type=click.Choice(["lines", "jsonl"]),
     default="lines",
     show_default=True,
-    help="A record per line, or per line a JSON document as `odradek consume -f jsonl` prints it.",
+    help="One record per line, or one JSON document per line as `odradek consume -f jsonl` prints it.",
 )
 @click.option("-k", "--key", help="The key of every record.")
 @click.option("-K", "--key-separator", help="Split each line into key and value at this text.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; repeatable.")
-@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="An empty value is a tombstone.")
-@click.option("-p", "--partition", type=int, help="Write to this partition, whatever the key.")
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Write an empty value as null, a tombstone.")
+@click.option("-p", "--partition", type=int, help="Write to this partition, regardless of the key.")
 @click.option("--keep-partition", is_flag=True, help="With jsonl: write to the partition that the document names.")
 @click.option("--rate", type=click.IntRange(1), help="At most this many records per second.")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
@@ -83,7 +83,7 @@ def command(
                 for number, line in enumerate(_paced(lines, rate), 1):
                     sending.send(to_record(line, number))
         finally:
-            # Also what came before a line that is none, or before Ctrl-C.
+            # Also after an invalid line or Ctrl-C: the records before it are written.
             sending.finish()
 
 
@@ -102,7 +102,7 @@ def _producer(bootstrap: str, compression: str, acks: str, settings: dict[str, s
 
 
 class _Sending:
-    """One topic; the first failure ends it."""
+    """Sends records to one topic until the first failure."""
 
     def __init__(self, bootstrap: str, producer: Producer, topic: str, bytes_max: int = RECORD_BYTES_MAX) -> None:
         self._bootstrap = bootstrap
@@ -140,7 +140,7 @@ class _Sending:
 
     def finish(self) -> None:
         waiting = len(self._producer)
-        # Slow is not lost: while some are acknowledged, the others have a leader, be it without a majority.
+        # Wait while acknowledgements arrive: even without a metadata majority, partitions may have leaders.
         while (unsent := self._producer.flush(PATIENCE_S)) and unsent < waiting:
             waiting = unsent
         if unsent:
@@ -203,15 +203,15 @@ def _record_maker(
             place = _field(document, "partition", int) if keep_partition else partition
         except (ValueError, AttributeError, TypeError) as broken:
             fail(
-                f"line {number} is no record as `odradek consume -f jsonl` prints it ({broken}); "
-                "what came before it was written"
+                f"line {number} is not a record as `odradek consume -f jsonl` prints it ({broken}). "
+                "The lines before it were written"
             )
         return Outgoing(default_key if own_key is None else own_key, value, own + pairs, place, timestamp)
 
     return from_json if form == "jsonl" else from_line
 
 
-def _field(document: dict[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401, as various as JSON
+def _field(document: dict[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401, any JSON value
     value = document.get(name)
     if value is not None and not isinstance(value, kind):
         raise TypeError(f"{name} is {value!r}, not {kind.__name__}")
@@ -221,7 +221,7 @@ def _field(document: dict[str, Any], name: str, kind: type) -> Any:  # noqa: ANN
 def _lines(files: tuple[Path, ...]) -> AbstractContextManager[Iterable[bytes]]:
     if not files:
         if sys.stdin.isatty():
-            click.echo("one record per line; Ctrl-D ends", err=True)
+            click.echo("Type one record per line; Ctrl-D ends the input", err=True)
         return nullcontext(line.rstrip(b"\n") for line in sys.stdin.buffer)
     return nullcontext(_lines_of(files))
 

@@ -1,4 +1,4 @@
-"""What the metadata quorum says about itself."""
+"""Describes the metadata quorum."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def described(bootstrap: str) -> QuorumState:
 
 
 def state(bootstrap: str) -> QuorumState:
-    """As the leader has it; without one, by knocking at the voters' doors."""
+    """The quorum as its leader reports it. Without a leader: which voters accept connections."""
     response = _ask(bootstrap)
     partition = _partition(response)
     if partition is None or partition.error_code != ErrorCode.NONE:
         if not response.nodes:
-            raise NoAnswer(f"{bootstrap} does not tell of its metadata quorum: {name_of(response.error_code)}")
+            raise NoAnswer(f"{bootstrap} does not describe its metadata quorum: {name_of(response.error_code)}")
         return _by_knocking(response)
     return QuorumState(
         leader=partition.leader_id,
@@ -53,18 +53,18 @@ def _by_knocking(response: DescribeQuorumResponse) -> QuorumState:
 
 
 def of_leader(bootstrap: str) -> DescribeQuorumResponsePartitionData:
-    """Ends the command when nobody leads."""
+    """Ends the command when the metadata log has no leader."""
     with no_answer_told(bootstrap):
         return _led(_ask(bootstrap))
 
 
 def with_listener(bootstrap: str) -> tuple[DescribeQuorumResponsePartitionData, str]:
-    """Also the name of the listener at which voters reach each other. Ends the command when nobody leads."""
+    """Also the name of the voters' listener. Ends the command when the metadata log has no leader."""
     with no_answer_told(bootstrap):
         response = _ask(bootstrap)
     names = [listener.name for node in response.nodes for listener in node.listeners]
     if not names:
-        fail("this node is alone and listens for no other: `docs/cluster.md` tells how a cluster is formed")
+        fail("this node runs alone, without a controller listener. docs/cluster.md describes how to form a cluster")
     return _led(response), names[0]
 
 
@@ -75,18 +75,18 @@ def _led(response: DescribeQuorumResponse) -> DescribeQuorumResponsePartitionDat
             fail(sentence)
         code = partition.error_code if partition is not None and partition.error_code else response.error_code
         said = (partition and partition.error_message) or response.error_message or name_of(code)
-        fail(f"nobody leads the metadata log: {said}; `odradek cluster health` tells more")
+        fail(f"the metadata log has no leader: {said}. Find the cause with: odradek cluster health")
     return partition
 
 
 def leader_of(partition: DescribeQuorumResponsePartitionData) -> ReplicaState:
-    """Not always a voter: a leader that was removed leads until that is committed."""
+    """Not always a voter: a removed leader leads until its removal is committed."""
     everybody = [*partition.current_voters, *partition.observers]
     return next(each for each in everybody if each.replica_id == partition.leader_id)
 
 
 def silent_ms(replica: ReplicaState, partition: DescribeQuorumResponsePartitionData) -> int | None:
-    """How long a replica has not followed, by the leader's clock; None when it never has."""
+    """Time since the replica's last fetch, by the leader's clock; None if it never fetched."""
     if replica.replica_id == partition.leader_id:
         return 0
     if replica.last_fetch_timestamp < 0:

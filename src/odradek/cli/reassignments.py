@@ -1,4 +1,4 @@
-"""Partitions that move to other brokers: asked for, cancelled, and listed."""
+"""Starts, cancels and lists partition reassignments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.protocol.messages.p46_list_partition_reassignments import (
 
 
 def ask_for(bootstrap: str, wanted: Mapping[tuple[str, int], list[int] | None]) -> dict[tuple[str, int], str]:
-    """Refusals by partition. No replicas: cancel its move."""
+    """Returns the refusals by partition. None as replicas cancels the partition's reassignment."""
     topics: dict[str, ReassignableTopic] = {}
     for (topic, index), replicas in wanted.items():
         entry = topics.setdefault(topic, ReassignableTopic(name=topic))

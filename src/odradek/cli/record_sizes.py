@@ -1,4 +1,4 @@
-"""Records that are too large: which limit they exceed, and how to raise it."""
+"""Errors for records that are too large: the limit, and how to raise it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from odradek.cli.config_requests import described
 from odradek.cli.remote import fail
 
 LIMIT = "max.message.bytes"
-# What a batch of one record needs besides key and value, headers apart.
+# Bytes that a batch of one record needs besides its key, value and headers.
 OVERHEAD_BYTES = 100
 
 
 def too_large_for_topic(bootstrap: str, topic: str, size: int) -> NoReturn:
     limit = int(described(bootstrap, "topic", topic)[LIMIT].value or 0)
-    what = f"a record of {size} bytes is" if size + OVERHEAD_BYTES > limit else "a batch of records is"
-    fail(
-        f"{what} too large: topic {topic!r} takes at most {limit} bytes ({LIMIT}).\n"
-        f"Raise it with: odradek config set topic {topic} {LIMIT}={_enough(max(size, limit))}"
-    )
+    if size + OVERHEAD_BYTES > limit:
+        problem = f'the record has {size} bytes; topic "{topic}" takes {limit} ({LIMIT})'
+    else:
+        problem = f'a batch of records has more than the {limit} bytes that topic "{topic}" takes ({LIMIT})'
+    fail(f"{problem}.\nRaise it with: odradek config set topic {topic} {LIMIT}={_enough(max(size, limit))}")
 
 
 def too_large_for_client(size: int, limit: int) -> NoReturn:
     fail(
-        f"a record of {size} bytes is too large: this command sends at most {limit} bytes (message.max.bytes).\n"
+        f"the record has {size} bytes; this command sends at most {limit} (message.max.bytes).\n"
         f"Raise it with: -X message.max.bytes={_enough(size)}"
     )
 

@@ -1,7 +1,7 @@
-"""Records as text: rpk's and kcat's format strings, and JSON lines that can be produced again.
+"""Formats records as text: format strings of rpk and kcat, and JSON lines that can be produced again.
 
 %t topic  %p partition  %o offset  %k key  %v or %s value  %T timestamp in ms  %h headers  %K %S lengths  %% a percent
-%k{hex} %v{base64} %v{json}       another spelling of the bytes
+%k{hex} %v{base64} %v{json}       an encoding of the bytes
 %d{%Y-%m-%d %H:%M:%S}             the timestamp, by strftime, in UTC
 %h{%k=%v }                        once for each header
 """
@@ -43,11 +43,11 @@ _PLAIN: dict[str, Piece] = {
 
 
 def formatter(form: str) -> Formatter:
-    """For `json` and `jsonl` a JSON document per line, otherwise by the format string."""
+    """`json` and `jsonl` mean a JSON document per line; anything else is a format string."""
     if form in ("json", "jsonl"):
         return json_line
     if re.fullmatch(r"\w+", form):
-        raise _refused(f"{form!r} is no format: use json, jsonl or a format string, as '%k %v\\n'")
+        raise _refused(f"{form!r} is not a format: use json, jsonl or a format string such as '%k %v\\n'")
     pieces = _pieces(_unescaped(form))
     return lambda message: b"".join(piece(message) for piece in pieces)
 
@@ -59,7 +59,7 @@ def _refused(why: str) -> click.BadParameter:
 def _unescaped(form: str) -> str:
     for escape in re.findall(r"\\.", form, re.DOTALL):
         if escape[1] not in _ESCAPES:
-            raise _refused(f"{escape}: there is no such escape; use \\n, \\t, \\xHH, or \\\\ for a backslash")
+            raise _refused(f"{escape}: unknown escape; use \\n, \\t, \\xHH, or \\\\ for a backslash")
     try:
         return form.encode("latin-1", "backslashreplace").decode("unicode_escape")
     except UnicodeDecodeError as broken:
@@ -71,7 +71,7 @@ def _pieces(text: str) -> list[Piece]:
     position = 0
     for match in _FIELD.finditer(text):
         if match["unknown"] is not None:
-            raise _refused(f"%{match['unknown']}: there is no such field; there are {_FIELDS}")
+            raise _refused(f"%{match['unknown']}: unknown field; use {_FIELDS}")
         if match["how"] is None and text.startswith("{", match.end()):
             raise _refused(f"{text[match.start() :]}: a brace is not closed")
         pieces.append(_literal(text[position : match.start()]))
@@ -94,10 +94,10 @@ def _field(name: str, how: str | None) -> Piece:
         return _headers(how)
     if name in _PLAIN:
         if how is not None:
-            raise _refused(f"%{name}{{{how}}}: %{name} has no other spelling")
+            raise _refused(f"%{name}{{{how}}}: %{name} takes no encoding")
         return _PLAIN[name]
     if (how or "") not in _SPELLINGS:
-        raise _refused(f"%{name}{{{how}}}: there are hex, base64 and json")
+        raise _refused(f"%{name}{{{how}}}: unknown encoding; use hex, base64 or json")
     spelled = _SPELLINGS[how or ""]
     if name == "k":
         return lambda message: spelled(message.key() or b"")
@@ -106,7 +106,7 @@ def _field(name: str, how: str | None) -> Piece:
 
 def _headers(how: str | None) -> Piece:
     if how is not None and (unknown := re.search(r"%[^kv]|%$", how)):
-        raise _refused(f"{unknown[0]} of a header: there are %k and %v")
+        raise _refused(f"{unknown[0]} is not a field of a header; use %k or %v")
     if how is None:
         return lambda message: b",".join(
             name.encode() + b"=" + (value or b"") for name, value in message.headers() or []
@@ -135,7 +135,7 @@ def json_line(message: Message) -> bytes:
 
 
 def text_of(data: bytes | None) -> str | None:
-    """What is not UTF-8 comes back as the same bytes by `bytes_of`."""
+    """`bytes_of` restores the same bytes, even if they are not UTF-8."""
     return None if data is None else data.decode(errors="surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""What commands share: where the cluster is, how to reach it, and how its refusals are told."""
+"""What commands share: the cluster's address, its clients, and error messages."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ ODRADEK_VARIABLES = ("ODRADEK_BOOTSTRAP_SERVERS", "ODRADEK_STREAMS_BOOTSTRAP")
 KAFKA_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 FAILED, NOT_FOUND, TIMED_OUT = 1, 3, 4
 REQUEST_TIMEOUT_S = 15.0
-# Who has waited so long wants to know why.
+# After this wait, a command finds out why there is no answer.
 PATIENCE_S = 3.0
 
-NO_TOPIC = "there is no topic {!r}; `odradek topic ls` shows those that exist"
-NO_GROUP = "there is no group {!r}; `odradek group ls` shows those that exist"
+NO_TOPIC = 'topic "{}" does not exist. List topics with: odradek topic ls'
+NO_GROUP = 'group "{}" does not exist. List groups with: odradek group ls'
 NOT_FOUND_CODES = {"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
 TIMEOUT_CODES = {"_TIMED_OUT", "_MSG_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
 
 
 def addresses(ctx: click.Context, param: click.Parameter, said: str | None) -> str | None:
-    """`host` is `host:9092`: librdkafka and the requests of our own get the same."""
+    """Adds the default port 9092: librdkafka and our own requests must use the same addresses."""
     from odradek.client.addresses import BadAddress, parse_addresses, protocols
 
     if ctx.get_parameter_source(param.name or "") is ParameterSource.DEFAULT:
@@ -48,7 +48,7 @@ def addresses(ctx: click.Context, param: click.Parameter, said: str | None) -> s
 
 
 def _refuse_other_variables(names: Iterable[str]) -> None:
-    """Whoever set one of them means that cluster, and not the default: `topic delete` must not go to another one."""
+    """A user who set one of them does not mean the default cluster: `topic delete` must not go there."""
     for name in names:
         if os.environ.get(name):
             raise click.UsageError(
@@ -66,12 +66,12 @@ def bootstrap_option(command: F) -> F:
         show_default=True,
         callback=addresses,
         metavar="HOST[:PORT],...",
-        help="Where the cluster is; also ODRADEK_BOOTSTRAP.",
+        help="Addresses of the cluster; also ODRADEK_BOOTSTRAP.",
     )(command)
 
 
 def client_options(command: F) -> F:
-    """`-X name=value`, by Java's names or librdkafka's, as `settings`."""
+    """Adds `-X NAME=VALUE` as `settings`, with Java's or librdkafka's names."""
 
     def checked(_ctx: click.Context, _param: click.Parameter, said: tuple[str, ...]) -> dict[str, str]:
         from odradek.client.java_names import librdkafka_config
@@ -88,7 +88,7 @@ def client_options(command: F) -> F:
 
 
 def admin_client(bootstrap: str) -> AdminClient:
-    """To be kept in a variable until its futures are done: they die with it."""
+    """Keep it in a variable until its futures are done: they do not outlive the client."""
     from confluent_kafka.admin import AdminClient
 
     require_somebody_there(bootstrap)
@@ -101,7 +101,7 @@ def client_config(bootstrap: str, **more: object) -> dict[str, object]:
 
 
 def silent_logger() -> logging.Logger:
-    """librdkafka repeats connection failures every second; the command says it once, itself."""
+    """librdkafka repeats connection failures every second; the command itself reports them once."""
     logger = logging.getLogger("odradek.cli.librdkafka")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
@@ -128,15 +128,15 @@ def _tell(refused: KafkaException, bootstrap: str) -> NoReturn:
         require_somebody_there(bootstrap)
         require_majority(bootstrap)
         fail(
-            f"no answer in time from {bootstrap}, though somebody listens there ({error.str()}).\n"
-            "`odradek cluster health` tells what is wrong.",
+            f"{bootstrap} accepts connections, but did not answer in time ({error.str()}).\n"
+            "Find the cause with: odradek cluster health",
             TIMED_OUT,
         )
     fail(f"{error.str()} ({name})", NOT_FOUND if name in NOT_FOUND_CODES else FAILED)
 
 
 def require_somebody_there(bootstrap: str) -> None:
-    """librdkafka would try again until its time-out; a person wants to know at once."""
+    """Ends the command at once when no address accepts connections. librdkafka would retry until its timeout."""
     from odradek.client.addresses import BadAddress, parse_addresses
     from odradek.client.knocking import refusals
 
@@ -162,7 +162,7 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 
 def complain(message: str) -> None:
-    """As click tells of its own errors."""
+    """In the form of click's own errors."""
     click.echo(f"Error: {message}", err=True)
 
 
@@ -175,12 +175,12 @@ def require_topics(names: Iterable[str], known: Container[str]) -> None:
 def require_writable_topic(producer: Producer, name: str) -> None:
     from odradek.controller.topic_names import what_is_wrong_with
 
-    # Asking creates the topic, where the broker allows that.
+    # This request creates the topic if the broker allows that.
     if producer.list_topics(name, timeout=REQUEST_TIMEOUT_S).topics[name].error is not None:
         wrong = what_is_wrong_with(name)
         if wrong:
-            fail(f"no topic can have this name: {wrong}")
-        fail(f"there is no topic {name!r}; create it with `odradek topic create {name}`", NOT_FOUND)
+            fail(f"invalid topic name: {wrong}")
+        fail(f'topic "{name}" does not exist. Create it with: odradek topic create {name}', NOT_FOUND)
 
 
 def key_value(text: str, form: str = "KEY=VALUE", option: str = "--config") -> tuple[str, str]:

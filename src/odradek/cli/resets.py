@@ -1,4 +1,4 @@
-"""`odradek group reset`: where a group without members goes on."""
+"""`odradek group reset`: changes the committed offsets of a group without members."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ Position = tuple[str, int]
 @bootstrap_option
 @output_option
 @group_argument()
-@click.option("--to", required=True, help="beginning, end, N, @TIME; +N or -N moves from where the group is.")
+@click.option("--to", required=True, help="beginning, end, N, @TIME; +N or -N relative to the committed offset.")
 @click.option(
     "-t",
     "--topic",
     "topics",
     multiple=True,
     metavar="TOPIC[:0,1]",
-    help="Only this topic, or these partitions of it; all that the group committed unless given.",
+    help="Only this topic, or these partitions of it. [default: all that the group committed]",
     shell_complete=complete_topics,
 )
 @destructive
 def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, ...], consent: Consent) -> None:
-    """Move a group that has no members: the next one to join goes on from there."""
+    """Change the committed offsets of a group without members."""
     shift = int(to) if re.fullmatch(r"[+-]\d+", to) else None
     begin = Place("beginning") if shift is not None else parse_place(to, datetime.now(UTC), "--to")
     with refusals_told(bootstrap):
@@ -60,7 +60,7 @@ def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, .
             wanted = _wanted(known.topics, topics, committed)
             require_leaders(bootstrap, known, wanted)
             if not wanted:
-                fail(f"group {group!r} committed nothing; name topics with --topic", NOT_FOUND)
+                fail(f'group "{group}" has no committed offsets. Name topics with --topic', NOT_FOUND)
             targets = {place: _target(consumer, place, committed.get(place), begin, shift) for place in wanted}
         finally:
             consumer.close()
@@ -70,13 +70,13 @@ def reset(bootstrap: str, output: str, group: str, to: str, topics: tuple[str, .
         ]
         if not consent.is_given:
             print_rows(rows, output, nothing="")
-        if not consent.to(f"Move group {group}?"):
+        if not consent.to(f"Change the committed offsets of group {group}?"):
             return
         _store(admin, group, targets)
     if consent.is_given:
         print_rows(rows, output, nothing="")
     if output == "table":
-        click.echo(f"group {group} was moved", err=True)
+        click.echo(f"group {group} was reset", err=True)
 
 
 def committed_offsets(bootstrap: str, admin: AdminClient, group: str) -> dict[Position, int]:
@@ -123,9 +123,9 @@ def _target(consumer: Consumer, place: Position, was: int | None, begin: Place, 
         begin.resolve(consumer, tp, REQUEST_TIMEOUT_S) if shift is None else (first if was is None else was) + shift
     )
     if offset > end:
-        _warn_of(place, offset, f"lies beyond the end: {end}, where the next record goes, is taken instead")
+        _warn_of(place, offset, f"is beyond the end of the log; using the end offset {end}")
     elif offset < first:
-        _warn_of(place, offset, f"lies before the first record that is kept: {first} is taken instead")
+        _warn_of(place, offset, f"is before the start of the log; using the start offset {first}")
     return int(max(first, min(offset, end)))
 
 
@@ -142,8 +142,8 @@ def _store(admin: AdminClient, group: str, targets: dict[Position, int]) -> None
     for tp in told.topic_partitions:
         if tp.error is not None and tp.error.code() == KafkaError.UNKNOWN_MEMBER_ID:
             fail(
-                f"group {group!r} has members; stop them first: `odradek group members {group}` shows them. "
-                "One that died without leaving counts until its session times out, after 45 s by default"
+                f'group "{group}" has members. Stop them first; list them with: odradek group members {group}\n'
+                "A crashed member counts until its session times out, after 45 s by default."
             )
         if tp.error is not None:
             raise KafkaException(tp.error)

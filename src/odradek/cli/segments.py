@@ -1,4 +1,4 @@
-"""Segment files read by the format's definition: batches one by one, and what is wrong with them and their indexes."""
+"""Reads segment files batch by batch, and finds problems in them and their indexes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Batch(NamedTuple):
 
 
 class BrokenSegment(MalformedRecords):
-    """Where a file stops to be batches, and why."""
+    """The position of the first invalid batch of a file, and what is wrong with it."""
 
     def __init__(self, segment: Path, position: int, problem: str) -> None:
         super().__init__(f"{segment} at {position}: {problem}")
@@ -41,7 +41,7 @@ def segments_of(path: Path) -> list[Path]:
 
 
 def batches_of(segment: Path) -> Iterator[tuple[int, BatchHeader, bytes]]:
-    """Position, header and bytes of each, up to where it is a BrokenSegment."""
+    """Position, header and bytes of each batch. Raises BrokenSegment at the first invalid one."""
     with segment.open("rb") as file:
         position = 0
         while head := file.read(HEADER_BYTES):
@@ -58,21 +58,21 @@ def batches_of(segment: Path) -> Iterator[tuple[int, BatchHeader, bytes]]:
 
 
 def verify_partition(path: Path) -> tuple[int, list[Finding]]:
-    """How many batches there are, and what is wrong. Gaps between offsets are none: compaction leaves them."""
+    """The number of batches, and the problems. Gaps between offsets are no problem: compaction leaves them."""
     findings: list[Finding] = []
     count, next_offset = 0, -1
     for segment in segments_of(path):
         base = int(segment.stem)
         batches: list[_Batch] = []
         if base < next_offset:
-            findings.append(Finding(segment, 0, f"begins at {base}, the segment before it ends at {next_offset}"))
+            findings.append(Finding(segment, 0, f"begins at {base}, but the previous segment ends at {next_offset}"))
         try:
             for position, header, data in batches_of(segment):
                 if not has_valid_checksum(data):
                     findings.append(Finding(segment, position, "the checksum does not match"))
                 if header.base_offset < max(next_offset, base):
                     findings.append(
-                        Finding(segment, position, f"offset {header.base_offset} after {max(next_offset, base)}")
+                        Finding(segment, position, f"offset {header.base_offset} is below {max(next_offset, base)}")
                     )
                 next_offset = max(next_offset, header.next_offset)
                 batches.append(_Batch(position, header.last_offset, header.max_timestamp))
@@ -98,7 +98,9 @@ def _index_findings(segment: Path, base: int, batches: list[_Batch]) -> list[Fin
             newest = max(newest, batch.max_timestamp)
             batch = next(known, None)
         if (timestamp or relative) and timestamp != newest:
-            findings.append(Finding(times, at, f"{timestamp} up to offset {base + relative}, where it is {newest}"))
+            findings.append(
+                Finding(times, at, f"timestamp {timestamp} up to offset {base + relative}, but the log has {newest}")
+            )
     return findings
 
 

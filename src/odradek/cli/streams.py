@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -150,7 +150,7 @@ def show_status(app: str | None, bootstrap: str | None, state_dir: str | None, o
         layouts = [_named(app, bootstrap, state_dir)[0]] if app else applications(_state_dir(state_dir))
         found = [known for known in (_status(layout, bootstrap) for layout in layouts) if known is not None]
     if app and not found:
-        fail(f"{app} has not run from {layouts[0].state_dir}; `odradek streams ls` shows those that have", NOT_FOUND)
+        _fail_unknown(layouts[0])
     as_row = _shown if output == "table" else _data
     rows = [as_row(known, query) for known in found for query in known.queries]
     print_rows(rows, output, nothing=_nothing_to_show(found, state_dir))
@@ -174,17 +174,19 @@ def reset(app: str, bootstrap: str | None, state_dir: str | None, consent: Conse
 
     with told():
         layout, loaded, bootstrap = _named(app, bootstrap, state_dir)
+        holder = holder_of(layout)
+        if holder is not None and not consent.dry_run:
+            raise AlreadyRunning(layout, holder)
         cluster = _cluster(bootstrap, loaded)
         planned = plan_reset(layout, cluster, loaded.graph if loaded else None)
+        if planned.is_empty and loaded is None:
+            _fail_unknown(layout)
         if planned.is_empty:
             click.echo(f"nothing to forget: {layout.app} has not run from {layout.state_dir}", err=True)
             return
         _print_plan(planned)
         if not consent.to(f"Delete this and let {layout.app} begin again?"):
             return
-        holder = holder_of(layout)
-        if holder is not None:
-            raise AlreadyRunning(layout, holder)
         carry_out(planned, cluster)
         click.echo(f"\n{layout.app} will begin again", err=True)
 
@@ -210,6 +212,10 @@ def serve_views(app: str, host: str, port: int, bootstrap: str | None, state_dir
             serve(loaded.application, settings, host, port, on_ready=lambda url: click.echo(f"{url}/views", err=True))
         except CannotListen as refused:
             fail(str(refused.strerror))
+
+
+def _fail_unknown(layout: Layout) -> NoReturn:
+    fail(f"{layout.app} has not run from {layout.state_dir}; `odradek streams ls` shows those that have", NOT_FOUND)
 
 
 def _nothing_to_show(found: list[AppStatus], state_dir: str | None) -> str:
@@ -278,11 +284,24 @@ def _cluster(bootstrap: str, app: App | None = None) -> Admin:
 
 
 def _status(layout: Layout, bootstrap: str | None) -> AppStatus | None:
+    """What is stored, and what the cluster knows of it: without a broker the rest is still worth seeing."""
+    from odradek.client.addresses import BadAddress, parse_addresses
+    from odradek.client.knocking import refusals
     from odradek.pipeline.recording import AppRecord
     from odradek.pipeline.status import status
 
     record = AppRecord.read(layout.status)
-    return None if record is None else status(layout, _cluster(bootstrap or record.bootstrap))
+    if record is None:
+        return None
+    where = bootstrap or record.bootstrap
+    try:
+        refused = refusals(parse_addresses(where))
+    except BadAddress as wrong:
+        fail(str(wrong))
+    if refused:
+        why = next(iter(refused.values()))
+        click.echo(f"warning: no answer from {where} ({why}): BEHIND and LAG are not known", err=True)
+    return status(layout, None if refused else _cluster(where))
 
 
 def _shown(app: AppStatus, query: QueryStatus) -> Row:
@@ -316,7 +335,7 @@ def _data(app: AppStatus, query: QueryStatus) -> Row:
         "batch_ms": record.batch_ms,
         "planning_ms": record.planning_ms,
         "execution_ms": record.execution_ms,
-        "watermark": record.watermark,
+        "event_time": record.event_time or record.watermark,
         "state_rows": record.state_rows,
         "state_bytes": record.state_bytes,
         "late_rows": record.late_rows,

@@ -1,4 +1,4 @@
-"""`odradek topic`: the feeds of the cluster."""
+"""`odradek topic`: creates, shows and deletes topics."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from odradek.cli.remote import (
 
 @click.group("topic")
 def command() -> None:
-    """List, create, describe, grow, trim and delete topics."""
+    """List, create, describe, trim and delete topics; add partitions."""
 
 
 @command.command("ls")
 @bootstrap_option
 @output_option
-@click.option("--internal", is_flag=True, help="Also the topics that the cluster keeps for itself.")
+@click.option("--internal", is_flag=True, help="Include internal topics (names that begin with __).")
 def list_topics(bootstrap: str, output: str, internal: bool) -> None:
     """List the topics."""
     with refusals_told(bootstrap):
@@ -52,11 +52,16 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
     "--partitions",
     default=-1,
     type=click.IntRange(-1),
-    help="How many partitions; the broker's num.partitions unless given.",
+    help="Number of partitions. [default: the broker's num.partitions]",
 )
-@click.option("-r", "--replication-factor", default=-1, help="How many copies of each partition.")
+@click.option(
+    "-r",
+    "--replication-factor",
+    default=-1,
+    help="Replicas of each partition. [default: the broker's default.replication.factor]",
+)
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic config; repeatable.")
-@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail if the topic exists.")
 def create(
     bootstrap: str,
     names: tuple[str, ...],
@@ -85,7 +90,7 @@ def create(
 @output_option
 @topic_argument("name")
 def describe(bootstrap: str, output: str, name: str) -> None:
-    """Show who leads each partition, who is in sync, where it begins, and where it ends: there the next record goes."""
+    """Show each partition's leader, replicas, in-sync replicas, start offset, and end offset (of the next record)."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -97,7 +102,7 @@ def describe(bootstrap: str, output: str, name: str) -> None:
         require_topics([name], known.topics)
         topic = known.topics[name]
 
-        # Nobody can say where a partition begins and ends that has no leader, or one who does not answer.
+        # Only the leader knows a partition's offsets: skip partitions without a reachable leader.
         silent = silent_leaders(known, [(name, index) for index in topic.partitions])
         led = [index for index, each in topic.partitions.items() if each.leader >= 0 and each.leader not in silent]
 
@@ -129,9 +134,9 @@ def describe(bootstrap: str, output: str, name: str) -> None:
 @command.command("add-partitions")
 @bootstrap_option
 @topic_argument("name")
-@click.option("-p", "--partitions", required=True, type=int, help="The new total.")
+@click.option("-p", "--partitions", required=True, type=int, help="The new number of partitions.")
 def add_partitions(bootstrap: str, name: str, partitions: int) -> None:
-    """Raise a topic's number of partitions. Keys may land elsewhere afterwards."""
+    """Add partitions to a topic. Afterwards a key may map to another partition."""
     from confluent_kafka.admin import NewPartitions
 
     with refusals_told(bootstrap):
@@ -174,7 +179,7 @@ def _partitions(count: int) -> str:
 @click.option("-p", "--partition", "partitions", multiple=True, type=int, help="Only this partition; repeatable.")
 @destructive
 def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[int, ...], consent: Consent) -> None:
-    """Delete the records of a topic that lie before an offset or a time, for good."""
+    """Permanently delete a topic's records before an offset or a time."""
     from confluent_kafka import Consumer, TopicPartition
 
     place = parse_place(before, datetime.now(UTC), "--before")
@@ -202,5 +207,5 @@ def trim(bootstrap: str, output: str, name: str, before: str, partitions: tuple[
             ):
                 rows.append({"partition": int(where.rpartition("-")[2]), "start": deleted.low_watermark})
         finally:
-            # Also when others were refused: what is gone is gone.
+            # Also when a partition was refused: the records of the others are deleted already.
             print_rows(rows, output, nothing="no partition confirmed that records were deleted")

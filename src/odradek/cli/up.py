@@ -10,29 +10,33 @@ import click
 
 from odradek.cli.remote import key_value
 
-# As the configuration that ships with Kafka: nobody at a terminal wants to wait for members who may still come.
+# As in the configuration that ships with Kafka: the first rebalance does not wait for more members.
 START_AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
 HOST, PORT = "127.0.0.1", 9092
-# Of topics that do not say, where there are several nodes: one may be lost.
+# The default replication factor with -n: one node may be lost.
 SEVERAL_COPIES = 3
 
 
 @click.command("up")
-@click.option("-n", "--nodes", type=click.IntRange(1, 99), help="Run a cluster of so many nodes, a process each.")
 @click.option(
-    "--data", type=click.Path(file_okay=False, path_type=Path), help="Where records live. [default: ./.odradek]"
+    "-n", "--nodes", type=click.IntRange(1, 99), help="Run a cluster of this many nodes, each in its own process."
 )
-@click.option("--memory", is_flag=True, help="Keep everything in memory; gone when the broker stops.")
-@click.option("--host", help="The address to listen on. [default: 127.0.0.1; with -n the one of the last start]")
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="The data directory. [default: ./.odradek]"
+)
+@click.option("--memory", is_flag=True, help="Keep all data in memory. It is lost when the broker stops.")
+@click.option("--host", help="The address to listen on. [default: 127.0.0.1; with -n, that of the last start]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="The port to listen on; 0 picks a free one. With -n the first of as many ports. [default: 9092; with -n those "
-    "of the last start]",
+    help="The port to listen on; 0 picks a free one. With -n, the first of consecutive ports. [default: 9092; with -n, "
+    "those of the last start]",
 )
-@click.option("-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A broker config by Kafka's name.")
-@click.option("--restart", is_flag=True, help="With -n: start a node that died again.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell each decision, not only what needs attention.")
+@click.option(
+    "-c", "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A broker config by its Kafka name."
+)
+@click.option("--restart", is_flag=True, help="With -n: restart a node that dies.")
+@click.option("-v", "--verbose", is_flag=True, help="Log each decision, not only warnings.")
 def command(
     nodes: int | None,
     data: Path | None,
@@ -43,16 +47,16 @@ def command(
     restart: bool,
     verbose: bool,
 ) -> None:
-    """Run a broker until Ctrl-C or SIGTERM, or with -n a cluster."""
+    """Run a broker, or with -n a cluster, until Ctrl-C or SIGTERM."""
     from odradek.base.errors import KafkaError, UnusableDirectory
     from odradek.node.process import NodeFailed
 
     if memory and data is not None:
-        raise click.UsageError("--memory and --data exclude each other")
+        raise click.UsageError("--memory and --data cannot be combined")
     if nodes is not None and memory:
-        raise click.UsageError("-n and --memory exclude each other: a node that dies would come back without its vote")
+        raise click.UsageError("-n and --memory cannot be combined: a restarted node would have forgotten its vote")
     if restart and nodes is None:
-        raise click.UsageError("--restart is for the nodes of -n")
+        raise click.UsageError("--restart needs -n")
     given = dict(key_value(text) for text in settings)
     try:
         if nodes is None:
@@ -69,7 +73,9 @@ def _one(directory: Path | None, host: str, port: int, overrides: Mapping[str, s
     from odradek.node.process import run_in_foreground
 
     if directory is not None and holds_several(directory):
-        raise click.UsageError(f"{directory} holds a cluster: start it with -n, or choose another with --data")
+        raise click.UsageError(
+            f"{directory} holds a cluster: start it with -n, or choose another directory with --data"
+        )
     run_in_foreground(directory, host, port, overrides, announce=click.echo, verbose=verbose)
 
 

@@ -1,4 +1,4 @@
-"""Who votes on the metadata: one more, one less. By our own requests: librdkafka has none for it."""
+"""Adds and removes voters of the metadata quorum. librdkafka has no call for it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from odradek.protocol.messages.p81_remove_raft_voter import RemoveRaftVoterReque
 
 _DIRECTORY = r"([A-Za-z0-9_-]{22})"
 ASK_AGAIN_S = 0.25
-# May succeed a little later.
+# A retry may succeed.
 _LATER = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _ADVICE: dict[int, str] = {
-    ErrorCode.DUPLICATE_VOTER: " If that disk is lost, `odradek cluster voter remove` it first.",
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: " Nobody was found who leads it: `odradek cluster health` tells more.",
+    ErrorCode.DUPLICATE_VOTER: " If that disk is lost, remove the voter first with: odradek cluster voter remove",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: " No leader was found. Find the cause with: odradek cluster health",
 }
 ATTEMPT_MS = 10_000
 
@@ -35,7 +35,7 @@ class NewVoter:
     node_id: int
     host: str
     port: int
-    # None: the one it follows with.
+    # None: the directory with which it follows the metadata log.
     directory_id: bytes | None
 
 
@@ -61,24 +61,24 @@ def known_voter(text: str) -> tuple[int, bytes | None]:
 
 
 def add(bootstrap: str, voter: NewVoter, timeout_s: float) -> None:
-    """Waits for the node to appear among the observers and to catch up, for as long as it may take."""
+    """Waits until the node is an observer and has caught up, at most `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while True:
         state, listener = quorum.with_listener(bootstrap)
         if any(_is(each, voter.node_id, voter.directory_id) for each in state.current_voters):
-            click.echo(f"node {voter.node_id} votes already")
+            click.echo(f"node {voter.node_id} is a voter already")
             return
         following = [each for each in state.observers if _is(each, voter.node_id, voter.directory_id)]
         if voter.directory_id is not None or following:
             break
         if time.monotonic() >= deadline:
             fail(
-                f"node {voter.node_id} does not follow the metadata log. Start it as a controller, its "
-                "directory formatted with --no-initial-controllers; `odradek cluster quorum` shows who follows",
+                f"node {voter.node_id} does not follow the metadata log. Format its directory with "
+                "--no-initial-controllers and start it as a controller. List observers with: odradek cluster quorum",
                 NOT_FOUND,
             )
         time.sleep(ASK_AGAIN_S)
-    # Of several disks that a node had, the one that it followed with last.
+    # A node may have had several disks: takes the one of the last fetch.
     directory_id = voter.directory_id or max(following, key=lambda each: each.last_fetch_timestamp).replica_directory_id
     request = AddRaftVoterRequest(
         cluster_id=None,
@@ -93,7 +93,7 @@ def add(bootstrap: str, voter: NewVoter, timeout_s: float) -> None:
         ErrorCode.DUPLICATE_VOTER,
         deadline,
     )
-    click.echo(f"node {voter.node_id} votes, with directory {uuid_text(directory_id)}")
+    click.echo(f"added voter {voter.node_id} with directory {uuid_text(directory_id)}")
 
 
 def remove(bootstrap: str, node_id: int, directory_id: bytes | None, timeout_s: float, consent: Consent) -> None:
@@ -101,13 +101,13 @@ def remove(bootstrap: str, node_id: int, directory_id: bytes | None, timeout_s: 
     found = [each for each in voters if _is(each, node_id, directory_id)]
     if not found:
         voting = ", ".join(f"{each.replica_id}:{uuid_text(each.replica_directory_id)}" for each in voters)
-        fail(f"node {node_id} does not vote with that directory; those who vote: {voting}", NOT_FOUND)
+        fail(f"node {node_id} is not a voter with that directory. Voters: {voting}", NOT_FOUND)
     seat = found[0]
-    left = ", ".join(str(each.replica_id) for each in voters if each is not seat) or "nobody"
+    left = ", ".join(str(each.replica_id) for each in voters if each is not seat) or "none"
     consent.show(
-        [f"remove voter {node_id} with directory {uuid_text(seat.replica_directory_id)}; left to vote: {left}"]
+        [f"remove voter {node_id} with directory {uuid_text(seat.replica_directory_id)}; remaining voters: {left}"]
     )
-    if not consent.to(f"Let node {node_id} vote no longer?"):
+    if not consent.to(f"Remove voter {node_id}?"):
         return
     deadline = time.monotonic() + timeout_s
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node_id, voter_directory_id=seat.replica_directory_id)
@@ -117,7 +117,7 @@ def remove(bootstrap: str, node_id: int, directory_id: bytes | None, timeout_s: 
         ErrorCode.VOTER_NOT_FOUND,
         deadline,
     )
-    click.echo(f"node {node_id} votes no longer with directory {uuid_text(seat.replica_directory_id)}")
+    click.echo(f"removed voter {node_id} with directory {uuid_text(seat.replica_directory_id)}")
 
 
 def _is(replica: ReplicaState, node_id: int, directory_id: bytes | None) -> bool:
@@ -135,7 +135,7 @@ def _until_done(attempt: Callable[[], tuple[int, str]], node_id: int, done_befor
         time.sleep(ASK_AGAIN_S)
         again = True
         code, words = attempt()
-    # The first of several attempts may have done it.
+    # An earlier attempt may have been committed after its timeout.
     if code != ErrorCode.NONE and not (again and code == done_before):
         advice = _ADVICE.get(code, "")
         fail(

@@ -1,4 +1,4 @@
-"""Whether those who are read from are there: told once when they are not, and once when they are again."""
+"""Reports once when a broker that `consume` reads from is gone, and once when it is back."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Watch:
     def __init__(self, bootstrap: str, topics: tuple[str, ...]) -> None:
         self._bootstrap = bootstrap
         self._topics = [topic for topic in topics if not topic.startswith("^")]
-        # librdkafka lost a connection, be it for a moment.
+        # librdkafka reported a lost connection, possibly a short one.
         self.suspicious = False
         self._asked_in_vain = False
         self._missed: str | None = None
-        # Where that is, when it is a leader: another may lead before it is back.
+        # The address of a missing leader: another broker may lead before it is back.
         self._missed_at: tuple[str, int] | None = None
 
     def on_error(self, _error: KafkaError) -> None:
-        """For librdkafka's `error_cb`: it says each second what it lost, and never that it is back."""
+        """For librdkafka's `error_cb`, which reports a lost connection each second, and never that it is back."""
         self.suspicious = True
 
     def look(self, consumer: Consumer) -> None:
@@ -48,7 +48,10 @@ class Watch:
             self._look_for_leaders(known, {(tp.topic, tp.partition): None for tp in consumer.assignment()})
 
     def _unanswered(self) -> None:
-        """librdkafka may have asked a broker that died: while another one accepts connections, it is asked again."""
+        """Reports the second unanswered request, or the first if no address accepts connections.
+
+        librdkafka may have sent the first one to a dead broker.
+        """
         if self._asked_in_vain or refusals(parse_addresses(self._bootstrap)):
             self._miss(self._bootstrap, "does not answer")
         self._asked_in_vain = self.suspicious = True
@@ -56,7 +59,7 @@ class Watch:
     def _look_for_leaders(self, known: ClusterMetadata, assigned: dict[tuple[str, int], None]) -> None:
         led: dict[int, list[str]] = {}
         for topic, index in assigned:
-            # A topic that was made anew may have fewer partitions.
+            # A topic that was deleted and created again may have fewer partitions.
             if topic in known.topics and index in known.topics[topic].partitions:
                 led.setdefault(known.topics[topic].partitions[index].leader, []).append(f"{topic}-{index}")
         for leader, partitions in sorted(led.items()):
@@ -72,12 +75,12 @@ class Watch:
         self.suspicious = False
         if self._missed is not None:
             is_back = self._missed_at is None or is_reachable(*self._missed_at)
-            told = f"{self._missed} is back" if is_back else f"others lead instead of {self._missed}"
-            click.echo(f"{told}: reading on", err=True)
+            told = f"{self._missed} is back" if is_back else f"other brokers lead instead of {self._missed}"
+            click.echo(f"{told}: consuming continues", err=True)
             self._missed = self._missed_at = None
 
     def _miss(self, who: str, why: str) -> None:
         self.suspicious = True
         if self._missed is None:
-            click.echo(f"Warning: {who} {why}; waiting until that changes, Ctrl-C stops", err=True)
+            click.echo(f"Warning: {who} {why}. Retrying; press Ctrl-C to stop", err=True)
             self._missed = who

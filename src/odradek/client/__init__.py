@@ -1,8 +1,8 @@
-"""Our doors to any Kafka cluster, on librdkafka: producers, consumers, admin calls, and the names of client configs.
+"""Clients for any Kafka cluster, based on librdkafka: producers, consumers, admin calls, and client config names.
 
 from odradek.client import JSON, Consumer, Producer
 
-Imported on first use: the command line starts without librdkafka.
+Modules are imported on first use: the command line starts without librdkafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Clients that nobody closed: a ResourceWarning, as for sockets and files, and an end all the same.
+"""Ends clients that the program did not close, with a ResourceWarning as for sockets and files.
 
-The collector may run on any thread, at any line: what takes time is done on another one. At the end of the interpreter
-no thread can be started any more, and nobody is kept waiting.
+The garbage collector may run on any thread, at any line: the end, which takes time, runs on a new thread. When the
+interpreter exits, no thread can be started any more: then it runs at once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _SENTENCE = "unclosed {}: use it in a `with` block, or close it"
 Unclosed: TypeAlias = "weakref.finalize[..., object]"
 
 
-# Of clients that are open, by the cluster they talk to.
+# Finalizers of open clients, by bootstrap address.
 _open: dict[str, list[Unclosed]] = {}
 _lock = threading.Lock()
 
 
 def when_abandoned(client: object, bootstrap: str, end: Callable[[], None]) -> Unclosed:
-    """To be detached by whoever closes the client. `end` must not keep the client alive."""
+    """The caller detaches the result when it closes the client. `end` must not reference the client."""
     unclosed = weakref.finalize(client, _end, type(client).__name__, end, os.getpid())
     with _lock:
         for known, others in list(_open.items()):
@@ -36,9 +36,9 @@ def when_abandoned(client: object, bootstrap: str, end: Callable[[], None]) -> U
 
 
 def end_all(bootstrap: str) -> None:
-    """Ends what is still open to a cluster that will not come back, as the broker of a test, with the same warning.
+    """Ends the open clients of a cluster that is gone for ever, such as a test's broker, with the same warning.
 
-    Every client is ended; then an ExceptionGroup has the errors of those that could not be.
+    Ends every client, then raises the errors of all that failed as an ExceptionGroup.
     """
     with _lock:
         left = [abandoned for unclosed in _open.pop(bootstrap, []) if (abandoned := unclosed.detach())]
@@ -60,7 +60,7 @@ def end_all(bootstrap: str) -> None:
 
 def _end(kind: str, end: Callable[[], None], pid: int) -> None:
     if pid != os.getpid():
-        return  # a fork has the queues, and none of the threads that would empty them
+        return  # a forked process has the queues, but none of the threads that would send them
     try:
         warnings.warn(_SENTENCE.format(kind), ResourceWarning, stacklevel=2)
     finally:

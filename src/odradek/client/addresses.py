@@ -1,7 +1,7 @@
-"""Addresses of brokers as people write them: `host`, `host:9092`, `[::1]:9092`, several with commas between them.
+"""Parses broker addresses: `host`, `host:9092`, `[::1]:9092`, several separated by commas.
 
-As librdkafka and its tools read them: a host without a port means port 9092, empty parts are passed over, and a
-protocol may stand before a host in any case, as in `ssl://host:9093`.
+As librdkafka and its tools: a host without a port means port 9092, and empty parts are ignored. A host may have a
+protocol in upper or lower case, as in `ssl://host:9093`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def parse_addresses(text: str) -> list[Address]:
 
 
 def protocols(text: str) -> set[str]:
-    """Those that the addresses name, of PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL."""
+    """The protocols in the addresses: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     return {name.upper() for name in _PROTOCOL.findall(text)}
 
 

@@ -1,6 +1,6 @@
-"""What one asks of a cluster besides records: topics and configs, their offsets, groups and what they committed.
+"""Admin calls to a cluster: topics, configs, offsets, groups and their committed offsets.
 
-Thin over librdkafka's admin client: plain values out, and errors that say what was asked and what was answered.
+A thin layer over librdkafka's admin client. Returns plain values; errors name the request and the answer.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class UnknownTopic(Exception):
     def __init__(self, topic: str, bootstrap: str) -> None:
         self.topic = topic
         super().__init__(
-            f"there is no topic {topic!r} on {bootstrap}; `odradek topic ls -b {bootstrap}` shows those that exist"
+            f'topic "{topic}" does not exist on {bootstrap}. List topics with: odradek topic ls -b {bootstrap}'
         )
 
 
 class Admin:
-    """A Kafka cluster, by any of its brokers. `config` takes librdkafka's names (see java_names for Java's)."""
+    """Admin calls to a Kafka cluster. `config` takes librdkafka's names (see java_names for Java's)."""
 
     def __init__(
         self, bootstrap: str, config: Mapping[str, str] = NOTHING, *, timeout_s: float = REQUEST_TIMEOUT_S
@@ -45,7 +45,7 @@ class Admin:
         self.bootstrap = bootstrap
         self.config = config
         self._timeout_s = timeout_s
-        # What librdkafka has to say about a broker that is away comes as the error of the call that needed it.
+        # librdkafka need not log unreachable brokers: the call that needed the broker raises the error.
         quiet = {"log_level": "0"}
         self._admin = AdminClient({**quiet, **config, "bootstrap.servers": bootstrap})
 
@@ -56,30 +56,30 @@ class Admin:
 
     def partitions(self, topic: str) -> list[int]:
         with self._told(f"describing topic {topic!r}"):
-            # Asked without the name: asking for one topic would create it where brokers create topics by themselves.
+            # Lists all topics: a request for one topic would create it if the broker creates topics automatically.
             known = self._admin.list_topics(timeout=self._timeout_s).topics
         if topic not in known:
             raise UnknownTopic(topic, self.bootstrap)
         return sorted(known[topic].partitions)
 
     def topic_id(self, topic: str) -> str | None:
-        """Differs from that of an earlier topic of the same name; None while there is no such topic."""
+        """None if the topic does not exist. A topic that is deleted and created again gets a new id."""
         with self._told(f"describing topic {topic!r}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART) as answer:
             asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_s)
             found = str(asked[topic].result().topic_id)
         return None if answer.ignored else found
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """Empty if we may not ask."""
+        """Empty if the client is not authorized."""
         asked, found = ConfigResource(ConfigResource.Type.TOPIC, topic), {}
-        with self._told(f"asking for the config of {topic!r}", unless=KafkaError.TOPIC_AUTHORIZATION_FAILED):
+        with self._told(f"describing the config of {topic!r}", unless=KafkaError.TOPIC_AUTHORIZATION_FAILED):
             found = self._admin.describe_configs([asked], request_timeout=self._timeout_s)[asked].result()
         return {name: entry.value for name, entry in found.items()}
 
     def create_topic(
         self, name: str, partitions: int = -1, config: Mapping[str, str] = NOTHING, *, if_missing: bool = True
     ) -> bool:
-        """Whether it was created; False when it was there already. -1: as many partitions as the broker's default."""
+        """Returns False if the topic exists already. -1 partitions: the broker's default."""
         wanted = NewTopic(name, partitions, replication_factor=-1, config=dict(config))
         with self._told(
             f"creating topic {name!r}", unless=KafkaError.TOPIC_ALREADY_EXISTS if if_missing else None
@@ -88,7 +88,7 @@ class Admin:
         return not done.ignored
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Names that do not exist are no error: what was asked for is true."""
+        """Ignores topics that do not exist."""
         wanted = list(names)
         deletions = self._admin.delete_topics(wanted, request_timeout=self._timeout_s) if wanted else {}
         for name, deletion in deletions.items():
@@ -96,14 +96,14 @@ class Admin:
                 deletion.result()
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Keys may go to other partitions from then on."""
+        """Afterwards a key may map to another partition."""
         with self._told(f"growing topic {topic!r} to {total} partitions"):
             self._admin.create_partitions([NewPartitions(topic, total)], request_timeout=self._timeout_s)[
                 topic
             ].result()
 
     def set_topic_config(self, topic: str, **changes: str | None) -> None:
-        """Names with underscores for dots; None takes the topic's own value away. Others stay as they are."""
+        """Changes only these configs. Names have underscores for dots; None removes the topic's own value."""
         entries = [
             ConfigEntry(
                 name.replace("_", "."),
@@ -117,7 +117,7 @@ class Admin:
             self._admin.incremental_alter_configs([wanted], request_timeout=self._timeout_s)[wanted].result()
 
     def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """Everything before these offsets (-1: all there is). Where each partition begins afterwards."""
+        """Deletes the records before these offsets (-1: all records). Returns each partition's new start offset."""
         asked = [TopicPartition(topic, index, offset) for (topic, index), offset in before.items()]
         with self._told("deleting records"):
             answers = self._admin.delete_records(asked, request_timeout=self._timeout_s)
@@ -136,7 +136,7 @@ class Admin:
             return {place.partition: offset_in(answer.result()) for place, answer in answers.items()}
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """Where the group will go on, partition by partition; empty for a group that never committed."""
+        """The group's committed offset of each partition; empty for a group that never committed."""
         with self._told(f"asking what group {group!r} committed"):
             asked = self._admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=self._timeout_s
@@ -145,7 +145,7 @@ class Admin:
         return {(place.topic, place.partition): place.offset for place in places if place.offset >= 0}
 
     def set_committed(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Where the group goes on; it must have no members meanwhile."""
+        """Sets the group's committed offsets. The group must have no members."""
         places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
         with self._told(f"setting the offsets of group {group!r}"):
             asked = [ConsumerGroupTopicPartitions(group, places)]
@@ -155,7 +155,7 @@ class Admin:
                     raise KafkaException(place.error)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """How many records each partition has after what the group committed."""
+        """The number of records after the committed offset of each partition."""
         committed = self.committed(group)
         ends = {topic: self.end_offsets(topic) for topic in {topic for topic, _ in committed}}
         return {
@@ -172,7 +172,7 @@ class Admin:
         return sorted(group.group_id for group in answer.valid if group.group_id.startswith(prefix))
 
     def delete_group(self, group: str) -> None:
-        """A group that does not exist is no error; one that has members is."""
+        """Ignores a group that does not exist. A group with members is an error."""
         with self._told(f"deleting group {group!r}", unless=KafkaError.GROUP_ID_NOT_FOUND):
             self._admin.delete_consumer_groups([group], request_timeout=self._timeout_s)[group].result()
 

@@ -1,4 +1,4 @@
-"""AsyncAdmin: the calls of Admin, awaited. Each runs in a thread while librdkafka asks."""
+"""AsyncAdmin: the calls of Admin for asyncio. Each runs in a thread."""
 
 from __future__ import annotations
 

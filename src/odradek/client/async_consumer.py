@@ -4,8 +4,7 @@ async with AsyncConsumer("orders", group="billing", value=Order) as consumer:
     async for record in consumer:
         await bill(record.value)
 
-librdkafka is asked by a thread of its own, for many records at a time; those of a partition that has moved to another
-member meanwhile are dropped.
+Its own thread polls librdkafka for many records at a time. Prefetched records of a revoked partition are dropped.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ R = TypeVar("R")
 
 POLL_S = 0.25
 RECORDS_AT_ONCE = 500
-# A group takes a member for dead that asks for nothing for five minutes (max.poll.interval.ms).
+# A group removes a member that does not poll for five minutes (max.poll.interval.ms).
 ASKED_AGAIN_AFTER_S = 10.0
 
 
 class _Desk(Generic[K, V]):
-    """The thread, and what it reads once that is opened. Nothing here keeps the consumer alive."""
+    """The polling thread and its Reading, which is opened on first use. Holds no reference to the consumer."""
 
     def __init__(self, open_reading: Callable[[], Reading[K, V]]) -> None:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-consumer")
@@ -42,7 +41,7 @@ class _Desk(Generic[K, V]):
         self._open_reading = open_reading
 
     def opened(self) -> Reading[K, V]:
-        """In the thread: also when whoever waited for it is cancelled, what was opened is kept."""
+        """Runs in the thread: if the awaiting task is cancelled, the opened Reading is kept."""
         if self.reading is None:
             self.reading = self._open_reading()
         return self.reading
@@ -68,7 +67,7 @@ class AsyncConsumer(Generic[K, V]):
         **config: Setting,
     ) -> None:
         self._bad_records = BadRecords(on_bad, may_await=True)
-        require_topics(topics)  # before anybody waits
+        require_topics(topics)  # fails before the first await
         self._desk: _Desk[K, V] = _Desk(
             lambda: Reading(
                 topics,
@@ -92,7 +91,7 @@ class AsyncConsumer(Generic[K, V]):
         return await self._aside(self._desk.opened) if self._desk.reading is None else self._desk.reading
 
     async def poll(self, timeout: float | None = None) -> Record[K, V] | None:  # noqa: ASYNC109, as Consumer's
-        """The next record; None when none came in time, or with `stop_at_end` when all is read."""
+        """The next record; None after the timeout, or with `stop_at_end` at the end of all partitions."""
         reading = await self._open()
         reading.done_with_last()
         ends_at = None if timeout is None else time.monotonic() + timeout
@@ -125,17 +124,17 @@ class AsyncConsumer(Generic[K, V]):
 
     @staticmethod
     def _fetch(reading: Reading[K, V], patience: float) -> None:
-        """In the thread: whoever waits for it may be cancelled, and what came is kept for the next."""
+        """Runs in the thread: if the awaiting task is cancelled, the messages are kept for the next poll."""
         first = reading.client.poll(patience)
         if first is None:
             return
         reading.messages.append(first)
-        # What is there already: waiting for so many would hold up the first. The callbacks of a rebalance run inside
-        # this call; what it returns is appended after they have dropped what is lost.
+        # Takes only what has arrived already: waiting for more would delay the first record. Rebalance callbacks run
+        # inside this call and drop revoked records, before its messages are appended.
         messages = reading.client.consume(RECORDS_AT_ONCE, 0)
         reading.messages.extend(messages)
 
-    # No generator: that one would be over after its first exception, and the records after it lost to the loop.
+    # Not a generator: a generator ends at its first exception, and the loop could not read the records after it.
     def __aiter__(self) -> Self:
         return self
 
@@ -147,13 +146,13 @@ class AsyncConsumer(Generic[K, V]):
 
     @property
     def skipped(self) -> int:
-        """How many records could not be decoded and were passed over by `on_bad`."""
+        """The number of records that could not be decoded and that `on_bad` skipped."""
         return self._bad_records.skipped
 
     async def commit(self, *records: Record[Any, Any]) -> None:
-        """The group goes on after these records."""
+        """Commits these records."""
         if not records:
-            raise ValueError("name the records: others may have been fetched ahead of them")
+            raise ValueError("commit() needs the records as arguments: later records may have been fetched already")
         reading = await self._open()
         await self._aside(lambda: reading.commit(records))
 
@@ -162,7 +161,7 @@ class AsyncConsumer(Generic[K, V]):
         await self._aside(lambda: reading.seek(topic, partition, offset))
 
     async def close(self) -> None:
-        """What was taken counts as done."""
+        """Commits the records that were returned, and leaves the group."""
         await self._close(clean=True)
 
     async def _close(self, *, clean: bool) -> None:

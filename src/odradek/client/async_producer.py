@@ -33,7 +33,7 @@ FULL_QUEUE_WAIT_S = 0.01
 
 
 class AsyncProducer(Generic[K, V]):
-    """To be made and used inside one running event loop."""
+    """Must be created and used inside one running event loop."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AsyncProducer(Generic[K, V]):
         self._loop = asyncio.get_running_loop()
         self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
         self._deliveries = self._outbox.deliveries
-        # Told by whichever thread polls, taken by the loop: one wake-up for many.
+        # Any polling thread appends, the event loop takes: one wake-up for many outcomes.
         self._told: deque[tuple[AsyncDelivery, Stored | SendFailed]] = deque()
         self._is_woken = False
         self._unclosed = when_abandoned(self, bootstrap, self._deliveries.end_and_log)
@@ -62,13 +62,13 @@ class AsyncProducer(Generic[K, V]):
         partition: int | None = None,
         timestamp: datetime | int | None = None,
     ) -> asyncio.Future[Stored]:
-        """Waits while the queue is full; the future has the place of the record, or raises SendFailed."""
+        """Waits while the queue is full. The future returns where the record was stored, or raises SendFailed."""
         self._require_open()
         delivery = AsyncDelivery(self._loop, self._deliveries.unseen)
         delivered = partial(self._delivered, delivery)
         await self._outbox.learn_partitions(topic, partition)
         while True:
-            # After each wait: what is handed over after the end is not told of by anybody.
+            # Checked after each wait: after the end no thread would report the record's outcome.
             self._require_open()
             try:
                 self._outbox.hand_over(topic, value, key, headers, partition, timestamp, delivered)
@@ -91,7 +91,7 @@ class AsyncProducer(Generic[K, V]):
         partition: int | None = None,
         timestamp: datetime | int | None = None,
     ) -> Stored:
-        """Returns when it is acknowledged."""
+        """Returns when the record is acknowledged."""
         return await (await self.send(topic, value, key, headers=headers, partition=partition, timestamp=timestamp))
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109, as Producer's
@@ -101,7 +101,7 @@ class AsyncProducer(Generic[K, V]):
             self._take()
 
     async def close(self) -> None:
-        """As Producer's: raises Undelivered when records failed and nobody has asked their futures."""
+        """As Producer.close: raises Undelivered if records failed whose futures were not read."""
         if self._unclosed.detach():
             await self._end()
             self._deliveries.raise_unseen()
@@ -127,25 +127,25 @@ class AsyncProducer(Generic[K, V]):
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
-            # It ends all the same, and has nobody left to raise to.
+            # The producer still ends; its failures are logged, because there is no caller to raise to.
             ending.add_done_callback(log)
             raise
         self._take()
 
     def _delivered(self, delivery: AsyncDelivery, error: KafkaError | None, message: Message) -> None:
-        """In whichever thread polls."""
+        """Runs in any polling thread."""
         outcome = self._deliveries.outcome(error, message)
         self._told.append((delivery, outcome))
-        # Looked at after appending, taken back before taking: what is appended is taken or wakes.
+        # Read after appending, reset before taking: an appended outcome is either taken or wakes the loop.
         if not self._is_woken or self._loop.is_closed():
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self._take)
-            except RuntimeError:  # it is closed, and nobody can ask any more
+            except RuntimeError:  # the loop is closed: the futures can no longer be read
                 self._count_failures()
 
     def _count_failures(self) -> None:
-        with suppress(IndexError):  # two threads may poll, and take in turns
+        with suppress(IndexError):  # several threads may poll and take
             while True:
                 _, outcome = self._told.popleft()
                 if isinstance(outcome, SendFailed):

@@ -1,4 +1,4 @@
-"""What a consumer does with a record that cannot be decoded: `on_bad=`."""
+"""`on_bad=`: what a consumer does with a record that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class BadRecords:
             raise ValueError("on_bad is an async function: use AsyncConsumer, or a plain function")
         self._on_bad = on_bad
         self.are_raised = on_bad == "fail"
-        # Records that were passed over, by `skip` or by the function.
+        # Records that were skipped, or passed to the function.
         self.skipped = 0
 
     def meet(self, bad: BadRecord) -> None:
         outcome = self._told(bad)
         if inspect.isawaitable(outcome):
             if inspect.iscoroutine(outcome):
-                outcome.close()  # else Python warns that nobody awaited it
+                outcome.close()  # otherwise Python warns that it was never awaited
             raise TypeError("on_bad returned a coroutine: use AsyncConsumer, or a plain function")
         self.skipped += 1
 

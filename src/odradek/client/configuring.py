@@ -1,4 +1,4 @@
-"""Configs as keywords: `linger_ms=5` or Kafka's dotted names in a dict, Java's or librdkafka's, all of them checked."""
+"""Client configs as keywords (`linger_ms=5`) or by dotted names, Java's or librdkafka's. All are checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GISTS_MAX = 1000
 
 Setting = str | int | float | bool
 
-# Where a pipeline has other ways than a client of one's own.
+# Configs that are arguments of our clients.
 _OUR_WAY = {
     "key.serializer": "key=str, key=odradek.client.JSON, …",
     "key.deserializer": "key=str, key=odradek.client.JSON, …",
@@ -32,10 +32,10 @@ _LIBRDKAFKAS_OWN = {"partition.assignment.strategy"}
 
 
 def client_config(bootstrap: str, ours: Mapping[str, Setting], users: Mapping[str, Setting]) -> dict[str, object]:
-    """What the user says goes before what we would choose; RefusedConfig names what cannot be."""
+    """Merges configs; the user's override ours. Raises RefusedConfig."""
     said = {name.replace("_", "."): _text(value) for name, value in users.items()}
     for name in said.keys() & _OUR_WAY.keys():
-        raise RefusedConfig(name, "it is an argument of its own", _OUR_WAY[name])
+        raise RefusedConfig(name, "it has its own argument", _OUR_WAY[name])
     own = {name: said.pop(name) for name in said.keys() & _LIBRDKAFKAS_OWN}
     return {
         **{name: _text(value) for name, value in ours.items()},
@@ -47,7 +47,7 @@ def client_config(bootstrap: str, ours: Mapping[str, Setting], users: Mapping[st
 
 
 class SayOnce(logging.Filter):
-    """librdkafka tells again and again that a broker is away, with other figures each time: once in a while will do."""
+    """Drops repeated log lines: librdkafka repeats that a broker is unreachable, with other numbers each time."""
 
     def __init__(self, again_after_s: float = 30.0) -> None:
         super().__init__()
@@ -69,9 +69,9 @@ _SAY_ONCE = SayOnce()
 
 
 def client_logger() -> logging.Logger:
-    """For lines that may come often. Those that differ in figures alone are logged once in 30 s."""
+    """For frequent log lines. Lines that differ only in numbers are logged once in 30 s."""
     logger = logging.getLogger("odradek.client")
-    logger.addFilter(_SAY_ONCE)  # the same one is added once
+    logger.addFilter(_SAY_ONCE)  # adding it again has no effect
     return logger
 
 

@@ -1,11 +1,11 @@
-"""Consumer: records in log order, by iteration.
+"""Consumer: iterates over records in log order.
 
 with Consumer("orders", group="billing", value=Order) as consumer:
     for record in consumer:
         bill(record.value)
 
-With a group it shares the partitions with the group's other members, goes on where the group left off, and commits each
-record once the next one is asked for. Without a group it reads all partitions, joins nothing and commits nothing.
+With a group it shares the partitions with the group's other members and continues at the committed offset. It commits a
+record when the program requests the next one. Without a group it reads all partitions and commits nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from odradek.client.reading import Reading, Start, Topic
 from odradek.client.records import BadRecord, Record
 from odradek.client.serdes import BYTES, Serde
 
-# How long a poll may last before Ctrl-C is noticed.
+# The longest time of one poll: Ctrl-C is handled after it.
 POLL_S = 0.25
 
 
 class Consumer(Generic[K, V]):
-    """`start` counts where the group has never been, and without one: earliest, latest, a datetime, or so long ago.
+    """Reads records. Without a committed offset it begins at `start`: earliest, latest, a datetime, or a timedelta ago.
 
     `on_bad`: what to do with a record that cannot be decoded. "fail" raises BadRecord, "skip" logs and counts it, a
     function gets the BadRecord.
@@ -63,7 +63,7 @@ class Consumer(Generic[K, V]):
         self._unclosed = when_abandoned(self, bootstrap, self._reading.abandon)
 
     def poll(self, timeout: float | None = None) -> Record[K, V] | None:
-        """The next record; None when none came in time, or with `stop_at_end` when all is read."""
+        """The next record; None after the timeout, or with `stop_at_end` at the end of all partitions."""
         reading = self._reading
         reading.done_with_last()
         ends_at = None if timeout is None else time.monotonic() + timeout
@@ -86,7 +86,7 @@ class Consumer(Generic[K, V]):
                 self._bad_records.meet(bad)
         return None
 
-    # No generator: that one would be over after its first exception, and the records after it lost to the loop.
+    # Not a generator: a generator ends at its first exception, and the loop could not read the records after it.
     def __iter__(self) -> Self:
         return self
 
@@ -98,11 +98,11 @@ class Consumer(Generic[K, V]):
 
     @property
     def skipped(self) -> int:
-        """How many records could not be decoded and were passed over by `on_bad`."""
+        """The number of records that could not be decoded and that `on_bad` skipped."""
         return self._bad_records.skipped
 
     def commit(self, *records: Record[Any, Any]) -> None:
-        """The group goes on after these records; without any, after all that was taken."""
+        """Commits these records; without arguments, all records that were returned."""
         self._reading.commit(records)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
@@ -112,14 +112,14 @@ class Consumer(Generic[K, V]):
         return [(place.topic, place.partition) for place in self._reading.client.assignment()]
 
     def position(self) -> dict[tuple[str, int], int]:
-        """Of each partition, the offset that comes next."""
+        """The next offset of each partition."""
         return self._reading.position()
 
     def lag(self) -> dict[tuple[str, int], int]:
         return self._reading.lag()
 
     def close(self) -> None:
-        """What was taken counts as done."""
+        """Commits the records that were returned, and leaves the group."""
         self._close(clean=True)
 
     def _close(self, *, clean: bool) -> None:

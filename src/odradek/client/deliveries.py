@@ -1,7 +1,7 @@
-"""What became of records that were sent: told to their futures, and, where nobody asks those, at the end.
+"""Outcomes of sent records. Futures report them; failures of unread futures are reported when the producer ends.
 
-At the end of a producer what is under way gets half a minute; five seconds when no broker has acknowledged anything so
-far and none answers: then the address is wrong, or nobody is there. What is left has failed.
+When a producer ends, records in flight get 30 seconds. They get 5 seconds if no broker has ever acknowledged a record
+and none answers: then the address is wrong or no broker is running. Records that are left have failed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 
 
 
 class Unseen:
-    """Records that failed and whose futures nobody has asked so far."""
+    """Failed records whose futures the program has not read."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -42,14 +42,14 @@ class Unseen:
         self.last: SendFailed
 
     def add(self, failure: SendFailed) -> None:
-        """Of a record whose future nobody can ask any more."""
+        """Counts a failed record whose future can no longer be read."""
         with self.lock:
             self.count += 1
             self.last = failure
 
 
 class Watch:
-    """Whether somebody asks a future, or waits for it. It fails on one thread and is asked on another."""
+    """Whether the program has read a future, or waits for it. One thread fails the future, another reads it."""
 
     def __init__(self, unseen: Unseen) -> None:
         self._unseen = unseen
@@ -62,7 +62,7 @@ class Watch:
             self._is_asked = True
 
     def leave(self) -> None:
-        """Without an answer."""
+        """The program stopped waiting without a result."""
         with self._unseen.lock:
             self._unseen.count += self._has_failed and self._is_asked
             self._is_asked = False
@@ -109,14 +109,14 @@ class Delivery(Future[Stored]):
 
 
 class AsyncDelivery(asyncio.Future[Stored]):
-    """Settled and asked on the loop. asyncio's own complaint about failures that nobody asked about is not needed."""
+    """Settled and read on the event loop. Suppresses asyncio's warning about exceptions that were not retrieved."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, unseen: Unseen) -> None:
         super().__init__(loop=loop)
         self._watch = Watch(unseen)
 
     def settle(self, outcome: Stored | SendFailed) -> None:
-        if self.done():  # cancelled: nobody wants to know any more
+        if self.done():  # cancelled
             return
         if isinstance(outcome, SendFailed):
             self._watch.tell(outcome)
@@ -143,20 +143,20 @@ class AsyncDelivery(asyncio.Future[Stored]):
 
 
 class Reach:
-    """Whether brokers are reached, by what librdkafka tells. Apart, so that its callback keeps nothing else alive."""
+    """Whether brokers can be reached, as librdkafka reports. Separate: its callback keeps nothing else alive."""
 
     def __init__(self) -> None:
         self.is_acknowledged = False
         self.trouble: KafkaError | None = None
 
     def failed(self, error: KafkaError) -> None:
-        # That all are down says less than why one of them is.
+        # The error of one broker says more than "all brokers are down".
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
             self.trouble = error
 
 
 class Deliveries:
-    """librdkafka's producer, and the thread on which it tells what became of records, until `end`."""
+    """librdkafka's producer, and the thread that polls it for delivery reports until `end`."""
 
     def __init__(self, bootstrap: str, config: dict[str, object]) -> None:
         self.unseen = Unseen()
@@ -191,11 +191,11 @@ class Deliveries:
             raise Unsent(left, timeout_s or 0, None if self._reach.is_acknowledged else self._reach.trouble)
 
     def end(self) -> None:
-        """Afterwards every future tells, and no thread is left."""
+        """Flushes or gives up. Afterwards every future is done, and no thread is left."""
         if self._pid != os.getpid():
-            return  # a fork has the queue, and none of the threads that would empty it
+            return  # a forked process has the queue, but none of the threads that would send it
         if self._thread is threading.current_thread():
-            # The callback of a future: what it is called for is not over before it returns.
+            # Called by a future's callback, on the thread that must report the other deliveries: end on another thread.
             threading.Thread(target=self.end_and_log, name="odradek-producer-end").start()
             return
         self._flush_or_give_up()
@@ -203,7 +203,7 @@ class Deliveries:
         self._thread.join()
 
     def end_and_log(self) -> None:
-        """For whoever has no caller to tell of failures that nobody asked about."""
+        """Ends, and logs failures that were not read, where there is no caller to raise to."""
         self.end()
         self.log_unseen()
 

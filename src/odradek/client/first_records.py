@@ -1,4 +1,4 @@
-"""When the first record at or after an offset was written: one small fetch per partition."""
+"""Timestamps of the first record at or after an offset, with one small fetch per partition."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ class FirstRecords:
                 "log_level": "0",
                 **config,
                 "bootstrap.servers": bootstrap,
-                "group.id": "odradek-first-records",  # librdkafka wants one; it is neither joined nor committed to
+                "group.id": "odradek-first-records",  # librdkafka needs one; it is not joined, and nothing is committed
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",  # where retention has deleted the offset: the first that is there
-                "fetch.message.max.bytes": FETCH_BYTES,  # the broker sends a whole batch even if that is larger
+                "auto.offset.reset": "earliest",  # if retention has deleted the offset: the first record
+                "fetch.message.max.bytes": FETCH_BYTES,  # the broker sends a whole batch even if it is larger
                 "queued.min.messages": 1,
                 "fetch.wait.max.ms": 50,
             }
         )
 
     def timestamps_ms(self, offsets: Mapping[Place, int]) -> dict[Place, int]:
-        """Without the partitions that have no record there, or one without a timestamp."""
+        """Omits partitions without a record at or after the offset, and records without a timestamp."""
         if not offsets:
             return {}
         try:
             places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
             self._consumer.assign(places)
-            self._consumer.resume(places)  # librdkafka remembers what the last call paused
+            self._consumer.resume(places)  # librdkafka remembers the partitions that the last call paused
             return self._read(set(offsets))
         except KafkaException as refused:
             raise ClientError(f"reading single records on {self._bootstrap}", refused.args[0]) from None
@@ -60,7 +60,7 @@ class FirstRecords:
             if message is None:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 (its own name for it)
             error, place = message.error(), (message.topic(), message.partition())
-            if place not in waiting:  # also what librdkafka has to say of a broker that is away: it tries again
+            if place not in waiting:  # also reports of unreachable brokers: librdkafka retries
                 continue
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
                 raise KafkaException(error)

@@ -1,7 +1,7 @@
-"""Client configs as Java's Kafka client names them, in the names of librdkafka.
+"""Translates Java's client config names to librdkafka's.
 
-A config that both know under one name with one meaning passes; others are translated, or refused with the reason and
-the substitute. Nothing is accepted and ignored. Which names librdkafka has, librdkafka is asked.
+A config with the same name and meaning passes. Others are translated, or refused with a reason and a substitute. No
+config is accepted and ignored. librdkafka itself checks its names and values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["RefusedConfig", "librdkafka_config"]
 
 
 def librdkafka_config(java: Mapping[str, str]) -> dict[str, str]:
-    """The same in librdkafka's names, each known to librdkafka and with a value that it takes, or RefusedConfig."""
+    """The configs in librdkafka's names, with names and values checked by librdkafka. Raises RefusedConfig."""
     config: dict[str, str] = {}
     for name, value in java.items():
         if name in java_security.NAMES:
@@ -34,7 +34,7 @@ def librdkafka_config(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ask_librdkafka(name: str, value: str, said_as: str) -> None:
-    # The second name is known to nobody, so that no client is created when the first one is fine.
+    # The second name is unknown to librdkafka, so that no client is created when the first one is valid.
     end = "odradek.end.of.config"
     try:
         Producer({name: value, end: ""})
@@ -46,7 +46,7 @@ def _ask_librdkafka(name: str, value: str, said_as: str) -> None:
             raise RefusedConfig(said_as, "Kafka's clients know no such config", _nearest(said_as)) from None
         raise RefusedConfig(said_as, told) from None
     except (TypeError, AttributeError) as refused:
-        raise RefusedConfig(said_as, f"it cannot be given as text ({refused})") from None
+        raise RefusedConfig(said_as, f"it cannot be set as text ({refused})") from None
 
 
 def _nearest(name: str) -> str:
@@ -62,7 +62,7 @@ def _buffer_memory(value: str, _: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fetch_max_bytes(value: str, _: Mapping[str, str]) -> dict[str, str]:
-    # librdkafka refuses to ask for more than it is ready to receive.
+    # librdkafka refuses a fetch size above its receive limit.
     room = _number("fetch.max.bytes", value) + 512
     return {"fetch.max.bytes": value} | ({"receive.message.max.bytes": str(room)} if room > 100_000_000 else {})
 
@@ -91,25 +91,25 @@ def _kinit(value: str, _: Mapping[str, str]) -> dict[str, str]:
     if " " not in value.strip():
         raise RefusedConfig(
             "sasl.kerberos.kinit.cmd",
-            "Java's is a path, librdkafka's a whole command line, which it has a good default for",
+            "Java's value is a path; librdkafka's is a whole command line with a good default",
             "leave it out, or write the arguments too",
         )
     return {"sasl.kerberos.kinit.cmd": value}
 
 
 def _token_endpoint(value: str, java: Mapping[str, str]) -> dict[str, str]:
-    """In Java an endpoint alone says that tokens come from there."""
+    """In Java, an endpoint alone selects OIDC tokens."""
     method = {} if "sasl.oauthbearer.method" in java else {"sasl.oauthbearer.method": "oidc"}
     return {"sasl.oauthbearer.token.endpoint.url": value} | method
 
 
 def _default_is(default: str, ours: str) -> Translation:
-    """Java's -1 for "as the system has it" or "never" is 0 in librdkafka."""
+    """Java's -1 (system default, or never) is 0 in librdkafka."""
     return lambda value, _: {ours: "0" if value == default else value}
 
 
 def _level_of(codec: str) -> Translation:
-    """Java has a level per codec, of which only the one in use counts."""
+    """Java has a level for each codec; only the level of the codec in use applies."""
     return lambda value, java: {"compression.level": value} if java.get("compression.type") == codec else {}
 
 

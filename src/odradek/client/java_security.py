@@ -1,7 +1,6 @@
-"""Key stores and JAAS, in which Java's clients are told whom to trust and who they are, in librdkafka's terms.
+"""Translates the key stores, trust stores and JAAS configs of Java's clients to librdkafka's configs.
 
-librdkafka reads PEM and, for the client's own key, PKCS12. It reads no JKS, and no trusted certificates out
-of PKCS12.
+librdkafka reads PEM and, for the client's own key, PKCS12. It reads no JKS, and no trusted certificates from PKCS12.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ JAAS_OPTION = re.compile(r"""\s+([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\
 
 
 def security_config(java: Mapping[str, str]) -> dict[str, str]:
-    """What the names in NAMES say, in librdkafka's."""
+    """The configs of NAMES in librdkafka's names."""
     return _trusted(java) | _own_key(java) | (_login(java) if "sasl.jaas.config" in java else {})
 
 
@@ -123,16 +122,16 @@ def _login(java: Mapping[str, str]) -> dict[str, str]:
         case module if module == SCRAM:
             if "sasl.mechanism" not in java:
                 raise RefusedConfig(
-                    "sasl.jaas.config", "which SCRAM is not said", "add sasl.mechanism=SCRAM-SHA-512 or SCRAM-SHA-256"
+                    "sasl.jaas.config",
+                    "the SCRAM mechanism is missing",
+                    "add sasl.mechanism=SCRAM-SHA-512 or SCRAM-SHA-256",
                 )
             return _name_and_password(options)
         case module if module == OAUTHBEARER:
             return {"sasl.mechanism": "OAUTHBEARER"} | _bearer(java, options)
         case module if module == KERBEROS:
             instead = "sasl.kerberos.service.name, sasl.kerberos.principal and sasl.kerberos.keytab"
-            raise RefusedConfig(
-                "sasl.jaas.config", "librdkafka has Kerberos's settings as configs of their own", instead
-            )
+            raise RefusedConfig("sasl.jaas.config", "librdkafka has separate configs for Kerberos", instead)
         case module:
             raise RefusedConfig(
                 "sasl.jaas.config",
@@ -178,6 +177,6 @@ def _bearer(java: Mapping[str, str], options: Mapping[str, str]) -> dict[str, st
         return config | {"sasl.oauthbearer.config": f"principal={options['unsecuredLoginStringClaim_sub']}"}
     raise RefusedConfig(
         "sasl.jaas.config",
-        "OAUTHBEARER needs to know where tokens come from",
+        "OAUTHBEARER needs a source of tokens",
         "add sasl.oauthbearer.token.endpoint.url",
     )

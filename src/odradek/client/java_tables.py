@@ -1,8 +1,8 @@
-"""Which configs of Java's Kafka clients librdkafka has too, has under another name, or has no use for."""
+"""Configs of Java's Kafka clients that librdkafka shares, renames, or does not support."""
 
 from __future__ import annotations
 
-# Known to both under this name. librdkafka is asked anyway: the list is for suggestions.
+# Same name in both. Used only for suggestions: librdkafka itself checks the names.
 SAME = frozenset(
     {
         "acks",
@@ -54,12 +54,12 @@ RENAMED = {
     "max.request.size": "message.max.bytes",
     # How long a client waits for an answer; librdkafka's request.timeout.ms is how long a broker waits for replicas.
     "request.timeout.ms": "socket.timeout.ms",
-    # How often metadata is asked for again. librdkafka's metadata.max.age.ms is when it is forgotten.
+    # How often metadata is refreshed. librdkafka's metadata.max.age.ms is when it is dropped from the cache.
     "metadata.max.age.ms": "topic.metadata.refresh.interval.ms",
 }
 
 JAVA_CODE = "it names Java code, which librdkafka cannot run"
-JAVA_INSIDE = "it tunes the inside of Java's client and has no counterpart in librdkafka"
+JAVA_INSIDE = "it tunes internals of Java's client; librdkafka has no counterpart"
 
 REFUSED: dict[str, tuple[str, str]] = {
     "key.serializer": ("keys are written as they come, strings as UTF-8", "make the key column string or binary"),
@@ -81,7 +81,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     "partitioner.adaptive.partitioning.enable": (JAVA_INSIDE, "sticky.partitioning.linger.ms"),
     "partitioner.availability.timeout.ms": (JAVA_INSIDE, "sticky.partitioning.linger.ms"),
     "partitioner.rack.aware": (JAVA_INSIDE, ""),
-    "max.block.ms": ("a full queue or a missing leader is waited for", "delivery.timeout.ms, which bounds all of it"),
+    "max.block.ms": (
+        "librdkafka waits for a full queue or a missing leader",
+        "delivery.timeout.ms, which bounds all of it",
+    ),
     "max.poll.records": ("records are read in blocks of bytes", "the option maxOffsetsPerTrigger, or fetch.max.bytes"),
     "default.api.timeout.ms": (JAVA_INSIDE, "request.timeout.ms"),
     "metadata.max.idle.ms": (JAVA_INSIDE, "metadata.max.age.ms"),

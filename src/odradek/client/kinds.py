@@ -1,4 +1,4 @@
-"""The types of keys and values, as a checker of types sees them; anything where nothing is said."""
+"""Type variables of keys and values; Any by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a broker accepts connections. librdkafka retries until its time-out; a person wants to know at once."""
+"""Whether a broker accepts connections. Fails at once, where librdkafka would retry until its timeout."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def refusal(address: Address, within_s: float = CONNECT_TIMEOUT_S) -> str | None
 
 
 def refusals(addresses: Sequence[Address]) -> dict[Address, str]:
-    """Why no address accepts a connection; empty as soon as one of them does.
+    """Why no address accepts a connection; empty when one of them does.
 
-    All are tried at once: an address that does not answer takes until the time-out, and must not delay another one.
+    Tries all addresses at once: one that does not answer takes until the timeout and must not delay the others.
     """
     answers: SimpleQueue[tuple[Address, str | None]] = SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""The answer to where a partition begins or ends, as librdkafka's admin client gives it."""
+"""The answer of librdkafka's admin client to ListOffsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 
 
 def offset_in(answer: ListOffsetsResultInfo) -> int:
-    """For a leader that did not answer in time librdkafka may tell an offset that is none, and no error."""
+    """Raises a timeout if the leader did not answer: librdkafka may then return an invalid offset without an error."""
     offset: int = answer.offset
     if offset == OFFSET_INVALID:
         late = KafkaError._TIMED_OUT  # noqa: SLF001 librdkafka names its own codes so

@@ -1,4 +1,4 @@
-"""A partitioner of the user's own: a function of key, value and number of partitions, asked before a record is sent."""
+"""A user's partitioner: a function of key, value and number of partitions that is called before a record is sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.client.records import ClientError
 
 Partitioner = Callable[[bytes | None, bytes | None, int], int]
 
-# A topic may grow: how long its number of partitions is believed.
+# How long a topic's number of partitions is cached: a topic may grow.
 COUNT_AGE_S = 60.0
 REQUEST_TIMEOUT_S = 15.0
 
@@ -26,7 +26,7 @@ class PartitionCounts:
         return known is not None and time.monotonic() - known[1] <= COUNT_AGE_S
 
     def of(self, topic: str) -> int:
-        """Asks the cluster unless they are known."""
+        """The cached count, or that of the cluster."""
         if not self.are_known(topic):
             self._known[topic] = (self._ask(topic), time.monotonic())
         return self._known[topic][0]

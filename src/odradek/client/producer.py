@@ -1,10 +1,10 @@
-"""Producer: records out, futures back.
+"""Producer: sends records and returns futures.
 
 with Producer(value=JSON) as producer:
     stored = producer.send("orders", {"amount": 3}, key="42").result()
 
 Records are sent in batches by a thread of librdkafka; `send` returns at once, and waits only while the queue is full.
-Idempotent unless configured otherwise: a retry neither doubles nor reorders. The same key goes where Java puts it.
+Idempotent by default: a retry neither duplicates nor reorders records. A key maps to the same partition as in Java.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Delivered = Callable[["KafkaError | None", "Message"], None]
 
 
 class Outbox(Generic[K, V]):
-    """Encodes, chooses the partition, and hands over to librdkafka. Shared by both flavours of producers."""
+    """Encodes a record, chooses its partition, and passes it to librdkafka. Shared by Producer and AsyncProducer."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Outbox(Generic[K, V]):
         timestamp: datetime | int | None,
         delivered: Delivered,
     ) -> None:
-        """BufferError: the queue is full."""
+        """Raises BufferError when the queue is full."""
         raw_key, raw_value = self.key.to_bytes(key), self.value.to_bytes(value)
         if partition is None and self._partitioner is not None:
             partition = self._chosen(self._partitioner, topic, raw_key, raw_value)
@@ -84,7 +84,7 @@ class Outbox(Generic[K, V]):
             raise SendFailed(f"sending to {topic!r} on {self._bootstrap}", refused.args[0]) from None
 
     async def learn_partitions(self, topic: str, partition: int | None) -> None:
-        """So that choosing a partition does not wait for a broker on the event loop."""
+        """Fetches the partition count in a thread: the partitioner must not wait for a broker on the event loop."""
         if partition is None and self._partitioner is not None and not self._counts.are_known(topic):
             await asyncio.to_thread(self._counts.of, topic)
 
@@ -92,7 +92,7 @@ class Outbox(Generic[K, V]):
         count = self._counts.of(topic)
         chosen = partitioner(key, value, count)
         if not 0 <= chosen < count:
-            raise ValueError(f"the partitioner chose {chosen}, and {topic!r} has partitions 0 to {count - 1}")
+            raise ValueError(f"the partitioner chose {chosen}, but {topic!r} has partitions 0 to {count - 1}")
         return chosen
 
 
@@ -111,7 +111,7 @@ def _ms(timestamp: datetime | int) -> int:
 
 
 class Producer(Generic[K, V]):
-    """`key` and `value` say how things become bytes (BYTES, TEXT, JSON, a type, a Serde); what else, is config."""
+    """Sends records. `key` and `value` set the encoding (BYTES, TEXT, JSON, a type, a Serde); the rest is config."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Producer(Generic[K, V]):
     ) -> None:
         self._outbox: Outbox[K, V] = Outbox(bootstrap, key, value, partitioner, config)
         self._deliveries = self._outbox.deliveries
-        # Also at the end of the interpreter: what was sent is not forgotten because nobody closed.
+        # Also runs when the interpreter exits: sent records are delivered even if the producer was not closed.
         self._unclosed = when_abandoned(self, bootstrap, self._deliveries.end_and_log)
 
     def send(
@@ -137,11 +137,11 @@ class Producer(Generic[K, V]):
         partition: int | None = None,
         timestamp: datetime | int | None = None,
     ) -> Future[Stored]:
-        """The future has the place of the record, or raises SendFailed. A value of None is a tombstone."""
+        """The future returns where the record was stored, or raises SendFailed. A value of None is a tombstone."""
         delivery = Delivery(self._deliveries.unseen)
         delivered = partial(_settle, self._deliveries, delivery)
         while True:
-            # Each time: what is handed over after the end is not told of by anybody.
+            # Checked on each attempt: after the end no thread would report the record's outcome.
             if not self._unclosed.alive:
                 raise RuntimeError("this producer is closed")
             try:
@@ -152,18 +152,18 @@ class Producer(Generic[K, V]):
                 return delivery
 
     def flush(self, timeout: float | None = None) -> None:
-        """Until all that was sent is acknowledged or has failed. Unsent when that takes longer."""
+        """Waits until all sent records are acknowledged or have failed. Raises Unsent after the timeout."""
         self._deliveries.flush(timeout)
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """The number of records in flight."""
         return len(self._deliveries.client)
 
     def close(self) -> None:
-        """Waits for what was sent, at most half a minute; some six seconds where no broker ever answered.
+        """Waits for sent records, at most 30 seconds; about 6 seconds if no broker ever answered.
 
-        What is not acknowledged by then has failed. Raises Undelivered when records failed and nobody has asked their
-        futures.
+        Records that are not acknowledged by then have failed. Raises Undelivered if records failed whose futures were
+        not read.
         """
         if self._unclosed.detach():
             self._deliveries.end()

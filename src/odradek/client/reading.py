@@ -1,7 +1,7 @@
-"""What both flavours of consumers share: where to begin, what counts as done, and records out of messages.
+"""Shared by Consumer and AsyncConsumer: start offsets, commits, and decoding of records.
 
-A record counts as done when the next one is asked for, or when the consumer is closed without an error. What is done is
-committed: a group that fails in the middle of a record gets that record again.
+A record is done when the program requests the next one, or closes the consumer without an error. Only records that are
+done are committed: if the program fails while it processes a record, the group reads that record again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from odradek.client.records import ClientError, Record, record_of
 from odradek.client.serdes import SerdeLike, serde_of
 
 Topic = str | re.Pattern[str]
-# Where to begin: at either end, at a moment, or so long ago.
+# Where to begin: at the start, at the end, at a time, or a timedelta before now.
 Start = str | datetime | timedelta
 
 REQUEST_TIMEOUT_S = 15.0
-NOBODYS_GROUP = "odradek-reader"  # librdkafka wants a name; nothing joins or commits under it
+NOBODYS_GROUP = "odradek-reader"  # librdkafka needs a name; no group is joined, and nothing is committed
 
 
 def require_topics(topics: Sequence[Topic]) -> None:
@@ -43,7 +43,7 @@ def require_topics(topics: Sequence[Topic]) -> None:
         raise ValueError("no topics were given")
     for topic in topics:
         if isinstance(topic, str) and ":" in topic and not topic.startswith("^"):
-            raise ValueError(f"{topic!r} is an address, and no topic: write bootstrap={topic!r}")
+            raise ValueError(f"{topic!r} is an address, not a topic: write bootstrap={topic!r}")
 
 
 class Reading(Generic[K, V]):
@@ -62,7 +62,7 @@ class Reading(Generic[K, V]):
     ) -> None:
         require_topics(topics)
         if isinstance(start, str) and start not in ("earliest", "latest"):
-            raise ValueError(f"start={start!r}: use 'earliest', 'latest', a datetime, or a timedelta (so long ago)")
+            raise ValueError(f"start={start!r}: use 'earliest', 'latest', a datetime, or a timedelta (before now)")
         self._bootstrap = bootstrap
         self._start = start
         self._key, self._value = serde_of(key), serde_of(value)
@@ -70,7 +70,7 @@ class Reading(Generic[K, V]):
         self._in_group = group is not None
         self._auto_commit = auto_commit and self._in_group
         self._ended: set[tuple[str, int]] = set()
-        # Fetched and not taken: what an AsyncConsumer has read ahead, and what is to be taken again.
+        # Fetched but not returned: records that an AsyncConsumer prefetched, and records to return again.
         self.messages: deque[Message] = deque()
         self._last: Message | None = None
         ours: dict[str, Setting] = {
@@ -127,7 +127,7 @@ class Reading(Generic[K, V]):
         )
 
     def _assigned(self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
-        """Where the group was; a time to begin at counts only where it never was."""
+        """Starts at the committed offsets. A start time applies only to partitions without one."""
         if not isinstance(self._start, str):
             committed = consumer.committed(partitions, timeout=REQUEST_TIMEOUT_S)
             new = [partition for partition in committed if partition.offset == OFFSET_INVALID]
@@ -137,23 +137,23 @@ class Reading(Generic[K, V]):
         consumer.incremental_assign(partitions)
 
     def _revoked(self, _: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
-        """librdkafka commits what was stored; what is theirs is no longer ours to finish."""
+        """Drops the records of revoked partitions. librdkafka commits their stored offsets itself."""
         gone = {(partition.topic, partition.partition) for partition in partitions}
         self._ended -= gone
         self.forget(gone)
 
     def forget(self, gone: set[tuple[str, int]]) -> None:
-        """Partitions that another member has now, or that are read from elsewhere."""
+        """Drops fetched records of partitions that were revoked or that seek to another offset."""
         if self._last is not None and (self._last.topic(), self._last.partition()) in gone:
             self._last = None
         self.messages = deque(
             message for message in self.messages if (message.topic(), message.partition()) not in gone
         )
 
-    # One message after the other
+    # Messages
 
     def taken(self, message: Message | None) -> Record[K, V] | None:
-        """The record of this message, or None when it tells something else."""
+        """The record of this message; None if the message is no record."""
         if message is None:
             return None
         error = message.error()
@@ -166,7 +166,7 @@ class Reading(Generic[K, V]):
             return None
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             if (message.topic() or "").startswith("^"):
-                return None  # a pattern waits for what matches
+                return None  # a pattern waits for matching topics
             raise UnknownTopic(message.topic() or "", self._bootstrap)
         where = "" if message.partition() is None else f"[{message.partition()}]"
         raise ClientError(f"{message.topic() or 'reading'}{where} from {self._bootstrap}", error)
@@ -181,26 +181,26 @@ class Reading(Generic[K, V]):
             try:
                 self.client.store_offsets(last)
             except KafkaException as refused:
-                # Somebody else has the partition now, and will read this record again.
+                # Another member has the partition now, and will read this record again.
                 if refused.args[0].code() != KafkaError._STATE:  # noqa: SLF001
                     raise
 
     @contextmanager
     def finishing_last(self) -> Iterator[None]:
-        """The last record is done when the block ends. Where it raises, or is cancelled, the record is taken again."""
+        """The last record is done when the block ends. If the block raises, the record is returned again."""
         try:
             yield
         except BaseException:
             last, self._last = self._last, None
-            if last is not None:  # the partition is still ours, and no seek has left the record
+            if last is not None:  # the partition was not revoked, and there was no seek
                 self.messages.appendleft(last)
             raise
         self.done_with_last()
 
-    # For whoever moves about
+    # Commits and positions
 
     def commit(self, records: Iterable[Record[Any, Any]]) -> None:
-        """Synchronously: the group goes on after these records; without any, after all that was taken so far."""
+        """Commits these records synchronously; without any, all records that were returned so far."""
         if not self._in_group:
             raise RuntimeError("a consumer without a group commits nothing: give it group='...'")
         ends: dict[tuple[str, int], int] = {}
@@ -212,7 +212,7 @@ class Reading(Generic[K, V]):
             self._answered("committing", lambda: self.client.commit(offsets=offsets, asynchronous=False))
 
     def _positions(self) -> list[TopicPartition]:
-        """Those of librdkafka, which does not know what is to be taken again."""
+        """librdkafka's positions, moved back to records that will be returned again."""
         again = {(message.topic(), message.partition()): message.offset() for message in reversed(self.messages)}
         places = [place for place in self.client.position(self.client.assignment()) if place.offset >= 0]
         for place in places:
@@ -228,7 +228,7 @@ class Reading(Generic[K, V]):
         self.forget({(topic, partition)})
 
     def lag(self) -> dict[tuple[str, int], int]:
-        """How many records each partition has after this consumer's position."""
+        """The number of records after this consumer's position in each partition."""
         lags = {}
         for place in self._positions():
             _, end = self._answered(
@@ -247,7 +247,7 @@ class Reading(Generic[K, V]):
         self.client.close()
 
     def abandon(self) -> None:
-        """Leaves the group. Nobody knows whether the last record was done: it comes again."""
+        """Leaves the group without committing the last record: it may not be done, so the group reads it again."""
         self.close(clean=False)
 
     def _answered(self, what: str, call: Any) -> Any:  # noqa: ANN401, whatever librdkafka answers

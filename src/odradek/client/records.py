@@ -1,4 +1,4 @@
-"""What a consumer gets, what a producer is told, and what both may raise."""
+"""Records, delivery results, and errors of consumers and producers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Record(Generic[K, V]):
     headers: list[tuple[str, bytes | None]] = field(default_factory=list)
 
     def header(self, name: str) -> bytes | None:
-        """The last one of that name."""
+        """The value of the last header with this name."""
         return next((value for known, value in reversed(self.headers) if known == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a record was stored. The offset is -1 with acks=0: nobody was asked."""
+    """Where a record was stored. The offset is -1 with acks=0: the broker does not report it."""
 
     topic: str
     partition: int
@@ -47,7 +47,7 @@ class Stored:
 
 
 class ClientError(Exception):
-    """The cluster refused, or did not answer. `name` is Kafka's name of the reason, `hint` what to try."""
+    """The cluster refused, or did not answer. `name` is Kafka's name of the error, `hint` what to try."""
 
     def __init__(self, what: str, error: KafkaError) -> None:
         self.error = error
@@ -58,11 +58,11 @@ class ClientError(Exception):
 
 
 class SendFailed(ClientError):
-    """This record is not stored, or nobody knows: its time was over before it was acknowledged."""
+    """The record is not stored, or its outcome is unknown: it was not acknowledged in time."""
 
 
 class Undelivered(Exception):
-    """Records that were sent and failed, told at the end of a producer whose user did not ask their futures."""
+    """Sent records that failed. Raised when a producer ends and the program has not read their futures."""
 
     def __init__(self, count: int, last: SendFailed) -> None:
         self.count, self.last = count, last
@@ -71,17 +71,19 @@ class Undelivered(Exception):
 
 
 class Unsent(TimeoutError):
-    """What was sent is neither acknowledged nor given up yet."""
+    """Sent records are neither acknowledged nor failed yet."""
 
     def __init__(self, count: int, timeout_s: float, trouble: KafkaError | None = None) -> None:
         self.count = count
         why = "" if trouble is None else f" ({trouble.str()}; {HINTS.get(trouble.name(), trouble.name())})"
         records = "1 record is" if count == 1 else f"{count} records are"
-        super().__init__(f"{records} not acknowledged after {timeout_s:g} s{why}; their futures will tell")
+        super().__init__(
+            f"{records} not acknowledged after {timeout_s:g} s{why}; their futures will report the outcome"
+        )
 
 
 class BadRecord(ValueError):
-    """A record that cannot be decoded. `next` on the same iterator, or `poll`, goes on with the record after it."""
+    """A record that cannot be decoded. `next` on the same iterator, or `poll`, continues with the next record."""
 
     def __init__(self, message: Message, part: str, serde: Serde[Any], why: Exception) -> None:
         self.topic, self.partition, self.offset = message.topic(), message.partition(), message.offset()
@@ -100,7 +102,7 @@ def record_of(message: Message, key: Serde[Any], value: Serde[Any]) -> Record[An
     for part, serde, raw in (("key", key, message.key()), ("value", value, message.value())):
         try:
             parts[part] = serde.from_bytes(raw)
-        except Exception as unreadable:  # whatever a serde of the user raises
+        except Exception as unreadable:  # a user's serde may raise anything
             raise BadRecord(message, part, serde, unreadable) from unreadable
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     return Record(topic, partition, offset, time_of(message), parts["key"], parts["value"], message.headers() or [])

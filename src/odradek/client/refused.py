@@ -1,4 +1,4 @@
-"""The error for a client config that we will not take: which, why, and what to write instead."""
+"""The error for a client config that is refused: its name, the reason, and a substitute."""
 
 from __future__ import annotations
 

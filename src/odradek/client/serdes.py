@@ -1,4 +1,4 @@
-"""How keys and values become bytes and come back, chosen by value: `value=JSON`, `value=Order`, `key=str`.
+"""Encodes keys and values to bytes and decodes them: `value=JSON`, `value=Order`, `key=str`.
 
 `None` stays `None` in both directions: it is a record without a key, or a tombstone.
 """
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from odradek.client.plain_json import from_plain, to_plain
+import msgspec
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Serde(Generic[T]):
-    """Both directions. Whatever `decode` raises is told as a BadRecord with the place of the record."""
+    """Encodes and decodes. Any error of `decode` becomes a BadRecord with the record's partition and offset."""
 
     name: str
     encode: Callable[[T], bytes]
@@ -41,13 +41,16 @@ def _bytes_or_text(value: bytes | str) -> bytes:
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise TypeError(
-        f"{value!r} is neither bytes nor text; say how it becomes bytes, for example value=odradek.client.JSON"
-    )
+    raise TypeError(f"{value!r} is neither bytes nor text; choose an encoding, for example value=odradek.client.JSON")
+
+
+def _plain(value: object) -> object:
+    """Converts what JSON lacks: dataclasses, enums, times, decimals."""
+    return msgspec.to_builtins(value, str_keys=True)
 
 
 def _dumps(value: object) -> bytes:
-    return json.dumps(to_plain(value), separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _packed(name: str, form: str) -> Serde[Any]:
@@ -55,16 +58,16 @@ def _packed(name: str, form: str) -> Serde[Any]:
     return Serde(name, both.pack, lambda data: both.unpack(data)[0])
 
 
-#: As it is; text is written as UTF-8, and bytes come back.
+#: Bytes, unchanged. Text is written as UTF-8 and read as bytes.
 BYTES: Serde[Any] = Serde("BYTES", _bytes_or_text, bytes)
 #: UTF-8.
 TEXT: Serde[str] = Serde("TEXT", str.encode, bytes.decode)
-#: Anything that JSON can say; also dataclasses and times, which come back as objects and text.
+#: Any JSON value. Dataclasses and times are also written; they are read as dicts and text.
 JSON: Serde[Any] = Serde("JSON", _dumps, json.loads)
 #: As Java's LongSerializer and DoubleSerializer write them.
 INT64: Serde[int] = _packed("INT64", ">q")
 FLOAT64: Serde[float] = _packed("FLOAT64", ">d")
-#: As Java's UUIDSerializer writes it: in letters.
+#: As Java's UUIDSerializer writes it: as text.
 UUID: Serde[uuid.UUID] = Serde("UUID", lambda value: str(value).encode(), lambda data: uuid.UUID(data.decode()))
 
 _OF_TYPE: dict[type, Serde[Any]] = {
@@ -81,7 +84,7 @@ SerdeLike = Serde[Any] | type
 
 
 def json_of(type_: type[T]) -> Serde[T]:
-    """JSON that is checked against a dataclass or a pydantic model."""
+    """JSON that is validated with a dataclass or a pydantic model."""
     if hasattr(type_, "model_validate_json"):
         model: Any = type_
         return Serde(
@@ -92,10 +95,10 @@ def json_of(type_: type[T]) -> Serde[T]:
 
     def encode(value: T) -> bytes:
         if not isinstance(value, type_):
-            raise TypeError(f"{value!r} is no {type_.__name__}")
+            raise TypeError(f"{value!r} is not of type {type_.__name__}")
         return _dumps(value)
 
-    return Serde(f"JSON of {type_.__name__}", encode, lambda data: from_plain(type_, json.loads(data)))
+    return Serde(f"JSON of {type_.__name__}", encode, msgspec.json.Decoder(type_).decode)
 
 
 def serde_of(chosen: SerdeLike) -> Serde[Any]:

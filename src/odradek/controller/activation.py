@@ -1,4 +1,4 @@
-"""What a controller writes first when it becomes active."""
+"""The first records that a controller writes when it becomes active."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from odradek.protocol.schema import Message
 
 
 def activate(image: ClusterImage, bootstrap: tuple[Message, ...], config: BrokerConfig = DEFAULTS) -> Decision[None]:
-    """An empty log gets the bootstrap records; a transaction that its writer did not end is aborted.
+    """Writes the bootstrap records into an empty log, and aborts a transaction that its writer did not end.
 
-    With eligible leaders, `min.insync.replicas` is one number for the whole cluster from then on: the one that `config`
-    of the first controller says.
+    With eligible leaders, `min.insync.replicas` is then one value for the whole cluster: that of the first controller's
+    `config`.
     """
     records: list[Message] = []
     told: list[str] = []

@@ -1,4 +1,4 @@
-"""Leadership returns to the first replica of each partition: there it was placed so that every broker has its share."""
+"""Moves leadership back to the first replica of each partition: the placement gives every broker its share of them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from odradek.metadata.configs.broker import BrokerConfig
 from odradek.metadata.image import ClusterImage
 from odradek.protocol.metadata_records import PartitionChangeRecord
 
-# As in Kafka: no more changes of leaders at once than clients bear.
+# As in Kafka: limits the leader changes at once.
 ELECTIONS_PER_ROUND = 1000
 
 
 def balance_interval_ms(config: BrokerConfig) -> int | None:
-    """How often to balance; None for never."""
+    """The interval of balancing; None: never."""
     return config.leader_imbalance_check_interval_seconds * 1000 if config.auto_leader_rebalance_enable else None
 
 
 def balance_leaders(image: ClusterImage, config: BrokerConfig, most: int = ELECTIONS_PER_ROUND) -> Decision[bool]:
-    """Whether there may be more to do at once."""
+    """The response is whether there may be more to do at once."""
     electorate = Electorate(image, config)
     records: list[PartitionChangeRecord] = []
     for topic in image.topics.values():

@@ -1,4 +1,4 @@
-"""Brokers and controllers entering the cluster (KIP-631): a broker is registered fenced; `fencing` has what follows."""
+"""Registers brokers and controllers (KIP-631). A broker is registered as fenced; see `fencing` for the next states."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RESERVED_DIRECTORIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a node says about itself. A new process is a new incarnation."""
+    """A node's registration request. A new process is a new incarnation."""
 
     broker_id: BrokerId
     cluster_id: str
@@ -38,7 +38,7 @@ class Registration:
     directories: tuple[DirectoryId, ...]
     features: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
     rack: str | None = None
-    # What the process before this one left behind when it stopped in order; -1 when it did not.
+    # The broker epoch of the previous process if it stopped cleanly, otherwise -1.
     previous_broker_epoch: int = -1
 
 
@@ -65,7 +65,7 @@ def register_broker(
 ) -> Decision[int]:
     """The broker epoch: the offset at which this incarnation was registered. The same incarnation keeps its epoch.
 
-    `has_session`: the broker registered under this id was heard lately. `is_heard`: and nothing hints at its death.
+    `has_session`: the registered broker with this id has a live session. `is_heard`: and no connection to it broke.
     """
     _check_registration(image, wanted)
     known = image.brokers.get(wanted.broker_id)
@@ -85,13 +85,13 @@ def register_broker(
         records=(*changes, _broker_record(wanted, broker_epoch)),
         response=broker_epoch,
         sentence=f"registered broker {wanted.broker_id} with epoch {broker_epoch}, fenced, after "
-        f"{'a clean' if clean else 'no clean'} stop; {len(changes)} partition(s) go without it",
+        f"{'a clean' if clean else 'no clean'} stop; {len(changes)} partition(s) changed",
         atomic=False,
     )
 
 
 def register_controller(image: ClusterImage, request: ControllerRegistrationRequest) -> Decision[None]:
-    """What a controller says about itself: where others reach it, and what it supports."""
+    """Registers a controller's endpoints and supported features."""
     node_id, features = BrokerId(request.controller_id), read_features(request.features)
     _check_features(image, node_id, features)
     record = RegisterControllerRecord(
@@ -137,8 +137,8 @@ def _check_registration(image: ClusterImage, wanted: Registration) -> None:
 def _check_successor(known: BrokerRegistration | None, wanted: Registration, is_heard: bool) -> None:
     if known is None or known.incarnation_id == wanted.incarnation_id:
         return
-    # A directory is locked by its process: whoever comes with the directory comes after its last owner's end, or had
-    # ended before and the network kept what it said. Only the first leaves a broken connection behind.
+    # A process locks its directory. A registration with the same directory comes from a successor of a dead process, or
+    # is an old, delayed message. Only in the first case did the connection to the registered process break.
     if not is_heard and any(directory in known.directories for directory in wanted.directories):
         return
     raise KafkaError(

@@ -1,6 +1,6 @@
-"""Changing configurations: of a topic, of one broker, of all brokers. Whole sets (API 33) and single keys (API 44).
+"""Changes configs of a topic, of one broker, or of all brokers: whole sets (API 33) and single keys (API 44).
 
-A resource is changed as a whole or not at all; resources of one request do not depend on each other.
+All changes of a resource succeed or none. The resources of one request are independent.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ Changes = dict[str, str | None]
 class _Request(NamedTuple):
     resource: ConfigResource
     keys: list[str]
-    # From what is set now to what shall change.
+    # From the current values to the changes.
     changes: Callable[[Mapping[str, str]], Changes]
 
 
 class Outcome(NamedTuple):
-    """How a resource fared: the same fields in the answers of both APIs."""
+    """The outcome for a resource: the same fields in the answers of both APIs."""
 
     resource: ConfigResource
     error_code: ErrorCode = ErrorCode.NONE
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 def alter_configs(
     image: ClusterImage, wanted: Sequence[p33_alter_configs.AlterConfigsResource], *, validate_only: bool = False
 ) -> Decision[list[Outcome]]:
-    """Each resource gets exactly the keys named: the others fall back to their defaults."""
+    """Sets exactly the given keys of each resource; other keys return to their defaults."""
     requests = [_request(resource, partial(_whole_set, resource)) for resource in wanted]
     return _alter(image, requests, validate_only)
 
@@ -126,7 +126,7 @@ def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigR
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
         for name, value in changes.items()
-        # A broker's value is written even when it is the same: brokers read files again that it names.
+        # A broker's value is written even if it is unchanged: brokers then read files that it names again.
         if now.get(name) != value or resource.type == BROKER_RESOURCE
     ]
 
@@ -204,7 +204,7 @@ def _check_value(resource: ConfigResource, name: str, value: str) -> None:
 
 
 def _check_min_isr(image: ClusterImage, resource: ConfigResource, changes: Changes) -> None:
-    """Who is eligible to lead follows from it: controller and leaders have to mean the same number (KIP-966)."""
+    """min.insync.replicas decides who is eligible to lead: controller and leaders must use the same value (KIP-966)."""
     if _MIN_ISR not in changes or resource.type != BROKER_RESOURCE or not has_eligible_leaders(image):
         return
     if resource.name:
@@ -214,10 +214,10 @@ def _check_min_isr(image: ClusterImage, resource: ConfigResource, changes: Chang
 
 
 def other_eligibles(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[Message]:
-    """Whoever was eligible by the old number no longer is, and no leader proposes an ISR before it knows the new one.
+    """After a change of min.insync.replicas: clears the ELR, and starts a new partition epoch.
 
-    The second needs a new partition epoch even where nobody was eligible. Without a leader nothing is acknowledged by
-    either number, and the eligible stay.
+    The new epoch makes leaders learn the new value before they propose an ISR. It is needed even if the ELR is empty. A
+    partition without a leader acknowledges nothing, so its ELR stays.
     """
     if not has_eligible_leaders(image):
         return []
@@ -236,7 +236,7 @@ def other_eligibles(image: ClusterImage, changed: Sequence[ConfigRecord]) -> lis
 
 
 def _elections(image: ClusterImage, changed: Sequence[ConfigRecord]) -> list[PartitionChangeRecord]:
-    """Partitions without a leader do not wait for the next broker to come before they may have an unclean one."""
+    """When unclean elections become allowed, partitions without a leader get one at once."""
     if not any(record.name == _UNCLEAN and record.value is not None for record in changed):
         return []
     following, _ = image.replay(changed, Offset(image.offset + len(changed)), image.epoch)

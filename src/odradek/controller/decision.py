@@ -1,4 +1,4 @@
-"""What a controller function returns: records to append, the answer once they are committed, a sentence for the log."""
+"""The result of a controller function: records to append, the response once they are committed, a log sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 class Decision(Generic[R]):
     response: R
     records: tuple[Message, ...] = ()
-    # Why, for people; empty when nothing was decided.
+    # The log message; empty when nothing was decided.
     sentence: str = ""
-    # All records or none after a crash. Only a decision that can be taken again from its middle may be split.
+    # All records or none survive a crash. False only for a decision that can be repeated after a part of it.
     atomic: bool = True

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker says on which of its disks its replicas lie."""
+"""AssignReplicasToDirs: a broker reports on which of its disks its replicas are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def assign_replicas_to_dirs(
     assignments = _Assignments(image, broker, config)
     response = AssignReplicasToDirsResponse(directories=[assignments.directory(d) for d in request.directories])
     moved = len(assignments.records)
-    sentence = f"broker {broker.broker_id} told where {moved} of its replicas lie" if moved else ""
+    sentence = f"broker {broker.broker_id} reported the directories of {moved} replicas" if moved else ""
     return Decision(records=tuple(assignments.records), response=response, sentence=sentence, atomic=False)
 
 
@@ -39,7 +39,7 @@ class _Assignments:
         self._broker = broker
         self._online = Electorate(image, config)
         self._offline = Electorate(image, config, leaving=broker.broker_id)
-        # A replica named twice lies where it was named last.
+        # If a replica is named twice, its last directory applies.
         self._changed: dict[tuple[bytes, int], PartitionImage] = {}
         self.records: list[PartitionChangeRecord] = []
 
@@ -83,6 +83,6 @@ class _Assignments:
         change = PartitionChange(topic, partition, self._online if online else self._offline)
         change.directories[self._broker.broker_id] = directory
         if not online:
-            # On a disk that has failed, the replica neither leads nor counts as in sync.
+            # A replica on a failed disk must not lead or be in the ISR.
             change.remove(self._broker.broker_id)
         return change.record()

@@ -1,4 +1,4 @@
-"""Who leads a partition: by request of an operator, and when a broker goes or comes."""
+"""Elects partition leaders: on request, and when brokers leave or return."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def elect_leaders(
     wanted: Sequence[TopicPartitions] | None,
     config: BrokerConfig = DEFAULTS,
 ) -> Decision[list[ReplicaElectionResult]]:
-    """None asks for every partition; those that need no election are then left out of the answer."""
+    """None means all partitions; the response then omits partitions that need no election."""
     electorate = Electorate(image, config)
     records: list[PartitionChangeRecord] = []
     results: list[ReplicaElectionResult] = []
@@ -47,7 +47,7 @@ def elect_leaders(
             try:
                 record = _elect(electorate, election, *find_partition(image, name, index))
                 records.append(record)
-                told.append(f"elected {record.leader} for {name}-{index}, as asked{_how(record)}")
+                told.append(f"elected {record.leader} for {name}-{index} on request{_how(record)}")
                 outcomes.append(PartitionResult(partition_id=index, error_message=None))
             except KafkaError as refused:
                 if wanted is None and refused.code is ErrorCode.ELECTION_NOT_NEEDED:
@@ -87,11 +87,11 @@ def _elect(
 
 
 def _how(record: PartitionChangeRecord) -> str:
-    return ", uncleanly: records may be lost" if record.leader_recovery_state == 1 else ""
+    return ", unclean: records may be lost" if record.leader_recovery_state == 1 else ""
 
 
 def for_leaderless(image: ClusterImage, config: BrokerConfig = DEFAULTS) -> list[PartitionChangeRecord]:
-    """Leaders for partitions that have none, now that their topic would rather lose records than stand still."""
+    """Elects leaders for partitions without one, after unclean elections became allowed."""
     electorate = Electorate(image, config)
     changes = partition_changes(image, electorate, lambda partition: partition.leader == NO_BROKER)
     return [change for change in changes if change.leader >= 0]
@@ -100,7 +100,7 @@ def for_leaderless(image: ClusterImage, config: BrokerConfig = DEFAULTS) -> list
 def without_broker(
     image: ClusterImage, broker_id: BrokerId, config: BrokerConfig = DEFAULTS
 ) -> list[PartitionChangeRecord]:
-    """The broker is fenced or goes: it leads nothing, and is in no ISR (but one that would be empty without it)."""
+    """Removes a fenced or leaving broker from all leaderships and ISRs, except from an ISR that would become empty."""
     return partition_changes(
         image,
         Electorate(image, config, leaving=broker_id),
@@ -112,7 +112,7 @@ def without_broker(
 def with_broker(
     image: ClusterImage, broker_id: BrokerId, config: BrokerConfig = DEFAULTS
 ) -> list[PartitionChangeRecord]:
-    """The broker may lead again: it takes the partitions that have no leader and of which nobody knows more."""
+    """The broker may lead again: elects it for leaderless partitions of which no other replica has more data."""
     invariant(broker_id in image.brokers, f"broker {broker_id} is not registered")
     return partition_changes(
         image,
@@ -129,13 +129,13 @@ def after_restart(
     clean: bool,
     config: BrokerConfig = DEFAULTS,
 ) -> list[PartitionChangeRecord]:
-    """A new incarnation of the broker: what it had acknowledged counts only as far as it can still have it.
+    """Changes for a new incarnation of the broker, which may have less data than the old one.
 
-    After an unclean stop it may lack the end of its logs; a replica on a directory that it no longer has is gone.
+    After an unclean stop it may lack the end of its logs. A replica in a directory that it no longer has is lost.
     """
     electorate = Electorate(image, config, leaving=broker_id)
 
-    # A replica whose log had failed is on one of those that the broker had: unknown once it was unregistered.
+    # A failed replica is in one of the broker's old directories. These are unknown if the broker was unregistered.
     known = image.brokers.get(broker_id)
     none_missing = known is not None and all(directory in directories for directory in known.directories)
 
@@ -144,7 +144,7 @@ def after_restart(
         if directory is None:
             return False
         if not electorate.has_eligible_leaders and partition.isr == (broker_id,):
-            # The ISR alone remembers who knows everything: left on its former disk, nobody elects it with less.
+            # Only the ISR says who has all data. Stays assigned to its old disk, so that it is not elected when empty.
             return False
         return directory not in directories and not (directory == LOST_DIRECTORY and none_missing)
 
@@ -160,7 +160,7 @@ def after_restart(
             change.stopped_uncleanly = broker_id
         if lost(change.was):
             change.lost = broker_id
-            # With one directory it is clear where the replica will be made again.
+            # With a single directory, the replica will be created there.
             change.directories[broker_id] = directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
     return partition_changes(image, electorate, concerns, alter)

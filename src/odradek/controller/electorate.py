@@ -1,4 +1,4 @@
-"""Who may lead a partition, and by which rules of its topic: the same answer for every partition of one decision."""
+"""Which brokers may lead partitions, and the election rules of topics, for all partitions of one decision."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from odradek.metadata.image import TOPIC_RESOURCE, UNASSIGNED_DIRECTORY, Cluster
 
 
 class Electorate:
-    """`config` is what was set for the active controller by hand, the weakest source of a topic's rules.
+    """Eligibility in one image. `config` is the active controller's own; it has the lowest precedence for topic rules.
 
-    `arriving` counts as unfenced although the image says that it is fenced, `leaving` as gone although it is active.
+    `arriving` counts as unfenced though it is fenced in the image; `leaving` counts as gone though it is active.
     """
 
     def __init__(
@@ -29,13 +29,13 @@ class Electorate:
         self._arriving = arriving
         self._leaving = leaving
         self._known: dict[str, TopicConfig] = {}
-        # Of the topics that set nothing themselves, which are most.
+        # The rules of all topics without configs of their own.
         self._common: TopicConfig | None = None
-        # KIP-966: replicas that left the ISR while it was too small to acknowledge anything may still lead.
+        # KIP-966: replicas that left an ISR below min.insync.replicas may still lead.
         self.has_eligible_leaders = has_eligible_leaders(image)
 
     def may_lead(self, partition: PartitionImage, broker_id: BrokerId, moved_to: DirectoryId | None = None) -> bool:
-        """Alive, and with the disk on which its replica lies. Whether it knows enough is another question."""
+        """Whether the broker is alive and has the replica's disk. Does not check that the replica has all data."""
         broker = self._image.brokers.get(broker_id)
         if broker is None or broker_id == self._leaving:
             return False
@@ -65,7 +65,7 @@ class Electorate:
 
 
 def directory_of(partition: PartitionImage, broker_id: BrokerId) -> DirectoryId | None:
-    """Where this replica lies, if that was ever said."""
+    """The replica's directory; None if its broker has not reported one."""
     if broker_id not in partition.replicas or len(partition.directories) != len(partition.replicas):
         return None
     directory = partition.directories[partition.replicas.index(broker_id)]

@@ -1,7 +1,7 @@
-"""Raising and lowering the levels of the cluster's features. All updates of a request or none.
+"""Raises and lowers the levels of the cluster's features. All updates of a request succeed or none.
 
-A level can be what every broker and controller that is registered speaks. It falls only for whoever says so, and
-`metadata.version` only as far as no record of the log would have to be forgotten.
+Every registered broker and controller must support a level. A level is lowered only by a request for a downgrade, and
+`metadata.version` only if no record of the log would be lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from odradek.protocol.schema import Message
 
 KRAFT_VERSION = "kraft.version"
 MIN_ISR = "min.insync.replicas"
-# The levels of metadata.version, of those we speak, that brought records or fields which the level before cannot read.
+# The supported levels of metadata.version with records or fields that the previous level cannot read.
 NEW_RECORDS = (30,)
 UNKNOWN = FeatureRange(0, 0)
 
@@ -37,14 +37,14 @@ class UpgradeType(IntEnum):
 class FeatureUpdate(NamedTuple):
     feature: str
     level: int
-    # A number from the wire: any.
+    # From the wire: may be any number.
     upgrade_type: int
 
 
 def update_features(
     image: ClusterImage, updates: Sequence[FeatureUpdate], config: BrokerConfig, *, validate_only: bool = False
 ) -> Decision[None]:
-    """Of a feature that is named twice the last update counts."""
+    """If a feature is named twice, the last update applies."""
     records: list[Message] = []
     told: list[str] = []
     for update in {update.feature: update for update in updates}.values():
@@ -57,14 +57,14 @@ def update_features(
             records += _nobody_eligible(image, update)
             records += _one_min_isr(image, level, config) if update.level > 0 else []
         records.append(level)
-        told.append(f"{update.feature} goes from {now} to {update.level}")
+        told.append(f"{update.feature} changed from {now} to {update.level}")
     if validate_only:
         return Decision(response=None)
     return Decision(records=tuple(records), response=None, sentence="; ".join(told))
 
 
 def _level(image: ClusterImage, feature: str) -> int:
-    """`kraft.version` is a control record of the metadata log, and one since the log began."""
+    """`kraft.version` is not in the image: it is a control record of the metadata log, always at level 1."""
     return 1 if feature == KRAFT_VERSION else image.features.get(feature, 0)
 
 
@@ -73,17 +73,19 @@ def _check(image: ClusterImage, update: FeatureUpdate, now: int) -> None:
         if not levels.min_level <= update.level <= levels.max_level:
             raise _refusal(
                 update,
-                f"{whose} speaks {levels.min_level} to {levels.max_level}" if any(levels) else f"{whose} has none",
+                f"{whose} supports {levels.min_level} to {levels.max_level}"
+                if any(levels)
+                else f"{whose} does not support it",
             )
     if update.upgrade_type not in tuple(UpgradeType):
-        raise _refusal(update, f"{update.upgrade_type} is no kind of upgrade.")
+        raise _refusal(update, f"{update.upgrade_type} is not an upgrade type.")
     if update.level < now:
         if update.upgrade_type == UpgradeType.UPGRADE:
-            raise _refusal(update, f"It is at {now}: ask for a downgrade, safe or unsafe.")
+            raise _refusal(update, f"The current level is {now}: request a safe or unsafe downgrade.")
         if update.feature == METADATA_VERSION and any(update.level < level <= now for level in NEW_RECORDS):
-            raise _refusal(update, f"What was written since it is at {now} might be lost.")
+            raise _refusal(update, f"Metadata that was written at level {now} might be lost.")
     elif update.level > now and update.upgrade_type != UpgradeType.UPGRADE:
-        raise _refusal(update, f"It is at {now}: that is no downgrade.")
+        raise _refusal(update, f"The current level is {now}: this is not a downgrade.")
 
 
 def _spoken(image: ClusterImage, feature: str) -> Iterator[tuple[str, FeatureRange]]:
@@ -101,20 +103,20 @@ def _refusal(update: FeatureUpdate, why: str) -> KafkaError:
 
 
 def _nobody_eligible(image: ClusterImage, update: FeatureUpdate) -> list[Message]:
-    """While the feature is off nobody notices who falls behind: what was known before is then worth nothing."""
+    """Clears the ELR: while the feature is off, no node tracks which eligible replicas fall behind."""
     for topic in image.topics.values():
         for partition in topic.partitions:
             if not partition.isr:
                 raise _refusal(
                     update,
-                    f"{topic.name}-{partition.index} has no replica in sync, and who may lead it would be forgotten: "
-                    "start its brokers, or elect a leader uncleanly, or delete the topic.",
+                    f"{topic.name}-{partition.index} has no replica in sync, and its eligible leaders would be "
+                    "forgotten: start its brokers, elect an unclean leader, or delete the topic.",
                 )
     return [ClearElrRecord()]
 
 
 def _one_min_isr(image: ClusterImage, level: FeatureLevelRecord, config: BrokerConfig) -> list[Message]:
-    """Who is eligible to lead follows from min.insync.replicas: from now on it is one number for the whole cluster."""
+    """Makes min.insync.replicas one value for the whole cluster, because it decides which replicas are eligible."""
     records: list[ConfigRecord] = []
     if MIN_ISR not in image.config(BROKER_RESOURCE, ""):
         value = str(effective_topic_config(image, "", config).min_insync_replicas)

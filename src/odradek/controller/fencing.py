@@ -1,4 +1,4 @@
-"""A broker's way from its registration to its end (KIP-631): fenced, unfenced, in controlled shutdown, gone.
+"""The states of a registered broker (KIP-631): fenced, unfenced, in controlled shutdown, unregistered.
 
 A broker that is fenced or shutting down leads nothing and joins no ISR.
 """
@@ -41,17 +41,17 @@ def unfence_broker(
 def fence_broker(
     image: ClusterImage, broker_id: BrokerId, broker_epoch: int, why: str, config: BrokerConfig = DEFAULTS
 ) -> Decision[None]:
-    """Nothing when this incarnation is fenced or was followed by another."""
+    """Does nothing if this incarnation is fenced already or was replaced by another."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.broker_epoch != broker_epoch or broker.fenced:
         return Decision(response=None)
     changes = without_broker(image, broker_id, config)
     fencing = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_FENCED)
-    # Fenced last: until then a controller that takes over knows that it has to begin again.
+    # The fencing record comes last: a controller that takes over before it repeats the whole decision.
     return Decision(
         records=(*changes, fencing),
         response=None,
-        sentence=f"fenced broker {broker_id}: {why}; {len(changes)} partition(s) go without it",
+        sentence=f"fenced broker {broker_id}: {why}; {len(changes)} partition(s) changed",
         atomic=False,
     )
 
@@ -59,7 +59,7 @@ def fence_broker(
 def begin_controlled_shutdown(
     image: ClusterImage, broker_id: BrokerId, broker_epoch: int, config: BrokerConfig = DEFAULTS
 ) -> Decision[None]:
-    """Its leaderships move while it still serves; it may end once it has none."""
+    """Moves its leaderships while it still serves. It may stop once it has none."""
     broker = check_broker_epoch(image, broker_id, broker_epoch)
     changes = without_broker(image, broker_id, config)
     if broker.in_controlled_shutdown and not changes:
@@ -68,7 +68,7 @@ def begin_controlled_shutdown(
     return Decision(
         records=(*marked, *changes),
         response=None,
-        sentence=f"broker {broker_id} shuts down; {len(changes)} partition(s) go without it",
+        sentence=f"broker {broker_id} shuts down; {len(changes)} partition(s) changed",
         atomic=False,
     )
 
@@ -80,9 +80,9 @@ def _shutting_down(broker_id: BrokerId, broker_epoch: int) -> BrokerRegistration
 
 
 def unregister_broker(image: ClusterImage, broker_id: BrokerId, config: BrokerConfig = DEFAULTS) -> Decision[None]:
-    """An operator says that it will not come back. Its replicas stay assigned: reassign them first.
+    """For a broker that will not return. Its replicas stay assigned: reassign them first.
 
-    Kafka lets one that lives be unregistered, which it does not survive; here that is taken for a wrong number.
+    Kafka unregisters a live broker, which then fails. Here it is refused as a probable typing error.
     """
     broker = image.brokers.get(broker_id)
     if broker is None:
@@ -94,7 +94,7 @@ def unregister_broker(image: ClusterImage, broker_id: BrokerId, config: BrokerCo
     return Decision(
         records=(*changes, gone),
         response=None,
-        sentence=f"unregistered broker {broker_id}; {len(changes)} partition(s) go without it",
+        sentence=f"unregistered broker {broker_id}; {len(changes)} partition(s) changed",
         atomic=False,
     )
 
@@ -102,7 +102,7 @@ def unregister_broker(image: ClusterImage, broker_id: BrokerId, config: BrokerCo
 def lose_directories(
     image: ClusterImage, broker_id: BrokerId, offline: Sequence[DirectoryId], config: BrokerConfig = DEFAULTS
 ) -> Decision[None]:
-    """The broker goes on without some of its disks: its replicas there are in no ISR and lead nothing."""
+    """Removes the replicas on failed disks from ISRs and leadership. The broker continues with its other disks."""
     broker = image.brokers[broker_id]
     failed = [directory for directory in broker.directories if directory in offline]
     if not failed:
@@ -124,7 +124,7 @@ def lose_directories(
     return Decision(
         records=(*changes, narrowed),
         response=None,
-        sentence=f"broker {broker_id} lost {len(failed)} directories; {len(changes)} partition(s) go without it",
+        sentence=f"broker {broker_id} lost {len(failed)} directories; {len(changes)} partition(s) changed",
         atomic=False,
     )
 

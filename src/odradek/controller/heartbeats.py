@@ -1,9 +1,9 @@
-"""The sessions of brokers with the active controller: who was heard when, who has gone silent, who wants to go.
+"""Broker sessions of the active controller: heartbeats, session timeouts and controlled shutdown.
 
-Nothing of it is in the metadata log. A new active controller has heard nobody and gives everyone a whole session.
-Safety needs none of this: fencing a broker that lives costs a change of leaders, fencing late costs time; what an
-outdated broker still does is refused by epochs. So a lost connection may shorten a session, as a hint; and so may a
-new controller's failing to reach a broker that it has not heard yet: that one may have died with the old controller.
+Sessions are not in the metadata log. A new active controller gives every broker a whole session. Safety does not depend
+on them: fencing a live broker costs a leader change, fencing late costs time, and epochs refuse outdated requests. So
+a lost connection may shorten a session. So may a failed connection of a new controller to a broker from which it has
+no heartbeat yet: that broker may have died with the old controller.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from odradek.protocol.messages.p63_broker_heartbeat import BrokerHeartbeatReques
 from odradek.protocol.schema import Message
 
 _UNKNOWN_OFFSET = Offset(-1)
-# A controller that looks later than that after the end of a session was kept from looking.
+# A controller that checks an expired session later than this was itself paused.
 _LATE_MS = 250
-# Enough to read what has arrived.
+# Long enough to read requests that have arrived.
 _SECOND_LOOK_MS = 50
 
 
@@ -45,25 +45,25 @@ class State(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     broker_epoch: int
-    # Silent until then, it is stale.
+    # Without a heartbeat until then, the session is stale.
     deadline_ms: int
-    # By this controller, and no connection with it broke since.
+    # This controller got a heartbeat, and no connection broke since.
     heard: bool = False
     # How far the broker has replayed the metadata log.
     metadata_offset: Offset = _UNKNOWN_OFFSET
-    # When every active broker has replayed this, none takes the broker for a leader any more, and it may end.
+    # Once every active broker has replayed this offset, none treats the broker as a leader, and it may stop.
     shutdown_offset: Offset | None = None
-    # It has ended, and was given some more since it was last heard.
+    # The session expired, and was extended once since the last heartbeat.
     excused: bool = False
 
 
 class Heartbeats:
-    """`suspicion_ms`: how long a broker may be silent once its connection was lost."""
+    """`suspicion_ms`: the time for a heartbeat after a broker's connection was lost."""
 
     def __init__(self, config: BrokerConfig, *, suspicion_ms: int | None = None) -> None:
         self._config = config
         self._session_ms = config.broker_session_timeout_ms
-        # A broker that lives speaks within one interval, through a new connection.
+        # A live broker sends a heartbeat within one interval, through a new connection.
         self._suspicion_ms = (
             min(self._session_ms, config.broker_heartbeat_interval_ms * 3 // 2)
             if suspicion_ms is None
@@ -72,7 +72,7 @@ class Heartbeats:
         self._sessions: dict[BrokerId, Session] = {}
 
     def begin(self, image: ClusterImage, now_ms: int) -> None:
-        """This controller has become active."""
+        """Called when this controller becomes active."""
         self._sessions = {
             broker.broker_id: Session(broker_epoch=broker.broker_epoch, deadline_ms=now_ms + self._session_ms)
             for broker in image.brokers.values()
@@ -80,7 +80,7 @@ class Heartbeats:
         }
 
     def end(self) -> None:
-        """It is no longer active: what it heard is worth nothing to its successor."""
+        """Called when this controller is no longer active. Its sessions do not apply to its successor."""
         self._sessions = {}
 
     def has_session(self, broker_id: BrokerId, now_ms: int) -> bool:
@@ -88,34 +88,35 @@ class Heartbeats:
         return session is not None and now_ms <= session.deadline_ms
 
     def is_heard(self, broker_id: BrokerId) -> bool:
-        """By this controller, and nothing hints at its death since."""
+        """Whether this controller got a heartbeat, and no connection broke since."""
         session = self._sessions.get(broker_id)
         return session is not None and session.heard
 
     def touch(self, broker_id: BrokerId, broker_epoch: int, now_ms: int) -> None:
-        """The broker was heard. Also right for a heartbeat that waited too long to be acted on."""
+        """Renews the session. Also used for a heartbeat that waited too long to be processed."""
         known = self._sessions.get(broker_id)
         if known is None or known.broker_epoch != broker_epoch:
             known = Session(broker_epoch=broker_epoch, deadline_ms=0)
         self._sessions[broker_id] = replace(known, deadline_ms=now_ms + self._session_ms, heard=True, excused=False)
 
     def suspect(self, broker_id: BrokerId, now_ms: int) -> None:
-        """A connection to or from the broker broke. Its next heartbeat clears it."""
+        """A connection to or from the broker broke: shortens its session. The next heartbeat restores it."""
         known = self._sessions.get(broker_id)
         if known is not None:
             deadline_ms = min(known.deadline_ms, now_ms + self._suspicion_ms)
             self._sessions[broker_id] = replace(known, deadline_ms=deadline_ms, heard=False)
 
     def suspect_unheard(self, broker_id: BrokerId, now_ms: int) -> None:
-        """The broker cannot be reached. Whoever was heard by this controller keeps its session all the same."""
+        """The broker cannot be reached. Shortens its session only if this controller never got a heartbeat from it."""
         known = self._sessions.get(broker_id)
         if known is not None and known.metadata_offset == _UNKNOWN_OFFSET:
             self.suspect(broker_id, now_ms)
 
     def excuse(self, now_ms: int) -> None:
-        """Whose session has ended is looked at twice: this controller may have stood still, and what brokers sent
-        meanwhile be unread. If it certainly has, they may have stood still with it, and be silent as long as one whose
-        connection was lost."""
+        """Extends each expired session once: this controller may have paused and not read the heartbeats yet.
+
+        If it checks so late that it certainly paused, brokers on the same machine may have paused too. They then get as
+        much time as after a lost connection."""
         for broker_id, session in self._sessions.items():
             if session.deadline_ms < now_ms and not session.excused:
                 late = session.deadline_ms + _LATE_MS < now_ms
@@ -124,11 +125,14 @@ class Heartbeats:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Just after this there may be somebody stale."""
+        """The earliest deadline: a session may be stale just after it."""
         return min((session.deadline_ms for session in self._sessions.values()), default=None)
 
     def fence_one_stale(self, image: ClusterImage, now_ms: int) -> Decision[bool]:
-        """Whether there was one: then ask again. One at a time, so that each sees what the one before has changed."""
+        """Fences one stale broker; the response is whether there was one.
+
+        One at a time, because each decision needs an image that includes the previous one.
+        """
         stale = self.stale(now_ms)
         if not stale:
             return Decision(response=False)
@@ -138,7 +142,7 @@ class Heartbeats:
         return Decision(records=fencing.records, response=True, sentence=fencing.sentence, atomic=fencing.atomic)
 
     def stale(self, now_ms: int) -> list[BrokerId]:
-        """Longest silent first."""
+        """Brokers with expired sessions, the longest expired first."""
         silent = [(s.deadline_ms, broker_id) for broker_id, s in self._sessions.items() if s.deadline_ms < now_ms]
         return [broker_id for _, broker_id in sorted(silent)]
 
@@ -150,7 +154,7 @@ class Heartbeats:
         self.touch(broker_id, request.broker_epoch, now_ms)
         caught_up = safeguards.caught_up_before_unfenced(request.current_metadata_offset, broker.broker_epoch)
         lost = lose_directories(image, broker_id, list(map(DirectoryId, request.offline_log_dirs)), self._config)
-        # What follows sees which disks are gone: the broker must not be elected for what lies on them.
+        # The next decision must see which disks failed: the broker must not be elected for replicas on them.
         narrowed = _after(image, lost.records)
         following = self._following(narrowed, request, caught_up)
         moved = self._move(narrowed, broker_id, following)
@@ -195,7 +199,7 @@ class Heartbeats:
             case State.CONTROLLED_SHUTDOWN:
                 return begin_controlled_shutdown(image, broker_id, broker_epoch, self._config)
             case State.FENCED | State.SHUTDOWN_NOW:
-                return fence_broker(image, broker_id, broker_epoch, "it asked to be", self._config)
+                return fence_broker(image, broker_id, broker_epoch, "on its own request", self._config)
 
     def _remember(self, image: ClusterImage, request: BrokerHeartbeatRequest, state: State, records: int) -> None:
         broker_id = BrokerId(request.broker_id)
@@ -208,7 +212,7 @@ class Heartbeats:
         self._sessions[broker_id] = session
 
     def _lowest_active_offset(self, image: ClusterImage) -> float:
-        """No active broker at all: nobody has to be waited for."""
+        """Infinite if no broker is active: then there is none to wait for."""
         return min(
             (self._offset(broker.broker_id) for broker in image.brokers.values() if broker.active),
             default=float("inf"),

@@ -1,4 +1,4 @@
-"""AlterPartition: the leader of a partition proposes a new ISR, as compare-and-set on the epochs it has seen."""
+"""AlterPartition: a partition's leader proposes a new ISR, as a compare-and-set on the epochs that it knows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Proposals:
         self._image = image
         self._proposer = proposer
         self._electorate = Electorate(image, config)
-        # A partition named twice is judged by what its first change left.
+        # If a partition is named twice, the second change applies to the result of the first.
         self._changed: dict[tuple[bytes, int], PartitionImage] = {}
         self.records: list[PartitionChangeRecord] = []
         self.told: list[str] = []
@@ -71,9 +71,11 @@ class _Proposals:
             following = changed_partition(partition, record)
             self._changed[topic.topic_id, index] = following
             self.records.append(record)
-            self.told.append(f"{topic.name}-{index}: in sync are now {_names(following.isr)}, says {self._proposer}")
+            self.told.append(
+                f"{topic.name}-{index}: the ISR is now {_names(following.isr)}, proposed by {self._proposer}"
+            )
             if record.leader not in (LEADER_UNCHANGED, self._proposer):
-                # Its proposal completed a reassignment that takes the leadership from it.
+                # The proposal completed a reassignment that moved the leadership away from the proposer.
                 return _refused(wanted, ErrorCode.NEW_LEADER_ELECTED)
             partition = following
         return AlterPartitionResponsePartitionData(
@@ -87,7 +89,7 @@ class _Proposals:
 
     def _check(self, partition: PartitionImage, wanted: AlterPartitionRequestPartitionData) -> None:
         if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-            # The leader knows more than this controller: another one is active by now.
+            # The leader has newer metadata than this controller: another controller is active.
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         if not safeguards.is_current_leader_epoch(wanted.leader_epoch, partition.leader_epoch):
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
@@ -111,12 +113,13 @@ class _Proposals:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if not all(self._is_eligible(member) for member in members):
             raise KafkaError(ErrorCode.INELIGIBLE_REPLICA)
-        # Its log is back, and its broker has not said so yet. Until then nobody would elect it, be it in sync alone.
+        # The broker has not reported this replica's log online yet: the controller would not elect it, even as the only
+        # in-sync replica.
         if any(partition.is_lost(BrokerId(broker_id)) for broker_id in isr if broker_id not in partition.isr):
             raise KafkaError(ErrorCode.INELIGIBLE_REPLICA)
 
     def _is_eligible(self, member: BrokerState) -> bool:
-        """KIP-841, KIP-903: a broker may have died, and come back with less, since the leader heard of it."""
+        """KIP-841, KIP-903: the broker may have restarted with less data since the leader saw it catch up."""
         broker = self._image.brokers.get(member.broker_id)
         if broker is None or not safeguards.may_join_isr(broker.active):
             return False
@@ -136,7 +139,7 @@ class _Proposals:
 
 
 def _members(wanted: AlterPartitionRequestPartitionData) -> list[BrokerState]:
-    """Before version 3 the leader did not say which incarnations it means."""
+    """Before version 3 the leader does not send broker epochs."""
     return wanted.new_isr_with_epochs or [BrokerState(broker_id=broker_id) for broker_id in wanted.new_isr]
 
 

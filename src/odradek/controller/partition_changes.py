@@ -1,8 +1,8 @@
-"""One change of one partition: the new members in, a `PartitionChangeRecord` out, with the leader that follows from it.
+"""One change of one partition: takes the new members, elects a leader, and returns a `PartitionChangeRecord`.
 
-Whoever changes a partition, for whatever reason, does it here, so that these hold after every change:
-the leader is in the ISR; a leader is elected from the ISR, or while that is empty from the eligible leaders, or else
-uncleanly, which the record says; the leader epoch grows when the leader changes or a replica is taken away.
+Every change of a partition goes through here, so that these rules hold: The leader is in the ISR. It is elected from
+the ISR, or if that is empty, from the eligible leaders. Otherwise the election is unclean, and the record says so. The
+leader epoch grows when the leader changes or a replica is removed.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from odradek.protocol.metadata_records import PartitionChangeRecord
 
 
 class Election(Enum):
-    ONLINE = auto()  # Keep the leader while it may lead; otherwise one that is in sync.
+    ONLINE = auto()  # Keep the leader if it may lead; otherwise elect an in-sync replica.
     PREFERRED = auto()  # The first replica, if it is in sync.
-    UNCLEAN = auto()  # As ONLINE, and if nobody is in sync, anyone alive: what it lacks is lost.
+    UNCLEAN = auto()  # As ONLINE; without an in-sync replica, any live one: records that it lacks are lost.
 
 
 class Recovery(IntEnum):
-    """After an unclean election the leader alone is the truth until it says that it has recovered."""
+    """After an unclean election the leader stays alone in the ISR until it reports that it has recovered."""
 
     RECOVERED = 0
     RECOVERING = 1
 
 
 class PartitionChange:
-    """Set what shall change, then ask for the `record`."""
+    """Set the attributes to change, then call `record`."""
 
     def __init__(self, topic: TopicImage, partition: PartitionImage, electorate: Electorate) -> None:
         self._topic = topic
@@ -44,11 +44,11 @@ class PartitionChange:
         self.adding: list[BrokerId] = list(partition.adding)
         self.removing: list[BrokerId] = list(partition.removing)
         self.recovery = partition.recovery
-        # Where replicas lie, of those that are new or have moved.
+        # Directories of new or moved replicas.
         self.directories: dict[BrokerId, DirectoryId] = {}
-        # It may have lost what it had acknowledged: no longer eligible.
+        # A broker that may have lost acknowledged records: no longer eligible.
         self.stopped_uncleanly = NO_BROKER
-        # It has lost everything: not even the last to lead counts.
+        # A broker that lost all its data: not eligible even as the last leader.
         self.lost = NO_BROKER
         self._elr: list[BrokerId] = list(partition.elr)
 
@@ -56,17 +56,17 @@ class PartitionChange:
         self.isr = [member for member in self.isr if member != broker_id]
 
     def record(self) -> PartitionChangeRecord | None:
-        """None when all stays as it is."""
+        """None when nothing changes."""
         was = self.was
         change = PartitionChangeRecord(partition_id=was.index, topic_id=self._topic.topic_id)
         self._complete_reassignment()
         self._update_eligible()
         self._elect(change)
         if change.leader == LEADER_UNCHANGED and not _all_in(was.replicas, self.replicas):
-            # The replica that goes must not be able to speak in the leader's epoch any more.
+            # A new leader epoch: requests of the removed replica in the old epoch are refused.
             change.leader = was.leader
         if not self._electorate.has_eligible_leaders:
-            # Then the ISR alone remembers who knows everything: it is never empty.
+            # Then only the ISR says which replicas have all data: it is never empty.
             self.isr, self._elr = self.isr or list(was.isr), []
         self._write_members(change)
         self._write_last_leader(change)
@@ -82,17 +82,17 @@ class PartitionChange:
         isr = without(self.isr, self.removing)
         if not replicas or not isr or not _all_in(self.adding, isr):
             return
-        # With fewer replicas than before, each of them has to be in sync, or the ISR could get smaller than it is.
+        # With fewer replicas than before, all of them must be in sync, otherwise the ISR could shrink.
         if len(self.adding) < len(self.removing) and not _all_in(replicas, isr):
             return
-        # Or the one who leads would go, and nobody follow: its disk may be back, and we not have heard of it.
+        # Otherwise the leader would be removed without a successor, such as while a disk is not reported online yet.
         if any(map(self._may_lead, isr)):
             self.replicas, self.isr, self.adding, self.removing = replicas, isr, [], []
 
     def _update_eligible(self) -> None:
-        """Nothing is acknowledged below min.insync.replicas, so whoever left the ISR then has all that was."""
+        """A replica that leaves an ISR below min.insync.replicas has all records that were acknowledged."""
         if not self._electorate.has_eligible_leaders:
-            # A log that Kafka wrote may still name some: nobody noticed who fell behind the ISR since.
+            # A log that Kafka wrote may still have an ELR, but no node has tracked which of its replicas fell behind.
             if self.was.isr:
                 self._elr = []
             return
@@ -104,7 +104,7 @@ class PartitionChange:
         self._elr = [b for b in candidates if b not in self.isr and b not in gone and b in self.replicas]
 
     def _acknowledges_with(self, isr: list[BrokerId]) -> bool:
-        # A leader counts its own replicas. The smaller number is right both before and after it hears of this change.
+        # A leader uses the replicas that it knows. The smaller count is safe before and after it learns of this change.
         return len(isr) >= min(self._electorate.min_isr(self._topic), len(self.was.replicas), len(self.replicas))
 
     def _elect(self, change: PartitionChangeRecord) -> None:
@@ -116,7 +116,7 @@ class PartitionChange:
                 self.recovery = Recovery.RECOVERING
         elif leader in self._elr:
             self.isr = [leader]
-            # The number may be a smaller one by now: then this leader needs nobody, and the others fall behind.
+            # min.insync.replicas may be lower now: then this leader acknowledges alone, and the others fall behind.
             alone = self._acknowledges_with(self.isr)
             self._elr = [] if alone else [member for member in self._elr if member != leader]
         following = NO_BROKER if leader is None else leader
@@ -135,20 +135,20 @@ class PartitionChange:
         if last is not None and self._may_lead(last):
             return last
         if safeguards.may_elect_uncleanly(self.election is Election.UNCLEAN):
-            # Those that a move adds may have nothing yet.
+            # Replicas that a reassignment adds come last: they may be empty.
             candidates = [*without(self.replicas, self.adding), *self.adding]
             return next((broker_id for broker_id in candidates if self._may_lead(broker_id)), None)
         return None
 
     def _last_to_lead(self) -> BrokerId | None:
-        """Nobody is known to have everything, and nobody has more than the one who led last."""
+        """The last leader, if no replica is known to have all data: no replica has more than the last leader."""
         known = self.was.last_known_elr
         if self.isr or self._elr or len(known) != 1 or not self._electorate.has_eligible_leaders:
             return None
         return known[0] if self._still_has_what_it_led(known[0]) else None
 
     def _still_has_what_it_led(self, broker_id: BrokerId) -> bool:
-        """One that was no replica in between has given it up, and is given an empty log."""
+        """False for a broker that was not a replica in between: it deleted its log and starts with an empty one."""
         return broker_id in self.was.replicas and broker_id in self.replicas and broker_id != self.lost
 
     def _may_lead(self, broker_id: BrokerId) -> bool:

@@ -1,4 +1,4 @@
-"""Adding partitions to a topic."""
+"""Adds partitions to a topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.protocol.schema import Message
 def create_partitions(
     image: ClusterImage, wanted: Sequence[CreatePartitionsTopic], *, rng: Rng, validate_only: bool = False
 ) -> Decision[list[CreatePartitionsTopicResult]]:
-    """One result per distinct name, in the order asked."""
+    """One result per distinct name, in the order of the request."""
     times = Counter(topic.name for topic in wanted)
     records: list[Message] = []
     results: dict[str, CreatePartitionsTopicResult] = {}

@@ -1,8 +1,8 @@
-"""Which brokers get the replicas of new partitions.
+"""Chooses the brokers for the replicas of new partitions.
 
-Striped over racks: the racks take turns, starting at a random one, and inside a rack the brokers take turns, so
-that the replicas of a partition lie in different racks and leaders are spread. The first replica is a broker that can
-lead at once; fenced brokers are used last.
+Round robin over racks from a random start, and over the brokers inside a rack: the replicas of a partition are in
+different racks, and leaders are spread. The first replica is on a broker that can lead at once; fenced brokers come
+last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.metadata.image import UNASSIGNED_DIRECTORY, BrokerRegistration, Clu
 
 
 def place(image: ClusterImage, first: int, count: int, replication_factor: int, rng: Rng) -> list[PartitionImage]:
-    """New partitions `first` to `first + count - 1`, led by their first replica that may lead."""
+    """Places partitions `first` to `first + count - 1`. The leader is the first replica that may lead."""
     brokers = image.brokers
     if replication_factor > len(brokers):
         raise _cannot_place(
@@ -52,7 +52,7 @@ def new_partition(image: ClusterImage, index: int, replicas: Sequence[BrokerId])
 
 
 def check_assignment(image: ClusterImage, replicas: Sequence[int], replication_factor: int | None) -> list[BrokerId]:
-    """A manual assignment of one partition; every partition of a topic has the same number of replicas."""
+    """Checks a manual assignment of one partition. All partitions of a topic have the same number of replicas."""
     if not replicas:
         raise _bad_assignment("includes an empty replica list.")
     for broker_id in replicas:
@@ -69,7 +69,7 @@ def check_assignment(image: ClusterImage, replicas: Sequence[int], replication_f
 
 
 class _Turns:
-    """Brokers taking turns, from a random start: each partition begins with the one after the last one's first."""
+    """Round robin over brokers from a random start: each partition begins one broker after the previous partition."""
 
     __slots__ = ("brokers", "first", "taken")
 
@@ -125,7 +125,7 @@ def _stripe(racks: list[_Rack], start: int, replication_factor: int) -> list[Bro
 
 
 def first_directory(broker: BrokerRegistration) -> DirectoryId:
-    """Of a new replica. A broker with several directories chooses one itself and reports it."""
+    """The directory of a new replica. A broker with several directories chooses one and reports it."""
     return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIRECTORY
 
 

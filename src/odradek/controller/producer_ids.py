@@ -1,4 +1,4 @@
-"""Blocks of producer ids. A block is durable before any id of it is handed out, so no id is given twice."""
+"""Blocks of producer ids. A block is durable before its ids are used, so no id is used twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def allocate_producer_ids(image: ClusterImage, broker_id: BrokerId, broker_epoch
     check_broker_epoch(image, broker_id, broker_epoch)
     block = range(image.next_producer_id, image.next_producer_id + PRODUCER_ID_BLOCK_SIZE)
     if block.stop > _INT64_MAX:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been handed out.")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up.")
     record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=block.stop)
     return Decision(
         records=(record,),

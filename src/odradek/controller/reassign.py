@@ -1,7 +1,7 @@
-"""Moving replicas to other brokers, in three steps that each leave the partition whole.
+"""Moves replicas to other brokers in three steps.
 
-The new replicas are added beside the old ones; they fetch until the leader proposes an ISR with all of them; that
-proposal completes the move (`PartitionChange` sees to it), and the old ones go. Until then it can be cancelled.
+First the new replicas are added. They fetch until the leader proposes an ISR with all of them. That proposal completes
+the reassignment (see `PartitionChange`) and removes the old replicas. Until then it can be cancelled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from odradek.protocol.metadata_records import PartitionChangeRecord
 def alter_partition_reassignments(
     image: ClusterImage, request: AlterPartitionReassignmentsRequest, config: BrokerConfig
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Replicas of None cancel what is under way."""
+    """Replicas of None cancel an ongoing reassignment."""
     moves = _Moves(image, config, may_resize=request.allow_replication_factor_change)
     responses = [
         ReassignableTopicResponse(
@@ -56,7 +56,7 @@ def alter_partition_reassignments(
 def list_partition_reassignments(
     image: ClusterImage, wanted: Sequence[ListPartitionReassignmentsTopics] | None
 ) -> ListPartitionReassignmentsResponse:
-    """None asks for all of them."""
+    """None lists all ongoing reassignments."""
     asked: list[tuple[TopicImage, Sequence[int]]] = []
     if wanted is None:
         asked = [(topic, range(len(topic.partitions))) for topic in image.topics.values()]
@@ -127,7 +127,7 @@ class _Moves:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"The replication factor is changed from {len(staying)} to {len(target)}",
             )
-        # Replicas that a move under way was adding are still new: they count once they are in sync.
+        # Replicas that an ongoing reassignment adds are still new: they count once they are in sync.
         settled = [b for b in partition.replicas if b not in partition.adding]
         change = PartitionChange(topic, partition, self._electorate)
         change.adding = sorted(b for b in target if b not in settled)
@@ -149,7 +149,7 @@ class _Moves:
         change.adding, change.removing = [], []
         staying = change.replicas
         record = change.record()
-        # While nobody is in sync, one of those who are eligible has everything, or the last one who led the most.
+        # Without an in-sync replica, an eligible leader has all data; without one, the last leader has the most.
         knowing = partition.isr or partition.elr or partition.last_known_elr
         forgotten = knowing and not any(member in staying for member in knowing)
         unled = partition.leader != NO_BROKER and record is not None and record.leader == NO_BROKER

@@ -1,46 +1,46 @@
-"""The rules that protect data, one function each, so that a test can switch one off and see who notices.
+"""The rules that protect data, one function each, so that a test can switch off one rule and check that it is needed.
 
-Called as `safeguards.name(...)`, never imported by name: replacing the attribute is the switch.
+Call them as `safeguards.name(...)` and never import them by name: tests replace the attribute.
 """
 
 from __future__ import annotations
 
 
 def is_current_leader_epoch(proposed: int, current: int) -> bool:
-    """A leader that was deposed cannot change the ISR of its successor."""
+    """A deposed leader cannot change the ISR of its successor."""
     return proposed >= current
 
 
 def is_current_partition_epoch(proposed: int, current: int) -> bool:
-    """An ISR is proposed for the partition as it is, not as it was before a broker was fenced."""
+    """A proposal for an old state of the partition, such as before a broker was fenced, is refused."""
     return proposed >= current
 
 
 def is_same_incarnation(proposed_broker_epoch: int, registered_broker_epoch: int) -> bool:
-    """KIP-903: a broker that has restarted may have less than the one that the leader saw catch up."""
+    """KIP-903: a restarted broker may have less data than the incarnation that caught up."""
     return proposed_broker_epoch == registered_broker_epoch
 
 
 def may_join_isr(active: bool) -> bool:
-    """KIP-841: a broker that is fenced or shutting down would count, and be elected, without being there."""
+    """KIP-841: otherwise a fenced or stopping broker would be in the ISR, and could be elected."""
     return active
 
 
 def may_elect_uncleanly(asked: bool) -> bool:
-    """Records are given up for availability only where somebody said so."""
+    """Unclean elections lose records and need an explicit request or config."""
     return asked
 
 
 def forgets_eligible_after_unclean_stop() -> bool:
-    """KIP-966: what was acknowledged may have been in the memory that it lost."""
+    """KIP-966: acknowledged records may have been only in memory."""
     return True
 
 
 def fenced_broker_leaves_isr() -> bool:
-    """Whoever is not heard acknowledges nothing."""
+    """A fenced broker does not count for acknowledgements."""
     return True
 
 
 def caught_up_before_unfenced(metadata_offset: int, broker_epoch: int) -> bool:
-    """A broker that has not replayed its own registration does not know yet what was taken from it."""
+    """A broker that has not replayed its own registration does not know yet which leaderships it lost."""
     return metadata_offset >= broker_epoch

@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""Checks topic names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_new_topic_name(image: ClusterImage, name: str) -> None:
-    # Without transactions, a topic of theirs could only mislead, and a node does not start where there is one.
+    # There are no transactions yet. A node does not start if their internal topic exists.
     if name in (CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     check_topic_name(name)

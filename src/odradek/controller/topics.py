@@ -1,4 +1,4 @@
-"""Creating and deleting topics."""
+"""Creates and deletes topics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from odradek.protocol.schema import Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """What -1 in a request stands for."""
+    """The meaning of -1 in a request."""
 
     partitions: int = 1
     replication_factor: int = 1
@@ -42,7 +42,7 @@ def create_topics(
     rng: Rng,
     validate_only: bool = False,
 ) -> Decision[list[CreatableTopicResult]]:
-    """One result per distinct name, in the order asked. `configs` of the results is left for the caller to fill."""
+    """One result per distinct name, in the order of the request. The caller fills in `configs` of the results."""
     times = Counter(topic.name for topic in wanted)
     _check_total_partitions(wanted, defaults)
     records: list[Message] = []
@@ -79,7 +79,7 @@ def check_named_once(name: str, times: Mapping[str, int]) -> None:
 
 
 def _check_total_partitions(wanted: Sequence[CreatableTopic], defaults: TopicDefaults) -> None:
-    """Before anything is built: 2**31 partitions are quickly asked for."""
+    """Checked before any record is built: a request may name 2**31 partitions."""
     total = sum(
         len(topic.assignments) or (defaults.partitions if topic.num_partitions == -1 else max(0, topic.num_partitions))
         for topic in wanted
@@ -91,7 +91,7 @@ def _check_total_partitions(wanted: Sequence[CreatableTopic], defaults: TopicDef
 
 
 def _check_collision(name: str, taken: Mapping[str, str]) -> None:
-    """Against the topics of the same request; those that exist were checked before."""
+    """Checks against topics of the same request; existing topics were checked before."""
     other = taken.get(collision_key(name))
     if other is not None and ("." in name or "_" in name):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
@@ -186,7 +186,7 @@ def _created(topic: TopicImage) -> CreatableTopicResult:
 def delete_topics(
     image: ClusterImage, wanted: Sequence[DeleteTopicState], *, enabled: bool = True
 ) -> Decision[list[DeletableTopicResult]]:
-    """By name or by id, one result per entry asked. Who may see a topic is the caller's question."""
+    """Deletes by name or by id, one result per entry. The caller checks permissions."""
     if not enabled:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled: delete.topic.enable is false.")
     resolved = [image.topics_by_id.get(t.topic_id) if t.name is None else image.topics.get(t.name) for t in wanted]

@@ -1,7 +1,7 @@
 """What one turn of a replicated state machine asks of the world.
 
 A state machine never awaits and never writes: a turn gets the time, changes state held in memory, and collects here
-what must follow: replies to parked requests, timers, and at most one append. `then` of an append is a turn of its own.
+its effects: replies to parked requests, timers, and at most one append. `then` of an append is a turn of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Now(NamedTuple):
     wall_ms: int
 
 
-# What a timer is for, whose it is, and who within that: ("session", "orders", "member-1").
+# Kind of timer, group, member: ("session", "orders", "member-1").
 TimerKey = tuple[str, str, str]
 
 
@@ -48,7 +48,7 @@ class Effects:
     def __init__(self, now: Now) -> None:
         self.now = now
         self.replies: list[Reply] = []
-        # A deadline on the monotonic clock, or None to cancel. The last word on a key wins.
+        # A deadline on the monotonic clock, or None to cancel. The last call for a key wins.
         self.timers: dict[TimerKey, int | None] = {}
         self.append: Append | None = None
 

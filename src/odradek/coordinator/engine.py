@@ -1,8 +1,8 @@
 """One replicated state machine on one internal partition: load, write, wait for the high watermark, answer.
 
-The partition's log is the truth. A state machine turns requests into changes; the engine appends them as one batch,
-replays them into memory at once, and runs what was to follow when the high watermark has passed. What could not be
-appended was never replayed, so memory never gets ahead of the log; when leadership moves, memory is dropped whole.
+The partition's log is the truth. A state machine turns requests into changes. The engine appends them as one batch,
+replays them into memory at once, and runs the follow-up when the high watermark has passed them. Changes that could
+not be appended are not replayed, so memory is never ahead of the log. When leadership moves, all memory is dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PartitionWriter(Protocol):
     def is_committed(self, offset: Offset) -> bool: ...
 
     def when_committed(self, offset: Offset, callback: Callable[[ErrorCode], None]) -> None:
-        """Once the high watermark has passed `offset`, at once if it has, or with the reason why it never will."""
+        """Calls back once the high watermark has passed `offset` (at once if it has), or with the reason why not."""
 
 
 class ReplicatedState(Protocol):
@@ -62,7 +62,7 @@ class Phase(Enum):
     CLOSED = "closed"
 
 
-# What a failed append means to somebody who asked the coordinator, not the log.
+# The error that the coordinator returns for a failed append to its log.
 _AS_COORDINATOR = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -89,15 +89,15 @@ class Engine(Generic[S]):
         self._commit_timeout_ms = commit_timeout_ms
         # The offset after the last batch replayed or written.
         self.written_up_to = Offset(0)
-        # In log order: the offset to be committed, the deadline, who waits.
+        # In log order: the offset to be committed, the deadline, the callback.
         self._parked: deque[tuple[Offset, int, Settled]] = deque()
-        # Up to which offset the partition will say that it is committed, or that it never will be.
+        # The partition calls back for offsets up to this one: committed, or will never be.
         self._awaited = Offset(-1)
 
     def load(self, batches: bytes) -> Iterator[None]:
-        """Replays what is in the log; yields after each slice, so that the caller can let others run.
+        """Replays the log. Yields after each slice, so that the caller can let other tasks run.
 
-        Of several records with one key only the last, as a compacted log has it: most are commits of the same offsets.
+        Replays only the last record of each key, as in a compacted log: most records commit the same offsets again.
         """
         invariant(self.phase is Phase.LOADING, f"an engine that is {self.phase.value} loads nothing")
         latest = LatestRecords(batches)
@@ -118,8 +118,8 @@ class Engine(Generic[S]):
         try:
             change = self.state.decode(key or b"", value)
         except MalformedMessage as unreadable:
-            # Written by a later version or by somebody else; the other groups of this partition must not suffer.
-            log.warning("record at offset %d is passed over: %s", at, unreadable)
+            # A later version or another program wrote it. The other groups of this partition must still load.
+            log.warning("record at offset %d is skipped: %s", at, unreadable)
             return
         self.state.replay(change, at)
 
@@ -163,7 +163,7 @@ class Engine(Generic[S]):
             self.state.replay(change, Offset(base + delta))
 
     def when_all_committed(self, now: Now, settled: Settled) -> None:
-        """For a reader that wants nothing pending: waits for all that is in the log at this moment."""
+        """For a reader that accepts nothing pending: waits until all that is in the log now is committed."""
         if self.written_up_to == 0 or self._writer.is_committed(Offset(self.written_up_to - 1)):
             settled(ErrorCode.NONE)
         else:
@@ -189,7 +189,7 @@ class Engine(Generic[S]):
         self._when_committed(last)
 
     def _when_committed(self, last: Offset) -> None:
-        # Once for all who wait for it, or else those who gave up and ask again would pile up at the partition.
+        # One callback per offset, not per request: otherwise every retry after a timeout would add one.
         if last <= self._awaited:
             return
         self._awaited = last

@@ -1,7 +1,7 @@
-"""The last record of each key in a stretch of a log: when a coordinator is loaded, nothing else counts.
+"""The last record of each key in a part of a log: all that a coordinator needs when it loads.
 
-Most of it are commits of the same offsets, a batch each. Such a batch is not taken apart to find its key: a log as long
-as a segment has tens of thousands of them, and groups wait until it was read.
+Most records commit the same offsets again, each in a batch of its own. The key of such a batch is found without
+decoding it: a segment has tens of thousands of them, and groups wait until it is loaded.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from odradek.protocol.records import Record
 
 log = logging.getLogger(__name__)
 
-# Of a batch's header: base offset, length, magic, attributes, last offset delta, count of records.
+# Fields of a batch's header: base offset, length, magic, attributes, last offset delta, count of records.
 _OUTLINE = Struct(">qi4xb4xhi30xi")
 _NOT_PLAIN = CODEC_MASK | CONTROL
-_SHORTEST, _SHORT = 8, 1 << 13  # of records; those that are longer have lengths of three bytes
+_SHORTEST, _SHORT = 8, 1 << 13  # record sizes in bytes; the length of a longer record takes three bytes
 _LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD
 
 
 class LatestRecords:
-    """Looks at whole batches, as a log has them; what is cut off at the end is left out."""
+    """Reads the whole batches of a log. An incomplete batch at the end is left out."""
 
     __slots__ = ("_batches", "_places", "_position", "ends")
 
@@ -47,7 +47,7 @@ class LatestRecords:
         self.ends: list[int] = []
 
     def look(self, records: int) -> bool:
-        """At about so many more; False when there are no more."""
+        """Looks at about `records` more records. False when there are no more."""
         batches, places, ends = self._batches, self._places, self.ends
         size, position = len(batches), self._position
         while records > 0 and size - position >= HEADER_BYTES:
@@ -79,7 +79,7 @@ class LatestRecords:
                 for span in record_spans(data, header.records_count)
             }
         except MalformedRecords as unreadable:
-            log.warning("batch at offset %d is passed over: %s", header.base_offset, unreadable)
+            log.warning("batch at offset %d is skipped: %s", header.base_offset, unreadable)
         else:
             self._places.update(found)
 
@@ -96,14 +96,14 @@ class LatestRecords:
 
 
 def _key_of_only_record(data: bytes, start: int, stop: int) -> bytes | None:
-    """Of a record that fills `start` to `stop`, or None: whatever is not quite usual is left to others, who say why."""
+    """The key of a plain record that fills `start` to `stop`. None for others: the full decoder handles them."""
     if not _SHORTEST <= stop - start < _SHORT:
         return None
     # Lengths are written doubled, in one byte or two.
     length, body = data[start], start + 1
     if length > 127:
         length, body = length & 127 | data[body] << 7, start + 2
-    # Attributes, and no difference to the batch's time and offset.
+    # Attributes, timestamp delta and offset delta are all 0.
     if length != (stop - body) << 1 or data[body : body + 3] != b"\0\0\0":
         return None
     key = body + 4

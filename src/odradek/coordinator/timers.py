@@ -1,4 +1,4 @@
-"""Deadlines by key, in one heap. Moving a deadline back, which every heartbeat does, costs two dictionary writes."""
+"""Deadlines by key, in one heap. Postponing a deadline, which every heartbeat does, costs two dictionary writes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One partition on one disk: segments, indexes, producer state, recovery, retention.
 
-In Kafka 4's own file formats. Knows nothing of other brokers, groups or sockets.
+The file formats are those of Kafka 4. This package knows nothing of other brokers, groups or sockets.
 
-`directory` holds the logs of a data directory, `log` one of them; `recovery` opens it. A log is `segments` of batches
-(`segment`, `indexes`, `scan`), with `producers`, `leader_epochs`, and a `durability` of its own. `safeguards` lists the
-rules that protect data.
+`directory` holds the logs of a data directory, `log` is one of them, and `recovery` opens it. A log consists of
+`segments` of batches (`segment`, `indexes`, `scan`), `producers`, `leader_epochs` and `durability`. `safeguards` lists
+the rules that protect data.
 """

@@ -1,4 +1,4 @@
-"""What an append answers."""
+"""The result of an append."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Appended(NamedTuple):
     last_offset: int
     append_time_ms: int  # -1 unless the topic stamps LogAppendTime
     log_start_offset: int
-    duplicate: bool  # nothing was written: the offsets are those of the first time
+    duplicate: bool  # nothing was written: the offsets are those of the first append
     needs_sync: bool  # flush.messages is reached: acknowledge after a sync
 
 
 class RecordsRefused(KafkaError):
-    """Single records of a batch are at fault; `records` says which (by index in the batch) and why."""
+    """Some records of a batch are invalid; `records` lists their index in the batch and the reason."""
 
     def __init__(self, code: ErrorCode, message: str, records: tuple[tuple[int, str], ...]) -> None:
         super().__init__(code, message)

@@ -1,8 +1,8 @@
 """Kafka's small text and JSON files: offset checkpoints, leader epochs, the topic id, the clean-shutdown marker.
 
-And one of our own in the same manner, TOPIC_IDS. Kafka does not look at it.
+TOPIC_IDS is a checkpoint of our own in the same format. Kafka ignores it.
 
-A checkpoint that cannot be parsed counts as absent: recovery then reads more of the log than it would have to.
+A checkpoint that cannot be parsed counts as absent. Recovery then reads more of the log than necessary.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def decode_clean_shutdown(content: bytes) -> int:
 
 
 def read_checkpoint(disk: Disk, path: str, decode: Callable[[bytes], T]) -> T | None:
-    """None when the file is absent or not what it should be."""
+    """None when the file is absent or cannot be parsed."""
     try:
         return decode(disk.read(path))
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _decode(content: bytes, parse: Callable[[list[str]], T]) -> list[T]:
     if len(lines) < 2 or lines[0] != "0":
         raise ValueError("not a checkpoint of version 0")
     if int(lines[1]) != len(lines) - 2:
-        raise ValueError(f"{lines[1]} entries promised, {len(lines) - 2} found")
+        raise ValueError(f"the header says {lines[1]} entries, the file has {len(lines) - 2}")
     return [parse(line.split()) for line in lines[2:]]
 
 

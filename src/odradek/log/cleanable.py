@@ -1,4 +1,4 @@
-"""How dirty a log is: what of it compaction has not seen, what of that it may see now, and whether it is time."""
+"""How dirty a log is: what compaction has not processed yet, what it may clean now, and whether a run is due."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.log.segments import Segments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dirt:
-    segments: tuple[Segment, ...]  # from the first on: those that may be cleaned
+    segments: tuple[Segment, ...]  # that may be cleaned, from the first one on
     dirty_from: int
     clean_bytes: int
     dirty_bytes: int
@@ -39,10 +39,10 @@ def dirt(
     durable_to: int,
     wall_ms: int,
 ) -> Dirt:
-    """Never the active segment, nothing that is not committed, and nothing that is not durable.
+    """Which segments may be cleaned: never the active one, and only committed and durable segments.
 
-    The last, because recovery takes a segment that does not continue the one before it for a sign of loss, except below
-    the recovery point as it is written down.
+    They must be durable because compaction leaves gaps between segments. Recovery takes such a gap for data loss,
+    except below the recovery point on disk.
     """
     in_order = segments.in_order
     cleanable: list[Segment] = []
@@ -79,7 +79,7 @@ def _is_young(segment: Segment, since_ms: int) -> bool:
 
 
 def _earliest_dirty(in_order: list[Segment], dirty_from: int) -> int:
-    """By the first batch of each segment, as when a segment is rolled for its age."""
+    """The smallest timestamp of a dirty segment's first batch. A roll by age looks at the first batch, too."""
     earliest = INT64_MAX
     for segment, following in pairwise(in_order):
         first = next(headers(segment.file, 0, segment.size), None) if following.base_offset > dirty_from else None

@@ -1,9 +1,9 @@
-"""One run of compaction over the segments of a log that no longer grow, far away from the event loop.
+"""One run of compaction over the sealed segments of a log, outside the event loop.
 
-Reads what became dirty since the last run, as much of it as there is memory for keys; then copies what is left of all
-segments up to there into new ones, several small ones into one. The new ones lie beside the old, with names that say
-that they are not in use: `swap` puts them in place. Nothing here belongs to the log that the event loop sees, and what
-goes in and out can be copied to another process.
+The run reads the part of the log that became dirty since the last run, as much of it as there is memory for keys. Then
+it copies the remaining records of all segments up to there into new segments; it merges small ones. The new files lie
+beside the old ones, with the suffix `.cleaned`, until `swap` puts them in place. Nothing here shares state with the log
+that the event loop uses, and the input and output can be copied to another process.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ STEP_BYTES = 1 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentToClean:
     base_offset: int
-    end_offset: int  # where the next one begins
+    end_offset: int  # where the next segment begins
     size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningPlan:
     directory: str
-    history: int  # of the log: whether it was truncated since
+    history: int  # of the log: shows whether it was truncated since
     segments: tuple[SegmentToClean, ...]  # from the log's first one on; all committed and durable
     dirty_from: int
     high_watermark: int
     wall_ms: int
     delete_retention_ms: int
     last_batches: Mapping[int, LastBatch | None]
-    epoch_starts: frozenset[int]  # of leader epochs after the first possible one
+    epoch_starts: frozenset[int]  # of leader epochs after epoch 0
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
     key_bytes_max: int
     position_max: int = POSITION_MAX
-    step_bytes: int = STEP_BYTES  # read and written before a rest
+    step_bytes: int = STEP_BYTES  # read and written before a pause
 
     @property
     def size_bytes(self) -> int:
@@ -67,7 +67,7 @@ class CleanedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """These segments go, those come. The first one's base offset is the same."""
+    """The segments `new` replace the segments `old`. The first base offset stays the same."""
 
     old: tuple[int, ...]
     new: tuple[CleanedSegment, ...]
@@ -75,7 +75,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    end_offset: int  # nothing before it is dirty any more, once every replacement is in place
+    end_offset: int  # everything before it is clean once every replacement is in place
     replacements: tuple[Replacement, ...]
     last_step_bytes: int
 
@@ -86,13 +86,13 @@ class Cleaned:
 
 
 def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
-    """Slow, in steps of bytes read and written.
+    """Slow. Each step yields the number of bytes read and written.
 
-    Raises MalformedRecords when the log holds what no compaction can read, OSError when the disk does not.
+    Raises MalformedRecords when a batch of the log cannot be read, OSError when the disk fails.
     """
     folder = Folder(disk, plan.directory)
     for name in folder.names():
-        if name.endswith(CLEANED):  # a run that was cut short; beside what is swapped in later it would undo that
+        if name.endswith(CLEANED):  # of an interrupted run; left here, recovery would undo a later swap because of it
             folder.remove(name)
     traffic = _Traffic(plan.step_bytes)
     keys, end_offset = yield from _latest_of_keys(folder, plan, traffic)
@@ -117,7 +117,7 @@ def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
                 done.append(_Rewriting(folder, plan, segment.base_offset, traffic))
             yield from done[-1].copy(segment, compaction)
         done[-1].finish()
-    # One that is left in the middle touches nothing any more: the next run removes its files.
+    # When the caller abandons this generator, nothing is cleaned up here: the next run removes the files.
     except Exception:
         for rewriting in done:
             rewriting.discard()
@@ -130,13 +130,13 @@ def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
 
 
 def discard(folder: Folder, replacement: Replacement) -> None:
-    """Slow. It will not be put in place."""
+    """Slow. Delete the new segments of a replacement that is not put in place."""
     for segment in replacement.new:
         _remove(folder, segment.base_offset)
 
 
 class _Traffic:
-    """What was read and written since the last rest."""
+    """The bytes read and written since the last pause."""
 
     __slots__ = ("_step_bytes", "bytes")
 
@@ -154,7 +154,10 @@ class _Traffic:
 
 
 def _latest_of_keys(folder: Folder, plan: CleaningPlan, traffic: _Traffic) -> Steps[tuple[KeyOffsets, int]]:
-    """Of the dirty part, and where it ends: where it was cut for want of memory, or with the last segment."""
+    """The latest offset of each key in the dirty part, and where that part ends.
+
+    It ends where the memory for keys is full, or with the last segment.
+    """
     keys = KeyOffsets(plan.key_bytes_max)
     for segment in plan.segments:
         if segment.end_offset <= plan.dirty_from:
@@ -178,7 +181,7 @@ def _latest_of_keys(folder: Folder, plan: CleaningPlan, traffic: _Traffic) -> St
 
 
 class _Rewriting:
-    """What is left of some neighbours, in one new segment; in several when it does not fit after all."""
+    """The remaining records of adjacent segments, in one new segment, or in several if they do not fit."""
 
     def __init__(self, folder: Folder, plan: CleaningPlan, base_offset: int, traffic: _Traffic) -> None:
         self._folder = folder
@@ -189,7 +192,7 @@ class _Rewriting:
         self.changed = False
 
     def has_room_for(self, segment: SegmentToClean) -> bool:
-        """One more whole segment, even if all of it is left: its size, its indexes, and the offsets these can name."""
+        """Whether one more segment fits even if all of it stays: by size, indexes and relative offsets."""
         output = self._outputs[-1]
         return (
             output.size + segment.size <= self._plan.segment_bytes
@@ -214,7 +217,7 @@ class _Rewriting:
             file.close()
 
     def _add(self, batch: ByteSource, base_offset: int, last_offset: int) -> None:
-        """Packed again, a batch may be larger than it was."""
+        """A batch may be larger after it is compressed again, so it may need another segment."""
         output = self._outputs[-1]
         if output.size and not output.has_room(len(batch), last_offset):
             output = _Output(self._folder, self._plan, base_offset)
@@ -222,7 +225,7 @@ class _Rewriting:
         output.add(batch, last_offset)
 
     def finish(self) -> None:
-        """Durable, unless it is the same as before."""
+        """Make the output durable, or discard it when nothing changed."""
         if not self.changed:
             self.discard()
             return
@@ -289,7 +292,7 @@ class _Output:
 
 
 def _index_bytes(folder: Folder, segment: SegmentToClean) -> int:
-    """Of the larger of its indexes; of one that is missing as much as it could ever be."""
+    """The size of the larger index. If both are missing, the segment size, which is an upper bound."""
     sizes = []
     for kind in (OFFSET_INDEX, TIME_INDEX):
         name = offset_name(segment.base_offset, kind)

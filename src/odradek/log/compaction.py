@@ -1,8 +1,11 @@
-"""What compaction leaves of one batch: the latest record of each key, and what must outlive its records.
+"""What compaction keeps of one batch: the latest record of each key, and information that must outlive the records.
 
-Base offset, last offset and sequences stay as they were: an offset never changes its meaning. Even when it is empty,
-the last batch of a producer says which sequence comes next, the first one of a leader epoch where the one before ended,
-and its last one, whatever is deleted before it, that there was such an epoch.
+Base offset, last offset and sequences stay as they were: an offset never changes its meaning. Some batches are kept
+even when they are empty:
+
+- the last batch of a producer: it says which sequence comes next
+- the first batch of a leader epoch: it says where the epoch before it ended
+- the last batch of a leader epoch: it says that the epoch existed, even if all records before it are deleted
 """
 
 from __future__ import annotations
@@ -29,16 +32,16 @@ from odradek.protocol.records import LONG_MAX, LONG_MIN
 
 @dataclass(slots=True, kw_only=True)
 class Compaction:
-    """The rules of one run over one log, asked of its batches in their order."""
+    """The rules of one run over one log. Apply them to the batches in log order."""
 
     keys: KeyOffsets
     end_offset: int  # everything before it is in `keys`, nothing after it is touched
     high_watermark: int
     wall_ms: int
     delete_retention_ms: int
-    last_batches: Mapping[int, LastBatch | None]  # by producer id; None when it may be any
-    epoch_starts: frozenset[int]  # of leader epochs after the first possible one
-    # The batch in which the first of these begins, as soon as it was met: the log may begin inside it, or in a gap.
+    last_batches: Mapping[int, LastBatch | None]  # by producer id; None when it may be any batch
+    epoch_starts: frozenset[int]  # of leader epochs after epoch 0
+    # Base offset of the batch that holds the first epoch start, or follows it when compaction left a gap there.
     _first_batch: int | None = field(default=None, init=False)
     _first_start: int = field(init=False)
 
@@ -46,9 +49,9 @@ class Compaction:
         self._first_start = min(self.epoch_starts, default=self.end_offset)
 
     def what_is_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
-        """Of a batch whose checksum was verified: the batch itself, a smaller one, or None.
+        """The batch itself, a smaller one, or None. The caller has verified the checksum.
 
-        Control batches stay: what they say of transactions outlives the records. Raises MalformedRecords.
+        Control batches stay: they describe transactions, also after the records are gone. Raises MalformedRecords.
         """
         if self._first_batch is None and header.last_offset >= self._first_start:
             self._first_batch = header.base_offset
@@ -81,9 +84,10 @@ class Compaction:
 
     def _nothing_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
         says_sequence = self._may_be_last(header) and safeguards.keeps_last_sequence()
-        # Without the last batch of all, a log would end earlier after a crash, and a new follower's for good.
+        # Without the last batch, the log would end earlier after a crash, and a new follower would always end earlier.
         says_end = safeguards.keeps_last_offset(header.next_offset, self.high_watermark)
-        # A new follower learns from batches where epochs began; not knowing, it could lead one whose last records lost.
+        # A new follower learns from the batches where epochs began. Without this, as leader it would not notice that
+        # the last records of a follower have diverged.
         begins = header.base_offset == self._first_batch or header.base_offset in self.epoch_starts
         begins_epoch = begins and safeguards.keeps_epoch_starts()
         ends_epoch = header.next_offset in self.epoch_starts and safeguards.keeps_epoch_ends()
@@ -105,7 +109,7 @@ def _rewritten(
     max_timestamp = header.max_timestamp
     if not header.uses_append_time:
         latest = header.base_timestamp + max(span.timestamp_delta for span in kept)
-        # A producer's records may say anything: the append checks the times of the header alone.
+        # The timestamps of records are not validated: the append checks only those in the header.
         max_timestamp = min(max(latest, LONG_MIN), LONG_MAX)
     packed = compress(Codec(header.codec), copy_records(data, kept, header.base_timestamp - base_timestamp))
     return packed_batch(

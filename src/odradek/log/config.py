@@ -1,4 +1,4 @@
-"""What a topic's configuration says about its logs, as plain values. Names and defaults are Kafka's."""
+"""The configuration of a topic's logs, as plain values. Names and defaults are those of Kafka."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
-    retention_ms: int = WEEK_MS  # -1: for ever
+    retention_ms: int = WEEK_MS  # -1: forever
     retention_bytes: int = -1  # -1: any size
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     min_cleanable_dirty_ratio: float = 0.5
@@ -36,8 +36,8 @@ class LogConfig:
     max_compaction_lag_ms: int = INT64_MAX
     delete_retention_ms: int = 24 * 3600 * 1000
     file_delete_delay_ms: int = 60_000
-    max_message_bytes: int = 1048588  # of the batch as it came, and as it is stored
-    compression_type: str = "producer"  # keeps what came; or a codec's name, or "uncompressed"
+    max_message_bytes: int = 1048588  # of the batch as received and as stored
+    compression_type: str = "producer"  # "producer" keeps the producer's codec; or a codec name, or "uncompressed"
     compression_gzip_level: int = -1
     compression_lz4_level: int = 9
     compression_zstd_level: int = 3
@@ -47,19 +47,19 @@ class LogConfig:
     preallocate: bool = False
     producer_id_expiration_ms: int = 24 * 3600 * 1000
 
-    # Said once here, because every append asks.
+    # Computed once, because every append reads them.
     compacts: bool = field(init=False)
     deletes: bool = field(init=False)
     stamps_append_time: bool = field(init=False)
-    codec: Codec | None = field(init=False)  # of every batch; None: each keeps its producer's
+    codec: Codec | None = field(init=False)  # for every batch; None: each batch keeps its producer's codec
     codec_level: int | None = field(init=False)
-    looks_inside: bool = field(init=False)  # some batches need a look at their records before they are appended
+    looks_inside: bool = field(init=False)  # the records of some batches are read before they are appended
     roll_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compacts", "compact" in self.cleanup_policy)
         object.__setattr__(self, "deletes", "delete" in self.cleanup_policy)
-        # What must be compacted by then must not be in the active segment by then.
+        # A record that must be compacted by max.compaction.lag.ms must have left the active segment by then.
         roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
         object.__setattr__(self, "roll_ms", roll_ms)
         object.__setattr__(self, "stamps_append_time", self.message_timestamp_type == "LogAppendTime")

@@ -1,11 +1,12 @@
 """One data directory: the logs in it, their checkpoints, and the marker of a clean stop.
 
-What is marked *slow* belongs off the event loop, one such call at a time. A truncation writes checkpoints, too, and
-whoever does so meanwhile waits: the last to be written say what the logs say, never what they said before.
+Run methods marked *slow* outside the event loop, one at a time. A truncation also writes checkpoints. A lock makes
+concurrent writers wait, so that the checkpoints written last always match the logs, never an older state of them.
 
-Checkpoints know a log by its name, and a topic deleted and created again has the name of the one before it. So one more
-checkpoint says of which topics the others speak. It is written after them: what is said under a name may be about a
-younger topic than it says, never about an older one, and a log of another topic does not listen.
+Checkpoints identify a log by name. A topic that is deleted and created again has the same name as before. So TOPIC_IDS,
+a checkpoint of our own, records the topic ids that the other checkpoints refer to. It is written after them: an entry
+of another checkpoint may belong to a newer topic than TOPIC_IDS says, never to an older one. A log ignores checkpoint
+entries of another topic id.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from odradek.log.segments import Segments
 
 story = logging.getLogger(__name__)
 
-METADATA_LOG = TopicPartition("__cluster_metadata", 0)  # lives here, belongs to the quorum
+METADATA_LOG = TopicPartition("__cluster_metadata", 0)  # is stored here, belongs to the quorum
 LOG_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 DELETE = "-delete"
 STRAY = "-stray"
@@ -64,30 +65,30 @@ class LogDirectory:
         self.disk = disk
         self._rng = rng
         self.logs: dict[TopicPartition, Log] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}  # as they were when last written
-        self._cleaned: dict[TopicPartition, int] = {}  # how far logs were compacted, as on disk
-        self._topic_ids: dict[TopicPartition, TopicId] = {}  # of which topics the checkpoints on disk speak
-        # Logs put aside since the checkpoints were last written: these may speak of them still.
+        self.high_watermarks: dict[TopicPartition, int] = {}  # as last written to disk
+        self._cleaned: dict[TopicPartition, int] = {}  # how far each log was compacted, as on disk
+        self._topic_ids: dict[TopicPartition, TopicId] = {}  # that the checkpoints on disk refer to
+        # Logs removed since the checkpoints were last written: the checkpoints may still refer to them.
         self._gone: dict[tuple[TopicPartition, TopicId | None], None] = {}
-        self._reserved: Log | None = None  # failed, and just being reopened
-        self._writing = threading.RLock()  # from looking at the logs until what they said is on disk
+        self._reserved: Log | None = None  # a failed log that is being reopened
+        self._writing = threading.RLock()  # held from reading the logs until their state is on disk
         self.stopped_cleanly = False
         self.previous_broker_epoch = -1  # of the process that stopped cleanly
 
     def load(self, config_of: Callable[[str], LogConfig], wall_ms: int) -> None:
-        """Slow. Open every log; remove what was marked deleted."""
+        """Slow. Open every log. Remove the directories that were marked deleted."""
         marker = read_checkpoint(self.disk, CLEAN_SHUTDOWN, decode_clean_shutdown)
         if marker is not None:
             self.stopped_cleanly, self.previous_broker_epoch = True, marker
             safeguards.forgets_clean_stop_before_loading(self.disk, CLEAN_SHUTDOWN)
         if not self.stopped_cleanly:
-            # A killed process left much in memory only: first it lasts, then this one acts on what it reads.
+            # Data of a killed process may be in the page cache only: make it durable before anything relies on it.
             safeguards.sync_everything(self.disk)
         recovery_points = read_checkpoint(self.disk, RECOVERY_POINTS, decode_offsets) or {}
         log_starts = read_checkpoint(self.disk, LOG_STARTS, decode_offsets) or {}
         self.high_watermarks = read_checkpoint(self.disk, HIGH_WATERMARKS, decode_offsets) or {}
         self._cleaned = read_checkpoint(self.disk, CLEANED_OFFSETS, decode_offsets) or {}
-        # None: of those that are here. So it is after a clean stop, be it Kafka's, and where only Kafka was.
+        # None: the checkpoints match the logs, as after a clean stop (also of Kafka), or when only Kafka ran here.
         topic_ids = None if self.stopped_cleanly else read_checkpoint(self.disk, TOPIC_IDS, decode_topic_ids)
         for topic_partition in self._names_of_logs():
             spoken_of = topic_ids is None or self._is_spoken_of(topic_partition, topic_ids)
@@ -117,13 +118,13 @@ class LogDirectory:
             self.disk.replace(TOPIC_IDS, encode_topic_ids(self._topic_ids))
 
     def _pass_gaps(self) -> None:
-        """A killed Kafka leaves some above its recovery points; above ours a gap means that records were lost."""
+        """Raise the recovery points over the gaps that a killed Kafka left: above ours, a gap means data loss."""
         for log in self.logs.values():
             log.sync()
         self._write_recovery_points()
 
     def _names_of_logs(self) -> Iterator[TopicPartition]:
-        """Of those that are here, without the metadata log. What was marked deleted goes now."""
+        """The logs in this directory, without the metadata log. Directories that were marked deleted are removed."""
         for name in self.disk.listdir(""):
             if name.endswith(DELETE):
                 self.disk.remove_tree(name)
@@ -135,7 +136,7 @@ class LogDirectory:
                     yield topic_partition
 
     def _is_spoken_of(self, topic_partition: TopicPartition, topic_ids: Mapping[TopicPartition, TopicId]) -> bool:
-        """By the checkpoints: they may know another topic under this name."""
+        """Whether the checkpoints refer to this log, and not to another topic with the same name."""
         here = read_checkpoint(self.disk, f"{topic_partition}/{PARTITION_METADATA}", decode_topic_id)
         return safeguards.is_spoken_of(topic_ids.get(topic_partition), here)
 
@@ -147,17 +148,17 @@ class LogDirectory:
         return self.disk.volume()
 
     def create_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig, wall_ms: int) -> Log:
-        """The partition's log, new unless it is here already; durable with its first sync.
+        """The log of the partition. A new one is created if needed, and is durable after its first sync.
 
-        A log of the same name that belongs to another topic, or does not say to which, is put aside: it is from a topic
-        that was deleted while this node was down, or nothing in it was ever promised to last. OSError: not now.
+        A log with the same name but another topic id, or without one, is put aside. It belongs to a topic that was
+        deleted while this node was down, or it was never synced. Raises OSError when the log cannot be created now.
         """
         log = self.logs.get(topic_partition)
         if log is not None and log.topic_id == topic_id:
             log.config = config
             return log
         if self._reserved is not None and self._reserved.topic_partition == topic_partition:
-            raise OSError(errno.EBUSY, "a log of this name that failed is just being opened", str(topic_partition))
+            raise OSError(errno.EBUSY, "a failed log with this name is being reopened", str(topic_partition))
         if log is not None:
             self.mark_stray(topic_partition)
         if safeguards.returns_as_another((topic_partition, topic_id) in self._gone):
@@ -186,7 +187,7 @@ class LogDirectory:
 
     @contextlib.contextmanager
     def reserving(self, failed: Log) -> Iterator[None]:
-        """Around `reopen` and `succeed`: these know files by their names, so nobody else may create or rename any."""
+        """Use around `reopen` and `succeed`: they find files by name, so no other code may create or rename any."""
         self._reserved = failed
         try:
             yield
@@ -197,12 +198,12 @@ class LogDirectory:
         return log is self._reserved
 
     def reopen(self, failed: Log, wall_ms: int) -> Log:
-        """Slow. What a log that failed has on disk, for `succeed`. OSError: the disk is no better."""
+        """Slow. Open the files of a failed log again, for `succeed`. Raises OSError while the disk still fails."""
         opening = LogOpening(
             topic_partition=failed.topic_partition,
             config=failed.config,
             wall_ms=wall_ms,
-            directory=failed.directory,  # another one perhaps, since its topic was deleted
+            directory=failed.directory,  # may have been renamed, because its topic was deleted
             recovery_point=failed.recovery_point,
             log_start_offset=failed.log_start_offset,
             cleaned_until=failed.cleaned_until,
@@ -213,15 +214,15 @@ class LogDirectory:
 
     def succeed(self, failed: Log, reopened: Log) -> None:
         self.logs[failed.topic_partition] = reopened
-        reopened.config = failed.config  # another one perhaps, since it was opened
+        reopened.config = failed.config  # may have changed during the reopening
         failed.release()
 
     def probe(self) -> None:
-        """Slow. Raises OSError while nothing can be made durable here."""
+        """Slow. Raises OSError while nothing can be written durably here."""
         probe(self.disk)
 
     def mark_deleted(self, topic_partition: TopicPartition) -> str:
-        """Out of sight at once; hand the name it has now to `remove_deleted`. A start removes it, too."""
+        """Hide the log at once and return its new directory name, for `remove_deleted`. A restart also removes it."""
         return self._put_aside(topic_partition, DELETE)
 
     def remove_deleted(self, directory: str) -> None:
@@ -230,25 +231,25 @@ class LogDirectory:
         self.disk.remove_tree(directory)
 
     def mark_stray(self, topic_partition: TopicPartition) -> str:
-        """On disk for a person to look at, gone for the broker."""
+        """Keep the files on disk for an operator to inspect; the broker no longer uses them."""
         directory = self._put_aside(topic_partition, STRAY)
-        story.warning("%s is not a partition of this cluster any more: kept as %s", topic_partition, directory)
+        story.warning("%s is no longer in this cluster: its files are kept in %s", topic_partition, directory)
         return directory
 
     def retire(self, deleted: Sequence[DeletedSegment]) -> None:
-        """Slow. The first of the two steps in which expired segments leave the disk; then `DeletedSegment.remove`."""
+        """Slow. The first of two steps that remove expired segments; the second is `DeletedSegment.remove`."""
         if deleted:
             for directory in dict.fromkeys(segment.folder.path for segment in deleted):
                 with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
-                    safeguards.sync_names(self.disk, directory)  # what stays is the beginning now
+                    safeguards.sync_names(self.disk, directory)  # the log now begins with the segments that stay
             self.write_checkpoints()
             for segment in deleted:
                 segment.rename()
 
     def write_checkpoints(self) -> None:
-        """Slow. From time to time, so that a crash costs little."""
+        """Slow. Called periodically, so that recovery after a crash has little to read."""
         with self._writing:
-            # First of all: topics may go and come while this writes.
+            # Before the writes: topics may be deleted and created during them.
             gone = list(self._gone)
             topic_ids = self._ids_of_logs()
             self._write_recovery_points()
@@ -265,17 +266,17 @@ class LogDirectory:
         return {name: log.topic_id for name, log in list(self.logs.items()) if log.topic_id is not None}
 
     def _stop_speaking_of(self, topic_partition: TopicPartition) -> None:
-        """Slow, and rare: a replica comes back that left a moment ago. What the checkpoints say of this topic was about
-        the log that it had then."""
+        """Slow and rare: a replica returns to this broker shortly after it left. The checkpoint entries of this topic
+        refer to the log that was removed."""
         with self._writing:
             self._topic_ids = {name: known for name, known in self._topic_ids.items() if name != topic_partition}
             self.disk.replace(TOPIC_IDS, encode_topic_ids(self._topic_ids))
 
     def write_high_watermarks(self, high_watermarks: Mapping[Log, int]) -> None:
-        """Slow. Those of logs that are still here: another topic may have taken the name of one meanwhile."""
+        """Slow. Only for logs that are still here: a new topic may have taken the name of a log meanwhile."""
         with self._writing:
             if self._ids_of_logs() != self._topic_ids:
-                self.write_checkpoints()  # which forgets what was said under names that others have now
+                self.write_checkpoints()  # drops the entries of names that now belong to other topics
             self._replace_high_watermarks(
                 {
                     log.topic_partition: offset
@@ -285,11 +286,11 @@ class LogDirectory:
             )
 
     def close(self, broker_epoch: int) -> None:
-        """Slow. After this the next start scans nothing, unless a log could not be closed."""
+        """Slow. The next start scans nothing, unless a log could not be closed."""
         whole = _closing(self.logs.values(), Log.write_everything)
         if any(log.has_to_sync for log in whole):
             safeguards.sync_everything(self.disk)
-        # Afterwards: where there are epochs, recovery takes the names of the segments for durable.
+        # After the sync: if an epoch checkpoint exists, recovery trusts that the segment names are durable.
         if any(log.leader_epochs.changed for log in whole):
             whole = _closing(whole, Log.write_epochs)
             safeguards.sync_everything(self.disk)
@@ -299,11 +300,11 @@ class LogDirectory:
         self.write_checkpoints()
         if len(whole) == len(self.logs):
             self.disk.replace(CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
-            # Kafka may have this directory next, and does not look at them: what it checkpoints is of what is there.
+            # Kafka may use this directory next. It ignores this file, and its checkpoints always match its logs.
             self.disk.remove(TOPIC_IDS)
 
     def _forget_high_watermarks(self, topic_ids: Mapping[TopicPartition, TopicId]) -> None:
-        """Those under a name that changes hands: they may be of the one before. Too low is always right."""
+        """Drop the entries whose name now has another topic id: they may be too high. Too low is always safe."""
         known = {name for name, topic_id in topic_ids.items() if topic_id == self._topic_ids.get(name)}
         self._replace_high_watermarks({name: offset for name, offset in self.high_watermarks.items() if name in known})
 
@@ -339,7 +340,7 @@ class LogDirectory:
 
 
 def _closing(logs: Iterable[Log], close: Callable[[Log], None]) -> list[Log]:
-    """Those that could be closed so far."""
+    """The logs for which `close` succeeded."""
     whole = []
     for log in logs:
         try:

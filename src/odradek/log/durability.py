@@ -1,7 +1,7 @@
-"""How much of a log would survive a power cut, and making it more.
+"""How much of a log would survive a power cut, and the syncs that make more of it durable.
 
-A sync is begun on the event loop, run on any thread and finished on the loop; what is appended in between belongs to
-the next one. Its files are pinned, so that neither a roll, retention nor eviction takes them away meanwhile.
+A sync begins on the event loop, runs on any thread and finishes on the loop. Records appended in between belong to the
+next sync. The files of a sync are pinned, so that a roll, retention or eviction cannot close them while it runs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class SyncWork:
     def __init__(self, folder: Folder, offset: int, *, history: int, indexed_to: int) -> None:
         self._folder = folder
         self._files: list[File] = []
-        self._opened: list[File] = []  # for this sync only: closed after it
+        self._opened: list[File] = []  # for this sync only, closed after it
         self._directories: list[str] = []
         self._epochs: bytes | None = None
         self.offset = offset  # everything before it is durable after `run`
         self.history = history
-        self.indexed_to = indexed_to  # and the indexes of segments that end here or before
+        self.indexed_to = indexed_to  # so are the indexes of segments that end here or before
         self.error: OSError | None = None
 
     def add(self, *files: File) -> None:
@@ -48,13 +48,13 @@ class SyncWork:
         self._epochs = encode_epochs(epochs.entries())
 
     def run(self) -> None:
-        """Slow, appends go on. An error is kept for the log: a sync that failed is never tried again."""
+        """Slow; appends may continue. An error is kept for the log: a failed sync is never retried."""
         try:
             for file in self._files:
                 safeguards.sync_file(file)
             for directory in self._directories:
                 safeguards.sync_names(self._folder.disk, directory)
-            # Last: where there are epochs, recovery takes the names of the segments for durable.
+            # Last: if an epoch checkpoint exists, recovery trusts that the segment names are durable.
             if self._epochs is not None:
                 safeguards.sync_leader_epochs(self._folder.disk, self._folder.at(LEADER_EPOCHS), self._epochs)
         except OSError as broken:
@@ -86,7 +86,7 @@ class Durability:
         self.recovery_point = recovery_point  # everything before it is durable; never beyond the log end
         self.indexed_to = 0  # the indexes of segments that end here or before are durable
         self.is_new = is_new  # not even the directory's name is durable
-        self.history = 0  # counts truncations: a sync begun before one says nothing about what is there after it
+        self.history = 0  # counts truncations: a sync that began before one does not cover later writes
         self._in_flight: SyncWork | None = None
         self._unsynced_names: list[str] = []
         self._unsynced_since_ms: int | None = None
@@ -97,15 +97,15 @@ class Durability:
 
     @property
     def checkpoint(self) -> int:
-        """The recovery point to write down."""
+        """The recovery point to write to disk."""
         return safeguards.recovery_point_to_write(self.recovery_point, self.indexed_to)
 
     def also_sync(self, name: str) -> None:
-        """A small file, written but not durable."""
+        """Sync this small file too: it is written but not durable."""
         self._unsynced_names.append(name)
 
     def sync_identity(self) -> None:
-        """Slow. Of which topic it is, and its name: checkpoints of a log that does not say so count for nothing."""
+        """Slow. Make the topic id and the names durable: a log without a topic id ignores its checkpoints."""
         for name in self._unsynced_names:
             with contextlib.suppress(FileNotFoundError):
                 file = self._folder.open(name)
@@ -116,7 +116,7 @@ class Durability:
             safeguards.sync_names(self._folder.disk, "")
 
     def forget(self, name: str) -> None:
-        """It was removed."""
+        """The file was removed and needs no sync."""
         if name in self._unsynced_names:
             self._unsynced_names.remove(name)
 
@@ -129,15 +129,15 @@ class Durability:
         )
 
     def write_epochs(self, epochs: LeaderEpochs) -> None:
-        """Ahead of a sync of the whole disk."""
+        """Write the epochs before a sync of the whole disk."""
         if epochs.changed:
             aside = LEADER_EPOCHS + ".tmp"
             self._folder.write(aside, encode_epochs(epochs.entries()))
             self._folder.rename(aside, LEADER_EPOCHS)
 
     def begin(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> SyncWork:
-        """Everything below `end_offset`: the log end, or the start of the active segment."""
-        invariant(self._in_flight is None, f"{self._folder.path}: one sync at a time")
+        """Sync everything below `end_offset`: the log end, or the start of the active segment."""
+        invariant(self._in_flight is None, f"{self._folder.path}: a sync is running already")
         indexed_to = segments.active.base_offset
         work = SyncWork(self._folder, end_offset, history=self.history, indexed_to=indexed_to)
         try:
@@ -164,7 +164,7 @@ class Durability:
                 if not segment.grows:
                     work.add(*segment.index_files())
         for name in self._unsynced_names:
-            # A snapshot that proved broken, or what another thread takes away this moment since it expired.
+            # The file is gone: a broken snapshot, or another thread just removed it because it expired.
             with contextlib.suppress(FileNotFoundError):
                 work.add_name(name)
 
@@ -178,11 +178,11 @@ class Durability:
         self._unsynced_since_ms = None
 
     def synced_all(self, end_offset: int) -> None:
-        """With the whole disk, after the last append."""
+        """The whole disk was synced after the last append."""
         self.recovery_point = self.indexed_to = end_offset
 
     def is_due(self, log_end_offset: int, flush_ms: int, wall_ms: int) -> bool:
-        """Counts from the first time that this was asked with something unsynced."""
+        """The time counts from the first call with something unsynced."""
         if self.recovery_point == log_end_offset:
             self._unsynced_since_ms = None
             return False
@@ -191,7 +191,7 @@ class Durability:
         return wall_ms - self._unsynced_since_ms >= flush_ms
 
     def lower(self, offset: int, grows_from: int) -> bool:
-        """A truncation to `offset`, in the segment `grows_from`, is coming. True when the recovery point was higher."""
+        """Call before a truncation to `offset`, in segment `grows_from`. True when the recovery point was higher."""
         self.history += 1
         self.indexed_to = min(self.indexed_to, grows_from)
         if offset >= self.recovery_point:

@@ -23,7 +23,7 @@ def offset_name(offset: int, suffix: str) -> str:
 
 
 def offsets_by_suffix(names: list[str]) -> dict[str, list[int]]:
-    """The offsets in the names of files that are called after one, in the order of the names."""
+    """The offsets in file names, by suffix, in the order of the names."""
     found: dict[str, list[int]] = {}
     for name in names:
         stem, dot, kind = name.partition(".")
@@ -33,7 +33,7 @@ def offsets_by_suffix(names: list[str]) -> dict[str, list[int]]:
 
 
 def write_whole(file: File, content: bytes | bytearray, position: int) -> None:
-    """The kernel may take less than it is given; for what is not a batch it is simply given the rest."""
+    """Write all of `content`, also when the kernel writes only a part of it per call."""
     while content:
         written = file.pwrite(content, position)
         position += written
@@ -41,7 +41,7 @@ def write_whole(file: File, content: bytes | bytearray, position: int) -> None:
 
 
 class Folder:
-    """Shared by everything of one log, so that renaming the directory is one assignment to `path`."""
+    """The directory of one log, shared by all its parts: to rename it, assign `path` once."""
 
     __slots__ = ("disk", "names_changed", "path")
 
@@ -64,7 +64,7 @@ class Folder:
         return self.disk.open(self.at(name), create=True)
 
     def write(self, name: str, content: bytes | bytearray) -> None:
-        """A whole small file, in place of what was there; not yet durable."""
+        """Write a whole small file and replace its old content. Not durable yet."""
         file = self.create(name)
         file.truncate(0)
         write_whole(file, content, 0)

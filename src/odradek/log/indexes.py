@@ -1,9 +1,9 @@
 """The sparse indexes of a segment: offset to position, and timestamp to offset.
 
-Every `index.interval.bytes` of appended batches one entry (last offset of a batch, position of its start) and, when
-the largest timestamp grew, one entry (that timestamp, last offset of the batch that has it). A segment that is closed
-also gets its largest timestamp as the last entry. There is no checksum: readers compare what an index says with the
-batch it points to, and an index that lies is built again from the log.
+Every `index.interval.bytes` of appended batches, the offset index gets one entry: last offset of a batch and position
+of its start. If the largest timestamp grew, the time index gets one, too: that timestamp and the last offset of its
+batch. A segment that is closed also gets its largest timestamp as the last entry. There is no checksum: readers compare
+an entry with the batch it points to. A wrong index is rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Columns = tuple[Sequence[int], Sequence[int]]  # the first and the second of eac
 
 
 class IndexBroken(Exception):
-    """The index file cannot be what was written: missing, cut, or in disorder."""
+    """The index file is missing, truncated, or not in order."""
 
 
 class IndexedBatch(NamedTuple):
@@ -42,9 +42,9 @@ class IndexedTime(NamedTuple):
 
 
 class ActiveIndexes:
-    """In memory, growing with the segment; `write` brings to disk what is not there yet.
+    """The indexes of the active segment, in memory; `write` appends the new entries to the files.
 
-    Another thread may search while the owner adds: of two parallel arrays the one that is searched grows last.
+    Another thread may search while the owner adds. So of two parallel arrays, the searched array grows last.
     """
 
     __slots__ = (
@@ -70,16 +70,16 @@ class ActiveIndexes:
         self.positions = array("I")
         self.times = array("q")
         self.time_offsets = array("I")
-        self.last_position = 0  # of the batch indexed last
+        self.last_position = 0  # of the last indexed batch
         self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset  # last offset of the first batch that has it
+        self.max_timestamp_offset = base_offset  # last offset of the first batch with this timestamp
         self._new_offset_entries = bytearray()
         self._new_time_entries = bytearray()
         self._written_offset_bytes = 0
         self._written_time_bytes = 0
 
     def note(self, last_offset: int, position: int, max_timestamp: int) -> bool:
-        """A batch was appended; True when it got an entry."""
+        """Record an appended batch. True when it got an entry."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
@@ -90,7 +90,7 @@ class ActiveIndexes:
         return True
 
     def add_max_time(self) -> None:
-        """With every offset entry, and as the last entry of a segment that is closed."""
+        """Called with every offset entry, and at the end when a segment is closed."""
         if self.max_timestamp > (self.times[-1] if self.times else NO_TIMESTAMP):
             self._add_time(self.max_timestamp, self.max_timestamp_offset)
 
@@ -109,11 +109,11 @@ class ActiveIndexes:
 
     @property
     def size_bytes(self) -> int:
-        """Of the larger one."""
+        """The size of the larger index."""
         return max(len(self.offsets) * OFFSET_ENTRY.size, len(self.times) * TIME_ENTRY.size)
 
     def full(self, limit_bytes: int) -> bool:
-        """One time entry stays free for the largest timestamp at the end."""
+        """One time entry stays free: the last one holds the largest timestamp."""
         offset_entries, time_entries = limit_bytes // OFFSET_ENTRY.size, limit_bytes // TIME_ENTRY.size - 1
         return len(self.offsets) >= offset_entries or len(self.times) >= time_entries
 
@@ -128,12 +128,12 @@ class ActiveIndexes:
         return None if slot < 0 else IndexedBatch(self.offsets[slot] + self.base_offset, self.positions[slot])
 
     def floor_time(self, timestamp: int) -> IndexedTime | None:
-        """The last entry whose timestamp is not larger: nothing before its offset is larger either."""
+        """The last entry whose timestamp is not larger. No timestamp before its offset is larger either."""
         slot = bisect_right(self.times, timestamp) - 1
         return None if slot < 0 else IndexedTime(self.times[slot], self.time_offsets[slot] + self.base_offset)
 
     def write(self, folder: Folder, suffix: str = "") -> None:
-        """`suffix` comes after the names, of a segment that is on its way in or out."""
+        """Append the new entries to the files. Their names end with `suffix` while compaction swaps the segment."""
         self._written_offset_bytes = _append(
             folder,
             offset_name(self.base_offset, OFFSET_INDEX) + suffix,
@@ -148,27 +148,28 @@ class ActiveIndexes:
         )
 
     def replace(self, folder: Folder, suffix: str = "") -> None:
-        """Slow. All of it, durably, in place of what was there.
+        """Slow. Durably replace both files.
 
-        The times first: half of them pass for all, and only while the offsets are broken does everybody notice.
+        The time index first: a reader cannot detect that time entries are missing. It rebuilds both indexes when it
+        finds the offset index broken.
         """
         for kind, entries in ((TIME_INDEX, self._new_time_entries), (OFFSET_INDEX, self._new_offset_entries)):
             folder.disk.replace(folder.at(offset_name(self.base_offset, kind) + suffix), bytes(entries))
 
     @classmethod
     def load(cls, folder: Folder, base_offset: int, interval_bytes: int) -> ActiveIndexes:
-        """As on disk, without a closing time entry: the segment is open again.
+        """The indexes as on disk, without a closing time entry: the segment is open again.
 
-        The batches behind the last entry are still to be noted.
+        The caller must `note` the batches after the last entry.
         """
         indexes = cls(base_offset, interval_bytes)
         for relative, position in _entries(folder, offset_name(base_offset, OFFSET_INDEX), OFFSET_ENTRY):
             if indexes.offsets and (relative <= indexes.offsets[-1] or position <= indexes.positions[-1]):
-                raise IndexBroken(f"the offset index of segment {base_offset} does not increase")
+                raise IndexBroken(f"the offset index of segment {base_offset} is not in ascending order")
             indexes._add(relative + base_offset, position)
         for timestamp, relative in _entries(folder, offset_name(base_offset, TIME_INDEX), TIME_ENTRY):
             if indexes.times and (timestamp <= indexes.times[-1] or relative <= indexes.time_offsets[-1]):
-                raise IndexBroken(f"the time index of segment {base_offset} does not increase")
+                raise IndexBroken(f"the time index of segment {base_offset} is not in ascending order")
             if indexes.offsets and relative <= indexes.offsets[-1]:
                 indexes._add_time(timestamp, relative + base_offset)
                 indexes.max_timestamp, indexes.max_timestamp_offset = timestamp, relative + base_offset
@@ -180,7 +181,7 @@ class ActiveIndexes:
 
 
 class SealedIndexes:
-    """On disk, of a segment that no longer grows: searched in place, so that they cost little memory."""
+    """The indexes of a sealed segment. They are searched on disk, so that they use little memory."""
 
     __slots__ = ("_offsets", "_times", "base_offset")
 
@@ -237,10 +238,10 @@ class SealedIndexes:
 
 
 class SortedFile:
-    """Entries that do not change any more, searched by a few probes and one block read at once.
+    """A sorted file that no longer changes, searched with a few probes and one block read.
 
-    Kept are the first probes, which all searches share, and the last block: whoever reads on searches close to it.
-    Another thread may search, too.
+    The first probes are cached, because all searches share them. The last block is cached, because the next search of a
+    sequential reader is close to it. Several threads may search.
     """
 
     __slots__ = ("_block", "_columns_of", "_entry", "_probed", "count", "file")
@@ -251,7 +252,7 @@ class SortedFile:
         self._columns_of = columns_of
         size = file.size()
         if size % entry.size:
-            raise IndexBroken(f"{file.path} holds no whole number of entries")
+            raise IndexBroken(f"the size of {file.path} is not a multiple of the entry size")
         self.count = size // entry.size
         self._probed: dict[int, tuple[int, int]] = {}
         self._block: Columns = ((), ())
@@ -271,8 +272,8 @@ class SortedFile:
         return None if slot < 0 else (block[0][slot], block[1][slot])
 
     def _around(self, field: int, wanted: int) -> tuple[int, int]:
-        """A few entries, the one searched for among them unless it would come before the first of all."""
-        low, high = 0, self.count  # the entry at `low` is not larger, if not the first; those from `high` on are
+        """A range of a few entries that holds the wanted one, unless that is before the first entry."""
+        low, high = 0, self.count  # the entry at `low` is not larger (or is the first); all from `high` on are larger
         while high - low > BLOCK_ENTRIES:
             middle = (low + high) // 2
             if self._probe(middle)[field] <= wanted:
@@ -293,7 +294,7 @@ class SortedFile:
         size = self._entry.size
         entries = self.file.pread((high - low) * size, low * size)
         if len(entries) != (high - low) * size:
-            raise IndexBroken(f"{self.file.path} became shorter")
+            raise IndexBroken(f"{self.file.path} became shorter while it was open")
         return entries
 
 
@@ -326,5 +327,5 @@ def _entries(folder: Folder, name: str, entry: Struct) -> list[tuple[int, ...]]:
     except FileNotFoundError as missing:
         raise IndexBroken(str(missing)) from missing
     if len(content) % entry.size:
-        raise IndexBroken(f"{name} holds no whole number of entries")
+        raise IndexBroken(f"the size of {name} is not a multiple of the entry size")
     return list(entry.iter_unpack(content))

@@ -1,13 +1,13 @@
-"""Which offset of a key is the latest: as many keys as fit into a given memory."""
+"""The latest offset of each key, for as many keys as fit into a given amount of memory."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
-# A longer key is known by its digest, which is longer than any key that is kept as it is.
+# A longer key is replaced by its digest. The digest is longer than any key that is stored as it is.
 PLAIN_KEY_BYTES_MAX = 32
 DIGEST_BYTES = 33
-# Measured: 130 bytes besides the key's own, more for the moment in which the table grows.
+# Measured: 130 bytes in addition to the key, and more while the table is resized.
 ENTRY_BYTES = 160
 
 
@@ -23,11 +23,11 @@ class KeyOffsets:
 
     @property
     def full(self) -> bool:
-        """Not exactly: whoever fills it finishes the batch first, so that there is always some progress."""
+        """The limit is not exact: the caller finishes the current batch first, so that every run makes progress."""
         return self._bytes_left <= 0
 
     def note(self, key: bytes, offset: int) -> None:
-        """In the order of the log."""
+        """Must be called in log order."""
         if len(key) > PLAIN_KEY_BYTES_MAX:
             key = blake2b(key, digest_size=DIGEST_BYTES).digest()
         latest = self._latest
@@ -37,7 +37,7 @@ class KeyOffsets:
             self._bytes_left -= ENTRY_BYTES + len(key)
 
     def latest(self, key: bytes) -> int:
-        """-1 when the key is not known."""
+        """The latest offset of the key, -1 when it is unknown."""
         if len(key) > PLAIN_KEY_BYTES_MAX:
             key = blake2b(key, digest_size=DIGEST_BYTES).digest()
         return self._latest.get(key, -1)

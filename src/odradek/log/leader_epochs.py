@@ -1,6 +1,7 @@
 """Which leader epoch began at which offset (KIP-101, KIP-279).
 
-In memory the truth; on disk no later than the recovery point: what lies above it is read from the batches again.
+The state in memory is authoritative. The copy on disk covers at least everything below the recovery point; recovery
+reads the epochs above it from the batches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class LeaderEpochs:
         return list(zip(self.epochs, self.starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """From `start_offset` on, `epoch` writes. Entries that contradict it are from a history that lost."""
+        """`epoch` begins at `start_offset`. Entries that contradict this are removed: their records were truncated."""
         invariant(epoch >= 0 and start_offset >= 0, f"epoch {epoch} at offset {start_offset}")
         if self.epochs and epoch == self.epochs[-1] and start_offset >= self.starts[-1]:
             return
@@ -41,7 +42,7 @@ class LeaderEpochs:
             self.starts.pop()
         self.changed = True
         if self.epochs and self.epochs[-1] == epoch:
-            # Later epochs began here and wrote nothing; this one began where it always did.
+            # Later epochs began here and wrote nothing. The start of this epoch does not change.
             return
         self.epochs.append(epoch)
         self.starts.append(start_offset)
@@ -53,7 +54,7 @@ class LeaderEpochs:
             self.changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The epoch that holds `start_offset` begins there now, older ones are gone."""
+        """The epoch that holds `start_offset` now begins there. Older epochs are removed."""
         held = bisect_right(self.starts, start_offset) - 1
         if held < 0 or (held == 0 and self.starts[0] == start_offset):
             return
@@ -67,7 +68,7 @@ class LeaderEpochs:
         self.starts.clear()
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest known epoch up to the one asked for, and where it ends."""
+        """The largest known epoch that is not larger than `epoch`, and its end offset."""
         if epoch < 0 or not self.epochs or epoch > self.epochs[-1]:
             return UNDEFINED
         if epoch == self.epochs[-1]:
@@ -77,6 +78,6 @@ class LeaderEpochs:
         return floor, self.starts[after]
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that wrote `offset`, -1 when not known."""
+        """The epoch that wrote `offset`, -1 when unknown."""
         held = bisect_right(self.starts, offset) - 1
         return self.epochs[held] if held >= 0 else -1

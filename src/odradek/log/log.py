@@ -1,7 +1,7 @@
 """One partition on one disk: segments of record batches in Kafka's format.
 
-Plain and synchronous, all of it on the event loop, except for what is marked *slow*: that may run elsewhere while the
-loop leaves this log alone, or, where it says so, while appends go on.
+All methods are synchronous and run on the event loop, except those marked *slow*. A slow method may run on another
+thread while the loop does not use this log, or, where its docstring says so, while appends continue.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ story = logging.getLogger(__name__)
 NOT_FROM_CLIENTS = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 CODEC_MAX = int(max(Codec))
 
-_new = tuple.__new__  # on the path of every request: a NamedTuple's own constructor takes three times as long
+_new = tuple.__new__  # in every request: the constructor of a NamedTuple takes three times as long
 
 
 class Log:
@@ -108,19 +108,19 @@ class Log:
         self.log_end_offset = log_end_offset
         self._durability = durability
         self.leader_epochs = leader_epochs
-        self._written_epoch = -1  # of the last append: the epoch cache knows it already
+        self._written_epoch = -1  # of the last append: it is in the epoch cache already
         self._producers = ProducerMemory(folder, segments, durability, snapshots=snapshots, known=producers)
-        self._jitter = jitter  # a number below the one given
+        self._jitter = jitter  # returns a random number below its argument
         self._jitter_ms = self._draw_jitter()
         self._persist_checkpoints = persist_checkpoints
         self._failure: str | None = None  # why nothing more can be appended
-        # What lies before it was compacted. None: no offset was ever missing here. Beyond the recovery point only when
-        # that was lost: then this alone says that what is missing was not.
+        # Everything before it was compacted. None: this log never had gaps in its offsets. It is above the recovery
+        # point only when that was lost; then only this value says that a gap is not data loss.
         self.cleaned_until = cleaned_until if cleaned_until is None else min(cleaned_until, log_end_offset)
-        self.unreadable: str | None = None  # why compaction leaves this log as it is
+        self.unreadable: str | None = None  # why compaction skips this log
         self._swap: Swap | None = None
         self._expired = Expired()
-        self.rolled_since_sync = False  # a whole segment waits for a sync in the background
+        self.rolled_since_sync = False  # a sealed segment waits for a sync in the background
 
     @property
     def directory(self) -> str:
@@ -137,7 +137,7 @@ class Log:
 
     @property
     def offline(self) -> str | None:
-        """Why this log takes no appends any more, or None."""
+        """Why this log accepts no appends, or None."""
         return self._failure
 
     @property
@@ -160,9 +160,9 @@ class Log:
     # --- appending
 
     def append_as_leader(self, batch: memoryview, leader_epoch: int, wall_ms: int) -> Appended:
-        """Exactly one batch as a client sent it, in a writable buffer: base offset and epoch are written in place.
+        """Append exactly one batch of a client. Base offset and epoch are written into its buffer.
 
-        Its records are not looked into. For a compacted topic the caller asks `validation.require_keys` first.
+        The records are not checked. For a compacted topic, call `validation.require_keys` first.
         """
         size = len(batch)
         config = self._config
@@ -208,9 +208,9 @@ class Log:
         return appended
 
     def append_trusted(self, batch: bytearray, leader_epoch: int, wall_ms: int) -> Appended:
-        """One batch of our own making: coordinators, control records, metadata. No client's rules apply."""
+        """Append one batch of the broker itself: coordinator, control or metadata records. No client checks apply."""
         _, length, _, _, _, _, delta, _, max_time, pid, pid_epoch, sequence, _ = HEADER.unpack_from(batch)
-        # Before the write: what is found out from the log must not hold this batch already.
+        # Before the write: the producer state restored from the log must not include this batch.
         producers = self.known_producers(wall_ms) if pid >= 0 and sequence >= 0 else None
         appended = self._append(batch, length, delta, max_time, leader_epoch, wall_ms, -1)
         if producers is not None:
@@ -218,23 +218,23 @@ class Log:
         return appended
 
     def append_as_follower(self, batches: memoryview, wall_ms: int) -> None:
-        """Whole batches from the leader, which assigned their offsets and epochs; a cut one at the end is left out."""
+        """Append whole batches from the leader, with its offsets and epochs. An incomplete last batch is ignored."""
         try:
             for header, data in iter_batches(batches):
                 if not has_valid_checksum(data):
-                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: batch {header.base_offset} is broken")
+                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: wrong checksum at {header.base_offset}")
                 if header.base_offset < self.log_end_offset:
                     if not self.log_start_offset == self.log_end_offset <= header.last_offset:
                         raise KafkaError(
                             ErrorCode.OFFSET_OUT_OF_RANGE,
-                            f"{self.name} ends at {self.log_end_offset}, the leader sent {header.base_offset}",
+                            f"{self.name} ends at {self.log_end_offset}, the leader sent offset {header.base_offset}",
                         )
                     self._begin_inside(header.base_offset, len(data))
                 elif header.base_offset > self.log_end_offset:
                     self._skip_to(header.base_offset, header.last_offset, wall_ms)
                 if header.leader_epoch >= 0:
                     self._note_epoch(header.leader_epoch, max(header.base_offset, self.log_start_offset))
-                # Before the write: what is found out from the log must not hold this batch already.
+                # Before the write: the producer state restored from the log must not include this batch.
                 named = header.producer_id >= 0 and not header.is_control
                 producers = self.known_producers(wall_ms) if named else None
                 self._write(data, header.last_offset, header.max_timestamp, wall_ms)
@@ -251,31 +251,31 @@ class Log:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.name}: {broken}") from broken
 
     def _begin_inside(self, base_offset: int, size: int) -> None:
-        """Slow, and rare. The log is empty, and its start lies inside the batch that comes next.
+        """Slow and rare. The log is empty, and its start lies inside the batch that comes next.
 
-        Only the segment begins with the batch. The log begins and ends where it did, also for whoever opens it when
-        the batch was not written after all: what was deleted is not back for a moment.
+        Only the segment begins with the batch. The start and end of the log do not change, also after a restart if the
+        batch was not written. So deleted records never become readable again.
         """
         self._refuse_if_offline()
         validation.require_fits(self.name, size, self._config)
         with self._failing():
             self._finish_swap()
             self._lower_checkpoints(base_offset, self.log_start_offset)
-            self._persist_checkpoints()  # the log start: otherwise a log that begins so late would lack its beginning
+            self._persist_checkpoints()  # without the log start, recovery would take missing segments for data loss
             self._begin_segments_at(base_offset)
             self._durability.sync_identity()
 
     def _skip_to(self, offset: int, last_offset: int, wall_ms: int) -> None:
-        """The leader has compacted, and nothing is left before `offset`."""
+        """The next batch of the leader begins at `offset`: compaction removed the records before it."""
         if self.cleaned_until is None:
             self.cleaned_until = 0
             try:
-                self._persist_checkpoints()  # or else a crash would take this for data lost
+                self._persist_checkpoints()  # without it, recovery after a crash would take the gap for data loss
             except OSError as broken:
                 self.cleaned_until = None
                 raise self._fail(broken) from broken
         if last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX:
-            # No segment that begins where this log ends would reach so far.
+            # A segment that begins at the log end could not hold such a large relative offset.
             self.log_end_offset = offset
             with self._failing():
                 self._roll_at(offset, wall_ms)
@@ -323,7 +323,7 @@ class Log:
             segment.roll_bytes = 0
 
     def _make_room(self, size: int, last_offset: int, max_time: int, wall_ms: int) -> Segment:
-        """The segment that takes the next batch: this one after all, or a new one."""
+        """The segment for the next batch: the active one if it has room after all, or a new one."""
         config = self._config
         validation.require_fits(self.name, size, self._config)
         with self._failing():
@@ -342,17 +342,17 @@ class Log:
     def _roll(self, wall_ms: int) -> None:
         base_offset = self._segments.next_base(self.log_end_offset)
         if base_offset < self.recovery_point:
-            # Or recovery would trust the indexes of the segment that is over now.
+            # Otherwise recovery would trust the indexes of the segment that is sealed now.
             self._durability.recovery_point = base_offset
             self._persist_checkpoints()
         self._roll_at(base_offset, wall_ms)
 
     def _roll_at(self, base_offset: int, wall_ms: int) -> None:
-        """The producers' state at the start of a segment lets a later recovery begin there."""
+        """Write a producer snapshot first, so that a later recovery can begin at the new segment."""
         self._producers.snapshot(base_offset)
         self._segments.active.seal()
         for name in (offset_name(self._segments.active.base_offset, LOG), *self._segments.active.index_names()):
-            # Even when all its batches are durable by now: it was trimmed this moment, its indexes came from memory.
+            # Also when all its batches are durable: the file was just trimmed, and its indexes just written.
             self._durability.also_sync(name)
         self._segments.add(Segment.create(self._folder, base_offset, self._config, wall_ms))
         self._jitter_ms = self._draw_jitter()
@@ -364,11 +364,11 @@ class Log:
         return self._jitter(bound) if bound > 0 else 0
 
     def _fail(self, broken: OSError | KafkaError) -> KafkaError:
-        """Nobody knows what the file holds now, so nothing more goes in; what is behind the last batch goes out."""
-        if self._failure is None:  # and not deleted while it was synced, its files closed
+        """The content of the file is unknown now, so the log goes offline. Bytes after the last batch are removed."""
+        if self._failure is None:  # if set: it failed before, or was deleted and closed during the sync
             if safeguards.stays_offline_after_failure():
                 self._failure = str(broken)
-                story.error("%s takes no more records until it is opened again: %s", self.name, broken)
+                story.error("%s is offline and accepts no records until it is reopened: %s", self.name, broken)
             with contextlib.suppress(OSError):
                 self._segments.active.trim()
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name}: {broken}")
@@ -389,7 +389,7 @@ class Log:
         self._written_epoch = leader_epoch
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """This replica leads now: its first record of the epoch, if it ever writes one, is at the log end."""
+        """This replica leads now. Its first record of this epoch, if there is one, will be at the log end."""
         self._note_epoch(leader_epoch, self.log_end_offset)
 
     # --- producers
@@ -407,14 +407,14 @@ class Log:
     # --- reading
 
     def read(self, offset: int, max_bytes: int, end_offset: int, whole_first_batch: bool) -> Region | None:
-        """Whole batches of one segment, from the one that holds `offset`, below `end_offset`; None when there is none.
+        """Whole batches of one segment below `end_offset`, beginning with the batch that holds `offset`; None if none.
 
-        Not more than `max_bytes`, except for the first batch when it is wanted whole. The caller releases the Region.
+        At most `max_bytes`. With `whole_first_batch` the first batch may be larger. The caller releases the Region.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.name} holds {self.log_start_offset} to {self.log_end_offset}, not {offset}",
+                f"offset {offset} is not in {self.name}, which has {self.log_start_offset} to {self.log_end_offset}",
             )
         end_offset = min(end_offset, self.log_end_offset)
         if offset >= end_offset:
@@ -424,15 +424,15 @@ class Log:
         )
 
     def offset_for_timestamp(self, timestamp: int, end_offset: int) -> TimestampedOffset | None:
-        """Slow, appends may go on: the first record below `end_offset` that is not older than `timestamp`."""
+        """Slow; appends may continue. The first record below `end_offset` that is not older than `timestamp`."""
         return time_search.first_since(self._segments, timestamp, self.log_start_offset, end_offset)
 
     def max_timestamp_offset(self) -> TimestampedOffset | None:
-        """Slow, appends may go on: the first record with the largest timestamp."""
+        """Slow; appends may continue. The first record with the largest timestamp."""
         return time_search.latest(self._segments, self.log_start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest known epoch up to `leader_epoch` and the offset where it ends; (-1, -1) when unknown."""
+        """The largest known epoch up to `leader_epoch`, and its end offset. (-1, -1) when unknown."""
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     # --- durability
@@ -442,11 +442,11 @@ class Log:
         return self._durability.in_flight
 
     def begin_sync(self) -> SyncWork:
-        """Of everything appended so far. `run` it anywhere, then `finish_sync`; one at a time."""
+        """Begin a sync of everything appended so far. `run` it on any thread, then `finish_sync`. One at a time."""
         return self._begin_sync(self.log_end_offset)
 
     def begin_sync_of_rolled(self) -> SyncWork:
-        """Of whole segments only: what is due in the background after a roll."""
+        """Begin a sync of the sealed segments only, in the background after a roll."""
         return self._begin_sync(self._segments.active.base_offset)
 
     def finish_sync(self, work: SyncWork) -> None:
@@ -463,7 +463,7 @@ class Log:
         self.finish_sync(work)
 
     def sync_due(self, wall_ms: int) -> bool:
-        """flush.ms has passed since this was first asked with something unsynced."""
+        """Whether flush.ms has passed since the first call with something unsynced."""
         return self._durability.is_due(self.log_end_offset, self._config.flush_ms, wall_ms)
 
     def _begin_sync(self, end_offset: int) -> SyncWork:
@@ -474,7 +474,7 @@ class Log:
             raise self._fail(broken) from broken
 
     def close(self) -> None:
-        """Slow. Everything on disk as a clean stop leaves it, unless the log is offline."""
+        """Slow. Write and sync everything, as at a clean stop, unless the log is offline."""
         if self._failure is None:
             self.write_everything()
             if self.has_to_sync:
@@ -482,7 +482,7 @@ class Log:
         self.release()
 
     def write_everything(self) -> None:
-        """What is only in memory goes to disk, not yet durable: the epochs wait for that. No appends after this."""
+        """Write everything except the epochs, which must wait for the sync. Not durable yet. No appends after this."""
         self._refuse_if_offline()
         with self._failing():
             self._finish_swap()
@@ -499,11 +499,11 @@ class Log:
         return self._durability.has_to_sync(self.log_end_offset, self.leader_epochs)
 
     def synced_with_everything(self) -> None:
-        """After `write_everything` the whole disk was synced."""
+        """The whole disk was synced after `write_everything`."""
         self._durability.synced_all(self.log_end_offset)
 
     def release(self) -> None:
-        """Let go of the files, as they are."""
+        """Close the files without writing anything."""
         self._failure = self._failure or "closed"
         for segment in self._segments.in_order:
             segment.close()
@@ -515,7 +515,7 @@ class Log:
     # --- compacting
 
     def dirt(self, last_stable_offset: int, wall_ms: int) -> Dirt:
-        """What there is to compact."""
+        """What compaction could clean now."""
         return dirt(
             self._segments,
             self._config,
@@ -526,7 +526,7 @@ class Log:
         )
 
     def plan_cleaning(self, dirt: Dirt, high_watermark: int, wall_ms: int, key_bytes_max: int) -> CleaningPlan:
-        """For `cleaning.clean`, with the segments as they are now."""
+        """The input of `cleaning.clean`, with the current segments."""
         config = self._config
         return CleaningPlan(
             directory=self._folder.path,
@@ -545,7 +545,7 @@ class Log:
         )
 
     def begin_swap(self, plan: CleaningPlan, replacement: Replacement) -> Swap | None:
-        """To be stepped through by the caller, or by whatever else changes names; None when it is out of date."""
+        """The caller runs its steps, or other code that changes file names does. None when the plan is out of date."""
         here = [segment.base_offset for segment in self._segments.in_order[:-1]]
         if not self.is_as_planned(plan) or not all(base in here for base in replacement.old):
             return None
@@ -555,7 +555,7 @@ class Log:
         return self._swap
 
     def step_swap(self) -> bool:
-        """The next step; False when it was the last. The caller syncs after each."""
+        """Run the next step. False when it was the last. The caller syncs after each step."""
         if self._swap is None or self._failure is not None:
             return False
         with self._failing():
@@ -565,16 +565,16 @@ class Log:
         return False
 
     def is_as_planned(self, plan: CleaningPlan) -> bool:
-        """Neither failed nor truncated since. Retention may have taken segments."""
+        """True when the log has neither failed nor been truncated since. Retention may have removed segments."""
         return self._failure is None and plan.history == self._durability.history
 
     def cleaned(self, plan: CleaningPlan, end_offset: int) -> None:
-        """All of it is in place, durably."""
+        """Every replacement of this run is durably in place."""
         if plan.history == self._durability.history:
             self.cleaned_until = max(self.cleaned_until or 0, end_offset)
 
     def _finish_swap(self) -> None:
-        """Slow. Before anything else changes names. Whoever steps through it ends it: its sync may fail yet."""
+        """Slow. Run the remaining steps before other code changes file names. The code that runs the swap ends it."""
         if self._swap is not None:
             self._swap.sync()
             while self._swap.step():
@@ -583,17 +583,17 @@ class Log:
     # --- shrinking
 
     def advance_log_start(self, offset: int) -> None:
-        """Records before `offset` are no longer served, be it inside a batch; retention takes their segments."""
+        """Stop serving records before `offset`, which may be inside a batch. Retention removes their segments."""
         if offset > self.log_end_offset:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.name} ends at {self.log_end_offset}, not {offset}")
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is beyond the end of {self.name}")
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
 
     def delete_expired(self, wall_ms: int, high_watermark: int) -> list[DeletedSegment]:
-        """Take out of the log what its retention no longer keeps. The files go by `LogDirectory.retire`."""
+        """Remove expired segments from the log. `LogDirectory.retire` removes their files."""
         if self._swap is not None:
-            return []  # another time: their names are changing
+            return []  # try again later: a swap is renaming files
         with self._failing():
             count = expired_segments(
                 self._segments,
@@ -609,13 +609,13 @@ class Log:
         taken = self._segments.take_first(count)
         for segment in taken:
             if segment in exposed:
-                # Until the new log start is durable a crash brings it back: not as a hole before what is synced.
+                # A crash before the new log start is durable brings it back: unsynced, it would be a hole in the log.
                 self._durability.also_sync(offset_name(segment.base_offset, LOG))
         self.advance_log_start(self._segments.in_order[0].base_offset)
         return self._expired.add([self._deleted(segment) for segment in taken])
 
     def _has_rolled(self, wall_ms: int) -> bool:
-        """Not on a full disk: what expires must not wait for the room that it takes."""
+        """Roll, if the disk allows it. On a full disk the other expired segments are removed without a roll."""
         with contextlib.suppress(KafkaError), self._failing():
             self._refuse_if_offline()
             self._roll(wall_ms)
@@ -627,14 +627,14 @@ class Log:
         return DeletedSegment(folder=self._folder, segment=segment, names=tuple(names))
 
     def truncate_to(self, offset: int) -> None:
-        """Slow. Forget everything from `offset` on; a batch that holds it goes as a whole."""
+        """Slow. Remove everything from `offset` on, including the whole batch that holds it."""
         self._refuse_if_offline()
         with self._failing():
             self._finish_swap()
             self._truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Slow. Forget everything; the next record has `offset`."""
+        """Slow. Remove everything. The next record gets `offset`."""
         self._refuse_if_offline()
         with self._failing():
             self._finish_swap()
@@ -665,7 +665,7 @@ class Log:
         self._begin_segments_at(offset)
         self.log_start_offset = offset
         self._end_at(offset)
-        # Before anything is written here: otherwise a log that begins so late would have lost its beginning.
+        # Before anything is written here: otherwise recovery would take the missing first segments for data loss.
         self._durability.sync_identity()
         self._persist_checkpoints()
 
@@ -679,7 +679,7 @@ class Log:
         self._producers.clear()
 
     def _lower_checkpoints(self, end_offset: int, log_start: int) -> None:
-        """Durably, before anything goes: a crash must not find a recovery point above data that was written anew."""
+        """Durably, before anything is removed: after a crash no recovery point may lie above rewritten records."""
         lowered = self._durability.lower(end_offset, self._segments.since(end_offset)[0].base_offset)
         if self.cleaned_until is not None:
             cleaned_until = safeguards.cleaned_after_truncation(self.cleaned_until, end_offset)

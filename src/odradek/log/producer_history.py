@@ -1,4 +1,4 @@
-"""Bringing back what the log knew of its producers: the newest whole snapshot, and what was appended since."""
+"""Restoring the producer state of a log from the newest valid snapshot and the batches appended since."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from odradek.protocol.batch import CONTROL
 
 story = logging.getLogger(__name__)
 
-# A producer has five batches of 16 KB under way, unless configured otherwise.
+# By default a producer has five batches of 16 KB in flight.
 LOOK_BACK_BYTES = MIB
 
 
 def restore_producers(folder: Folder, snapshots: list[int], segments: list[Segment], end_offset: int) -> Producers:
-    """The state at `end_offset`. Broken snapshots are removed, from `snapshots` too."""
-    # One from before the first segment says nothing about what was deleted after it.
+    """The state at `end_offset`. Broken snapshots are deleted, and removed from `snapshots`."""
+    # A snapshot before the first segment is not used: batches after it were deleted.
     producers, known_until = _newest_snapshot(folder, snapshots, segments[0].base_offset, end_offset)
     if producers.by_id:
         _look_back(producers, segments, known_until)
@@ -38,7 +38,7 @@ def restore_producers(folder: Folder, snapshots: list[int], segments: list[Segme
 
 
 def _look_back(producers: Producers, segments: list[Segment], known_until: int) -> None:
-    """A snapshot names only each producer's last batch. Those it had under way besides are at the end of the log."""
+    """A snapshot has only the last batch of each producer. The others in flight are near the end of the log."""
     recent: list[tuple[Segment, int]] = []
     wanted = LOOK_BACK_BYTES
     for segment in reversed(segments):
@@ -52,7 +52,7 @@ def _look_back(producers: Producers, segments: list[Segment], known_until: int) 
 
 
 def _note(record: Callable[[int, int, int, int, int, int], None], seen: BatchSeen) -> None:
-    """A batch that is in the log already: what it says is true."""
+    """Record a batch that is in the log already, without checks."""
     if seen.producer_id >= 0 and not seen.attributes & CONTROL:
         record(
             seen.producer_id,
@@ -65,7 +65,7 @@ def _note(record: Callable[[int, int, int, int, int, int], None], seen: BatchSee
 
 
 def write_snapshot(folder: Folder, producers: Producers, offset: int) -> str:
-    """Not yet durable. The file's name."""
+    """Write a snapshot, not durable yet. Returns the file name."""
     name = offset_name(offset, SNAPSHOT)
     folder.write(name, producers.encode())
     return name
@@ -77,7 +77,7 @@ def _newest_snapshot(folder: Folder, snapshots: list[int], start_offset: int, en
         try:
             return Producers.decode(folder.disk.read(folder.at(name))), offset
         except (SnapshotBroken, FileNotFoundError) as broken:
-            story.warning("%s: producer snapshot %d is no use: %s", folder.path, offset, broken)
+            story.warning("%s: ignoring producer snapshot %d: %s", folder.path, offset, broken)
             snapshots.remove(offset)
             if folder.exists(name):
                 folder.remove(name)

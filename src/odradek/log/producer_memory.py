@@ -1,4 +1,4 @@
-"""What a log knows of its producers, and the snapshots on disk from which a restart would know it again."""
+"""The producer state of a log, and the snapshots on disk from which a restart restores it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProducerMemory:
         self._segments = segments
         self._durability = durability
         self._snapshots = snapshots  # their offsets, ascending
-        self.known = known  # None: as in the snapshot at the log end, which nobody has needed yet
+        self.known = known  # None: not restored yet from the snapshot at the log end
 
     def restored(self, end_offset: int) -> Producers:
         if self.known is None:
@@ -41,7 +41,7 @@ class ProducerMemory:
         insort(self._snapshots, end_offset)
 
     def forget_snapshot(self, offset: int) -> list[str]:
-        """The name of its file, when there is one: the caller's to remove."""
+        """The file name of the snapshot, if there is one. The caller removes the file."""
         if offset not in self._snapshots:
             return []
         name = offset_name(offset, SNAPSHOT)
@@ -50,12 +50,12 @@ class ProducerMemory:
         return [name]
 
     def cut_to(self, end_offset: int) -> None:
-        """The log ends there now."""
+        """The log was truncated to `end_offset`."""
         self._remove([offset for offset in self._snapshots if offset > end_offset])
         self.known = None
 
     def clear(self) -> None:
-        """Nothing is left of the log."""
+        """The log is empty now."""
         self._remove(list(self._snapshots))
         self.known = None
 

@@ -1,7 +1,7 @@
-"""What the log remembers of each idempotent producer: its epoch and its last five batches.
+"""The state of each idempotent producer: its epoch and its last five batches.
 
-A batch sent again within those five is answered with its first offset; a gap, or an epoch older than the newest
-seen, is refused. A producer the log does not know may begin with any sequence: its past was deleted or expired.
+A retry of one of those five batches is answered with the offset of the first append. A sequence gap, or an epoch older
+than the newest one seen, is refused. An unknown producer may begin with any sequence: its state was deleted or expired.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def sequence_after(sequence: int, steps: int) -> int:
 
 
 class SnapshotBroken(ValueError):
-    """A producer snapshot that is not whole: an older one, or the log itself, has to do."""
+    """A producer snapshot is broken. Use an older one, or the log itself."""
 
 
 class WrittenBatch(NamedTuple):
@@ -51,7 +51,7 @@ class WrittenBatch(NamedTuple):
 
 
 class LastBatch(NamedTuple):
-    """The one by which a producer's next sequence is known, whatever is truncated behind the high watermark."""
+    """The last committed batch of a producer: it determines the next sequence after any truncation."""
 
     producer_epoch: int
     last_sequence: int
@@ -80,7 +80,7 @@ class Producer:
         for batch in reversed(self.batches):
             if batch.last_offset < end_offset:
                 return LastBatch(self.epoch, batch.last_sequence)
-        # No producer has more under way than are remembered.
+        # No producer has more batches in flight than are remembered.
         first_sequence = self.batches[0].first_sequence
         return LastBatch(self.epoch, first_sequence - 1) if first_sequence else None
 
@@ -98,7 +98,7 @@ class Producers:
         self.by_id: dict[int, Producer] = {}
 
     def check(self, producer_id: int, epoch: int, sequence: int, offset_delta: int) -> WrittenBatch | None:
-        """The batch this one repeats, or None when it is the next one; raises when it is neither."""
+        """The earlier batch if this one is a retry, None if it is the next batch. Otherwise raises KafkaError."""
         producer = self.by_id.get(producer_id)
         if producer is None:
             return None
@@ -114,20 +114,20 @@ class Producers:
             if epoch < producer.epoch and safeguards.fences_old_producer_epochs():
                 raise KafkaError(
                     ErrorCode.INVALID_PRODUCER_EPOCH,
-                    f"producer {producer_id} writes with epoch {epoch}, epoch {producer.epoch} has taken over",
+                    f"producer {producer_id} sent epoch {epoch}, but epoch {producer.epoch} has replaced it",
                 )
             expected = 0
         if not safeguards.expects_sequence(expected, sequence):
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {producer_id} (epoch {epoch}) sent sequence {sequence}, {expected} was next",
+                f"producer {producer_id} (epoch {epoch}) sent sequence {sequence}, expected {expected}",
             )
         return None
 
     def record(
         self, producer_id: int, epoch: int, sequence: int, last_offset: int, offset_delta: int, timestamp: int
     ) -> None:
-        """A batch of this producer was written."""
+        """Record a batch that was written."""
         producer = self.by_id.get(producer_id)
         if producer is None:
             producer = self.by_id[producer_id] = Producer(epoch)
@@ -137,7 +137,7 @@ class Producers:
     def record_earlier(
         self, producer_id: int, epoch: int, sequence: int, last_offset: int, offset_delta: int, timestamp: int
     ) -> None:
-        """A batch before the one that a snapshot names: it, too, may be sent again. In the order of the log."""
+        """Record a batch before the one in the snapshot: its producer may retry it, too. Call in log order."""
         producer = self.by_id.get(producer_id)
         if producer is None or epoch != producer.epoch or not producer.batches:
             return
@@ -149,7 +149,7 @@ class Producers:
             producer.batches.append(newest)
 
     def last_batches(self, end_offset: int) -> dict[int, LastBatch | None]:
-        """By producer id, its last one before `end_offset`; None when that may be any, of another epoch."""
+        """The last batch of each producer before `end_offset`; None when it may be any batch of an older epoch."""
         return {
             producer_id: producer.last_batch(end_offset)
             for producer_id, producer in self.by_id.items()
@@ -177,9 +177,9 @@ class Producers:
         except error:
             raise SnapshotBroken(f"{len(content)} bytes are too few for a snapshot") from None
         if version != SNAPSHOT_VERSION:
-            raise SnapshotBroken(f"version {version}, not {SNAPSHOT_VERSION}")
+            raise SnapshotBroken(f"it has version {version}, not {SNAPSHOT_VERSION}")
         if len(content) != SNAPSHOT_HEAD.size + count * SNAPSHOT_ENTRY.size:
-            raise SnapshotBroken(f"{len(content)} bytes do not fit {count} producers")
+            raise SnapshotBroken(f"its {len(content)} bytes do not match its count of {count} producers")
         if crc32c(content[SNAPSHOT_CRC_START:]) != checksum:
             raise SnapshotBroken("its checksum does not match")
         producers = cls()

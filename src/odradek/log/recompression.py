@@ -1,7 +1,7 @@
-"""A client's batch in the codec that its topic asks for with `compression.type`.
+"""Recompressing a client's batch with the codec of the topic's `compression.type`.
 
-Only the codec and what depends on it change: length, checksum, and the largest timestamp, which is computed from the
-records as in Kafka. The records stay as the producer wrote them, byte for byte.
+Besides the codec, only length, checksum and the largest timestamp change; the latter is computed from the records, as
+in Kafka. The records stay as the producer wrote them, byte for byte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from odradek.protocol.records import LONG_MAX, LONG_MIN
 
 
 def has_other_codec(batch: ByteSource, codec: Codec | None) -> bool:
-    """Asked on the event loop, of whatever a client sent."""
+    """Runs on the event loop, on unvalidated bytes of a client."""
     return (
         codec is not None
         and len(batch) > ATTRIBUTES_POSITION + 1
@@ -33,9 +33,9 @@ def has_other_codec(batch: ByteSource, codec: Codec | None) -> bool:
 
 
 def ready_to_append(batch: bytearray, config: LogConfig) -> bytearray:
-    """Slow. A client's batch as its topic stores it. Raises KafkaError when a record cannot be read or lacks its key.
+    """Slow. A client's batch as its topic stores it. Raises KafkaError when a record cannot be read or lacks a key.
 
-    A batch that the append refuses by its header comes back as it is: the append says why.
+    A batch with an invalid header is returned unchanged: the append then refuses it with the reason.
     """
     header = _readable_header(batch)
     if header is None or not (config.compacts or has_other_codec(batch, config.codec)):
@@ -49,14 +49,14 @@ def ready_to_append(batch: bytearray, config: LogConfig) -> bytearray:
     if len(recompressed) > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch came with {len(batch)} bytes and has {len(recompressed)} with "
+            f"the batch has {len(batch)} bytes, but {len(recompressed)} after recompression with "
             f"compression.type={config.compression_type}, max.message.bytes is {config.max_message_bytes}",
         )
     return recompressed
 
 
 def recompressed_own(batch: bytearray, config: LogConfig) -> bytearray:
-    """A batch of the broker's own making. No client's rules apply, and control batches keep their codec."""
+    """Recompress a batch of the broker itself. Client checks do not apply, and control batches keep their codec."""
     header = read_header(batch)
     if config.codec is None or header.codec == config.codec or header.is_control:
         return batch
@@ -67,14 +67,14 @@ def recompressed_own(batch: bytearray, config: LogConfig) -> bytearray:
 def _recompressed(header: BatchHeader, data: bytes, latest: int, codec: Codec, config: LogConfig) -> bytearray:
     max_timestamp = header.base_timestamp + latest
     if not LONG_MIN <= max_timestamp <= LONG_MAX:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record has timestamp {max_timestamp}")
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"record timestamp {max_timestamp} exceeds 64 bits")
     body = data if codec == Codec.NONE else compress(codec, data, config.codec_level)
     attributes = header.attributes & ~CODEC_MASK | codec
     return packed_batch(header._replace(attributes=attributes, max_timestamp=max_timestamp), body)
 
 
 def _readable_header(batch: bytearray) -> BatchHeader | None:
-    """Of a batch with records and a codec that exists. Control batches, which only brokers write, keep their codec."""
+    """The header, or None if the batch is invalid, has no records or is a control batch (only brokers write those)."""
     try:
         header = read_header(batch)
     except MalformedRecords:

@@ -1,9 +1,8 @@
-"""Opening a log: after a clean stop by its names alone, after anything else by reading what was not synced.
+"""Opening a log: after a clean stop only by its file names, otherwise also by reading what was not synced.
 
-Recovery keeps the longest run of whole batches from the recovery point's segment on: it cuts the file after the last
-one, and drops every later segment that does not begin where the one before it now ends. Whatever it removes is
-durably gone, and what it keeps durably there, before the log takes appends: or else, after one more crash, old data
-would come back among newer.
+Recovery starts with the segment of the recovery point and keeps the longest run of whole batches. It truncates the file
+after the last one. It deletes every later segment that does not begin where the segment before it now ends. All this is
+durable before the log accepts appends. Otherwise, after another crash, deleted data could reappear among newer data.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ from odradek.log.swap import finish_swaps
 
 story = logging.getLogger(__name__)
 
-HALF_WRITTEN = ".tmp"  # what was to replace another file
-METADATA_SNAPSHOT_DELETED = ".checkpoint" + DELETED  # of the metadata log, whose owner removes them
+HALF_WRITTEN = ".tmp"  # was about to replace another file
+METADATA_SNAPSHOT_DELETED = ".checkpoint" + DELETED  # of the metadata log: its owner removes them
 
 
 def no_jitter(_bound: int) -> int:
@@ -50,29 +49,29 @@ def no_jitter(_bound: int) -> int:
 
 
 def nothing_to_persist() -> None:
-    """For a log outside of a LogDirectory: its offsets are nowhere on disk, everything is scanned anyway."""
+    """For a log without a LogDirectory: it has no checkpoints, so recovery always scans everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOpening:
-    """What is known about a log before its directory is looked at."""
+    """What is known about a log before its directory is read."""
 
     topic_partition: TopicPartition
     config: LogConfig
     wall_ms: int
-    directory: str = ""  # when it is not called after the partition
+    directory: str = ""  # if it is not named after the partition
     recovery_point: int = 0
     log_start_offset: int = 0
-    cleaned_until: int | None = None  # how far it was compacted; None when offsets were never missing
-    from_kafka: bool = False  # which compacts what its recovery point has not passed yet
+    cleaned_until: int | None = None  # how far it was compacted; None if it never had gaps
+    from_kafka: bool = False  # Kafka compacts also above its recovery point
     stopped_cleanly: bool = False
-    disk_synced: bool = False  # since the process that had it last: what can be read would survive a power cut
+    disk_synced: bool = False  # since the last process used it: everything readable would survive a power cut
     jitter: Callable[[int], int] = field(default=no_jitter)
     persist_checkpoints: Callable[[], None] = field(default=nothing_to_persist)
 
 
 def open_log(disk: Disk, opening: LogOpening) -> Log:
-    """Slow. The log in an existing directory; an empty directory is an empty log."""
+    """Slow. Open the log in an existing directory. An empty directory is an empty log."""
     return _Loader(disk, opening).load()
 
 
@@ -83,7 +82,7 @@ class _Loader:
         self.folder = Folder(disk, opening.directory or str(opening.topic_partition))
         self._look()
         if finish_swaps(self.folder, self.offsets):
-            story.warning("%s was just being compacted: finished what counted", self.folder.path)
+            story.warning("%s: completed or undid an interrupted compaction", self.folder.path)
             self._look()
         self.log_start = opening.log_start_offset
         self.cleaned_until = opening.cleaned_until
@@ -103,7 +102,10 @@ class _Loader:
             segments, end_offset = self._recover(segments, epochs)
         if end_offset < self.log_start:
             story.warning(
-                "%s ends at %d, before its start %d: starting anew", self.folder.path, end_offset, self.log_start
+                "%s ends at %d, before its log start offset %d: starting empty there",
+                self.folder.path,
+                end_offset,
+                self.log_start,
             )
             self._drop(segments)
             for name in [name for name in self.names if name.endswith(SNAPSHOT)]:
@@ -153,7 +155,7 @@ class _Loader:
     def _distrust(
         self, durability: Durability, epochs: LeaderEpochs, snapshots: list[int], segments: list[Segment]
     ) -> None:
-        """What the stopped process wrote may be in memory only: the next sync takes it along."""
+        """Files of the stopped process may be in the page cache only: include them in the next sync."""
         epochs.changed = True
         self.folder.names_changed = True
         for offset in snapshots:
@@ -161,7 +163,7 @@ class _Loader:
                 durability.also_sync(offset_name(offset, SNAPSHOT))
         for segment, following in pairwise(segments):
             if following.base_offset == durability.recovery_point:
-                # Its batches were synced while it grew, its indexes perhaps not since.
+                # Its batches were synced while it was active, but perhaps not its indexes.
                 for name in segment.index_names():
                     durability.also_sync(name)
         if durability.is_new and PARTITION_METADATA in self.names:
@@ -182,10 +184,10 @@ class _Loader:
     def _segments(self) -> list[Segment]:
         bases = self.offsets.get(LOG, [])
         segments = [self._open(base) for base in bases]
-        # Retention makes the log start durable before it takes files away: this may have been half done.
+        # Retention makes the log start durable before it removes files. A crash may have left some of them.
         below = sum(1 for base in bases[1:] if base <= self.log_start)
         if below:
-            safeguards.sync_names(self.folder.disk, self.folder.path)  # what stays is the beginning now
+            safeguards.sync_names(self.folder.disk, self.folder.path)  # the log now begins with the segments that stay
             self._drop(segments[:below])
         return segments[below:]
 
@@ -207,7 +209,7 @@ class _Loader:
             self.names.remove(name)
 
     def _snapshots(self, segments: list[Segment], end_offset: int) -> list[int]:
-        """Those at the start of a segment, and the newest; what lies outside of the log tells of data that is gone."""
+        """The snapshots at segment starts and the newest one. The others are removed, as are those outside the log."""
         starts = {segment.base_offset: None for segment in segments}
         found = offsets_by_suffix(self.names).get(SNAPSHOT, [])
         known = [offset for offset in found if segments[0].base_offset <= offset <= end_offset]
@@ -220,7 +222,7 @@ class _Loader:
     # --- content
 
     def _end_after_clean_stop(self, segments: list[Segment]) -> int | None:
-        """A clean stop syncs everything, so the log ends at its recovery point; None when that cannot be."""
+        """A clean stop syncs everything, so the log ends at its recovery point. None when that is implausible."""
         if not self.opening.stopped_cleanly and safeguards.scans_after_unclean_stop():
             return None
         if not segments:
@@ -231,7 +233,7 @@ class _Loader:
         if end_offset == last.base_offset:
             plausible = last.size == 0
         else:
-            # An empty segment may lie before the end of a log that was cut into a gap of compaction.
+            # After a truncation inside a gap of compaction, the last segment may be empty and begin before the end.
             plausible = end_offset > last.base_offset and (last.size > 0 or self.cleaned_until is not None)
         return end_offset if plausible else None
 
@@ -248,22 +250,26 @@ class _Loader:
         return epochs
 
     def _recover(self, segments: list[Segment], epochs: LeaderEpochs) -> tuple[list[Segment], int]:
-        """What is left of the segments, and the offset where they end."""
+        """The segments that are kept, and their end offset."""
         if segments and self._lacks_its_beginning(segments[0]) and safeguards.drops_what_follows_a_hole():
-            story.warning("%s: nothing before %d, dropping the rest", self.folder.path, segments[0].base_offset)
+            story.warning(
+                "%s: records before offset %d are missing, deleting all segments",
+                self.folder.path,
+                segments[0].base_offset,
+            )
             self._drop(segments)
             return [], self.log_start
         after = [index for index, segment in enumerate(segments) if segment.base_offset > self.opening.recovery_point]
         first = max(0, (after[0] if after else len(segments)) - 1)
         end_offset = segments[first].base_offset if segments else self.log_start
-        # From here on the batches say it again. What the checkpoint says of offsets before all of them may be from a
-        # history that lost: a log that began anew above it writes its epochs with its next sync.
+        # Epochs from here on are read from the batches. Entries of the checkpoint before the first batch may be
+        # outdated: a log that restarted at a higher offset writes its epochs only with its next sync.
         epochs.truncate_from_end(end_offset if first else 0)
         for index in range(first, len(segments)):
             segment = segments[index]
             if not self._continues(segment.base_offset, end_offset) and safeguards.drops_what_follows_a_hole():
                 story.warning(
-                    "%s: nothing between %d and %d, dropping the rest",
+                    "%s: nothing between offsets %d and %d, deleting the segments after the gap",
                     self.folder.path,
                     end_offset,
                     segment.base_offset,
@@ -276,9 +282,9 @@ class _Loader:
         return segments, end_offset
 
     def _lacks_its_beginning(self, first: Segment) -> bool:
-        """Nothing was ever synced, and a power cut took the name of the first segment but not those of later ones.
+        """Nothing was ever synced, and after a power cut the first segment is missing but later ones are there.
 
-        A sync leaves epochs and, in time, a recovery point; retention leaves a log start.
+        A sync writes the epochs and later a recovery point; retention writes a log start offset.
         """
         never_synced = self.opening.recovery_point == 0 and LEADER_EPOCHS not in self.names
         return never_synced and first.base_offset > self.log_start
@@ -298,7 +304,12 @@ class _Loader:
         torn = segment.size - end_position
         segment.grow_with(indexes)
         if torn and safeguards.cuts_torn_tail():
-            story.warning("%s: cut %d torn bytes behind offset %d", segment.file.path, torn, end_offset)
+            story.warning(
+                "%s: truncated %d bytes that are not a whole batch, it ends at offset %d",
+                segment.file.path,
+                torn,
+                end_offset,
+            )
             segment.size = end_position
             segment.trim()
         if torn or not self.opening.disk_synced:
@@ -306,9 +317,9 @@ class _Loader:
         return end_offset
 
     def _continues(self, base_offset: int, end_offset: int) -> bool:
-        """A segment begins where the one before it ends, except where compaction was at work: on what is durable.
+        """A segment begins where the one before it ends. Compaction may leave gaps, but only below the durable end.
 
-        And where it left a gap that no segment spans: more than one could have lost.
+        A gap too large for one segment is also accepted: it is more than a crash could have lost.
         """
         durable = max(self.opening.recovery_point, self.cleaned_until or 0)
         spannable = base_offset - end_offset <= RELATIVE_OFFSET_MAX
@@ -317,9 +328,9 @@ class _Loader:
         return base_offset == end_offset
 
     def _follows(self, base_offset: int, end_offset: int) -> bool:
-        """A batch continues the one before it, except in a log that is known to lack offsets.
+        """A batch begins where the one before it ends, except in a log that is known to have gaps.
 
-        No policy of today tells: the topic may have had another one, and a leader sends what it has.
+        The current cleanup.policy does not decide this: it may have changed, and a leader sends batches with gaps.
         """
         if base_offset <= end_offset or base_offset <= self.opening.recovery_point:
             return base_offset >= end_offset
@@ -329,7 +340,7 @@ class _Loader:
 
 
 def _unchecked_end(segment: Segment) -> int:
-    """By the headers alone, believing them."""
+    """The end offset according to the headers, without verification."""
     end_offset = segment.base_offset
     for seen in headers(segment.file, 0, segment.size):
         end_offset = seen.last_offset + 1

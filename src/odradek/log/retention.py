@@ -1,4 +1,4 @@
-"""Which segments have had their time: those below the log start, then those over the size, then those too old."""
+"""Which segments expire: first those below the log start, then by size, then by age."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from odradek.log.segments import Segments
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class DeletedSegment:
-    """Out of the log, still on disk. `rename`, then after `file.delete.delay.ms` `remove`; both slow.
+    """Removed from the log, still on disk. Call `rename`, then after `file.delete.delay.ms` `remove`. Both are slow.
 
-    Only once the log start offset that excludes it is durable: or else, after a crash, it might be missing between
-    others that are not. A log that begins anew needs the names before that, while another thread may be renaming.
+    Call them only after the log start offset that excludes it is durable. Otherwise a crash could leave a gap in the
+    log. A log that restarts empty renames it earlier, because it needs the names, maybe while another thread renames.
     """
 
     folder: Folder
@@ -44,7 +44,7 @@ class DeletedSegment:
 
 
 class Expired:
-    """Out of one log, and not all of it under another name yet."""
+    """The segments that one log removed and whose files may not be renamed yet."""
 
     __slots__ = ("_in_order",)
 
@@ -60,7 +60,7 @@ class Expired:
         return deleted
 
     def rename(self) -> None:
-        """The log begins anew: it needs their names, and a crash must not find them after what it writes now."""
+        """The log restarts empty: it needs the names, and recovery must not find these files as later segments."""
         for deleted in reversed(self.on_disk):
             deleted.rename()
         self._in_order = []
@@ -75,7 +75,7 @@ def remove(deleted: Sequence[DeletedSegment]) -> None:
 def expired_segments(
     segments: Segments, config: LogConfig, *, log_start: int, log_end: int, high_watermark: int, wall_ms: int
 ) -> int:
-    """How many from the first on. All of them when even the active one has expired."""
+    """How many segments expire, counted from the first. All of them when even the active one has expired."""
     in_order = segments.in_order
     ends = [segment.base_offset for segment in in_order[1:]] + [log_end]
     committed = 0
@@ -103,6 +103,6 @@ def expired_segments(
 
 
 def _age_ms(segment: Segment, wall_ms: int) -> int:
-    """By its youngest record; by the file when no record has a time."""
+    """The age of the youngest record, or of the file when no record has a timestamp."""
     timestamp = segment.max_time().timestamp
     return wall_ms - (timestamp if timestamp >= 0 else segment.created_ms)

@@ -1,6 +1,6 @@
-"""The rules that protect data, one function each, so that a test can switch one off and see who notices.
+"""The rules that protect data, one function each. A test can disable one and check that other tests fail.
 
-Called as `safeguards.name(...)`, never imported by name: replacing the attribute is the switch.
+Call them as `safeguards.name(...)`, never import them by name: tests replace the attribute to disable a rule.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from odradek.protocol.checksum import crc32c
 
 
 def accepts_checksum(stored: int, covered: ByteSource) -> bool:
-    """At append: what a client sent arrived as it was sent."""
+    """At append: the batch arrived as the client sent it."""
     return bool(crc32c(covered) == stored)
 
 
 def recovers_checksum(stored: int, covered: ByteSource) -> bool:
-    """After an unclean stop: a batch that was half written is not one."""
+    """After an unclean stop: a partly written batch does not count as a batch."""
     return bool(crc32c(covered) == stored)
 
 
 def scans_after_unclean_stop() -> bool:
-    """Without a clean-shutdown marker, whatever was not synced is read and checked before it is trusted."""
+    """Without a clean-shutdown marker, everything that was not synced is read and checked before use."""
     return True
 
 
 def cuts_torn_tail() -> bool:
-    """The file ends after its last whole batch, so that the next append does not hide behind garbage."""
+    """The file is truncated after its last whole batch, so that no garbage precedes the next append."""
     return True
 
 
 def drops_what_follows_a_hole() -> bool:
-    """A segment that does not begin where the one before it ends was written after data that is gone."""
+    """A segment that does not begin where the one before it ends is deleted: records before it are lost."""
     return True
 
 
@@ -41,7 +41,7 @@ def expects_sequence(expected: int, sequence: int) -> bool:
 
 
 def recognises_duplicates() -> bool:
-    """A batch sent again is answered with its first offset instead of being written twice."""
+    """A retried batch is answered with its first offset and not written twice."""
     return True
 
 
@@ -50,7 +50,7 @@ def fences_old_producer_epochs() -> bool:
 
 
 def stays_offline_after_failure() -> bool:
-    """After an I/O error nothing more is appended: nobody knows what the file holds."""
+    """After an I/O error nothing more is appended: the content of the file is unknown."""
     return True
 
 
@@ -61,15 +61,15 @@ def forgets_clean_stop_before_loading(disk: Disk, marker: str) -> None:
 
 
 def is_spoken_of(checkpointed: TopicId | None, topic_id: TopicId | None) -> bool:
-    """A topic that was created again under its name is not judged by the checkpoints of the one before it.
+    """The checkpoints of a deleted topic do not apply to a new topic with the same name.
 
-    Nor is a log that lost its own name for the topic in a power cut: what it holds was never synced.
+    Checkpoints also do not apply to a log that lost its topic id in a power cut: its content was never synced.
     """
     return topic_id is not None and checkpointed == topic_id
 
 
 def returns_as_another(left_a_moment_ago: bool) -> bool:
-    """Nor is a replica that comes back to a broker judged by the checkpoints of the one that left it."""
+    """When a replica returns to a broker, the checkpoints of the replica that left do not apply to it."""
     return left_a_moment_ago
 
 
@@ -79,74 +79,74 @@ def sync_file(file: File) -> None:
 
 
 def recovery_point_to_write(recovery_point: int, indexed_to: int) -> int:
-    """Inside the last segment whose indexes may not be durable yet.
+    """A recovery point inside the last segment whose indexes may not be durable yet.
 
-    For recovery trusts the indexes of segments that end at it; those of one whose batches were synced while it grew
-    come to disk when it is rolled, and are durable with the next sync.
+    Recovery trusts the indexes of segments that end at or before the recovery point. The indexes of the active segment
+    are written when it is rolled, and are durable only after the next sync.
     """
     return recovery_point - (recovery_point > indexed_to)
 
 
 def sync_names(disk: Disk, directory: str) -> None:
-    """So are the names of new files, and the absence of removed ones."""
+    """New file names and removals are durable before the recovery point passes them."""
     disk.sync_dir(directory)
 
 
 def sync_leader_epochs(disk: Disk, path: str, content: bytes) -> None:
-    """So is the epoch checkpoint: below the recovery point nobody will look into the batches for epochs."""
+    """So is the epoch checkpoint: recovery does not read epochs from batches below the recovery point."""
     disk.replace(path, content)
 
 
 def sync_everything(disk: Disk) -> None:
-    """At a clean stop, before the marker that says so; after any other stop, before acting on what is read."""
+    """At a clean stop, before the marker is written. After any other stop, before the broker uses what it reads."""
     disk.sync_all()
 
 
 def keeps_from_high_watermark(segment_end_offset: int, high_watermark: int) -> bool:
-    """Retention never takes what is not committed yet."""
+    """Retention never deletes uncommitted records."""
     return segment_end_offset > high_watermark
 
 
 def keeps_deletion(wall_ms: int, horizon_ms: int) -> bool:
-    """Compaction keeps the record that deletes a key until every reader has had the time to see it."""
+    """Compaction keeps a tombstone until every reader has had the time to see it."""
     return wall_ms < horizon_ms
 
 
 def keeps_last_sequence() -> bool:
-    """And, empty if need be, the batch by which a producer's next sequence is known."""
+    """Compaction keeps the last batch of a producer, even empty: it determines the next sequence."""
     return True
 
 
 def keeps_last_offset(next_offset: int, high_watermark: int) -> bool:
-    """And the one that says where the log ends."""
+    """Compaction keeps the batch that ends at the high watermark: it says where the log ends."""
     return next_offset == high_watermark
 
 
 def keeps_epoch_starts() -> bool:
-    """And the first one of each leader epoch, by which whoever copies the log knows where the one before it ended."""
+    """Compaction keeps the first batch of each leader epoch: a new follower learns where the epoch before it ended."""
     return True
 
 
 def keeps_epoch_ends() -> bool:
-    """And the last one: wherever in the epoch the log begins by then, whoever copies it knows that it was there."""
+    """Compaction keeps the last batch of each leader epoch: a new follower learns that the epoch existed."""
     return True
 
 
 def is_cleanable(segment_end_offset: int, last_stable_offset: int) -> bool:
-    """Compaction never looks at what is not committed: a record that is truncated later has replaced nothing."""
+    """Compaction never reads uncommitted records: a record that is truncated later must not replace another one."""
     return segment_end_offset <= last_stable_offset
 
 
 def sync_before_swap(file: File) -> None:
-    """What takes the place of other segments is durable before they go."""
+    """Compacted segments are durable before they replace the old ones."""
     file.sync()
 
 
 def sync_swap(disk: Disk, directory: str) -> None:
-    """Each step of that is durable before the next."""
+    """Each step of a swap is durable before the next one."""
     disk.sync_dir(directory)
 
 
 def cleaned_after_truncation(cleaned_until: int, end_offset: int) -> int:
-    """What is written anew is dirty: its deletions must not expire before what they delete was looked for."""
+    """Records written after a truncation are dirty: a tombstone must not expire before its key was cleaned."""
     return min(cleaned_until, end_offset)

@@ -42,16 +42,16 @@ class BatchSeen(NamedTuple):
 
 
 def batch_at(file: File, position: int, end: int) -> BatchSeen | None:
-    """The batch that starts at `position`, if one does and is whole before `end`."""
+    """The batch that starts at `position` and ends at or before `end`, or None."""
     header = file.pread(HEADER_BYTES, position)
     seen = _seen(header, 0, position) if len(header) == HEADER_BYTES else None
     return None if seen is None or seen.end_position > end else seen
 
 
 def end_within(file: File, start: int, end: int, max_bytes: int) -> tuple[int, int | None]:
-    """Where the last batch ends that fits into `max_bytes` from `start`, and the base offset of the one after it.
+    """The end position of the last batch within `max_bytes` of `start`, and the base offset of the next batch.
 
-    On the way of every limited fetch: looks at no more of a header than it needs.
+    Every limited fetch calls this, so it reads only the header fields that it needs.
     """
     limit = start + max_bytes
     position, chunk_start, chunk = start, start, b""
@@ -72,7 +72,7 @@ def end_within(file: File, start: int, end: int, max_bytes: int) -> tuple[int, i
 
 
 def headers(file: File, start: int, end: int) -> Iterator[BatchSeen]:
-    """The whole batches between two positions; stops early at anything that is not a batch."""
+    """The headers of the whole batches between two positions. Stops early at bytes that are not a batch."""
     position, chunk_start, chunk = start, start, b""
     while position + HEADER_BYTES <= end:
         if position + HEADER_BYTES > chunk_start + len(chunk):
@@ -87,7 +87,7 @@ def headers(file: File, start: int, end: int) -> Iterator[BatchSeen]:
 
 
 def verified(file: File, end: int) -> Iterator[BatchSeen]:
-    """The whole batches from the start of the file whose checksums hold; stops at the first that is none."""
+    """The whole batches from the start of the file. Stops at the first one that is invalid or has a wrong checksum."""
     position, chunk_start, chunk = 0, 0, b""
     while position + HEADER_BYTES <= end:
         at = position - chunk_start
@@ -110,20 +110,20 @@ def verified(file: File, end: int) -> Iterator[BatchSeen]:
 
 
 def batches(file: File, start: int, end: int) -> Iterator[Batch]:
-    """The batches between two positions as they are; raises MalformedRecords where one is not whole and right."""
+    """The batches between two positions. Raises MalformedRecords when one is incomplete or has a wrong checksum."""
     position, wanted = start, VERIFY_CHUNK_BYTES
     while position < end:
         chunk = file.pread(min(wanted, end - position), position)
         before = position
         for header, data in iter_batches(chunk):
             if not has_valid_checksum(data):
-                raise MalformedRecords(f"{file.path}: the batch at {position} does not match its checksum")
+                raise MalformedRecords(f"{file.path}: the batch at position {position} does not match its checksum")
             yield Batch(header, data)
             position += header.size_bytes
         if position == before:
             wanted = read_header(chunk).size_bytes
             if wanted <= len(chunk) or wanted > end - position:
-                raise MalformedRecords(f"{file.path}: the batch at {position} is cut off")
+                raise MalformedRecords(f"{file.path}: the batch at position {position} is incomplete")
         else:
             wanted = VERIFY_CHUNK_BYTES
 

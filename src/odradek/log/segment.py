@@ -1,7 +1,7 @@
-"""One stretch of a log: a file of batches, and the sparse indexes that lead into it.
+"""One segment of a log: a file of batches, and its sparse indexes.
 
-Only the last segment of a log grows; its indexes are in memory. Those of the others are on disk. Nothing is read
-before it is needed, so that opening a segment costs nothing.
+Only the last segment of a log grows, and its indexes are in memory. The indexes of the others are on disk. Files are
+read only when needed, so that opening a segment is cheap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNARMED = -1
 
 
 class TornWrite(OSError):
-    """Less was written than asked for: the disk is full or failing."""
+    """Only a part was written: the disk is full or failing."""
 
 
 class Segment:
@@ -58,14 +58,14 @@ class Segment:
         self.file = file
         self.size = size  # bytes of whole batches; a preallocated file is longer
         self.created_ms = wall_ms
-        self.suffix = ""  # behind the names of its files, while compaction puts it in or takes it out
+        self.suffix = ""  # of its file names, while compaction swaps it in or out
         self._active: ActiveIndexes | None = None  # while the segment grows
         self._sealed: SealedIndexes | None = None
         self._max_time: IndexedTime | None = None  # of a sealed segment, once looked up
-        # Where reads ended, so that the same reader's next one begins without a search: the batch with this base
-        # offset starts, or will start, at this position.
+        # Base offset -> position of the next batch after a read, so that the next fetch of that reader needs no search.
+        # The batch may not be written yet.
         self._bookmarks: dict[int, int] = {}
-        # No batch is appended that ends beyond these bytes, or when it is later than these times.
+        # The segment is rolled before a batch that would exceed these bytes or times.
         self.roll_bytes = UNARMED
         self.roll_timestamp = INT64_MAX
         self.roll_wall_ms = INT64_MAX
@@ -73,7 +73,7 @@ class Segment:
     @classmethod
     def create(cls, folder: Folder, base_offset: int, config: LogConfig, wall_ms: int) -> Segment:
         file = folder.create(offset_name(base_offset, LOG))
-        # A crash may have left something under this name.
+        # A crash may have left a file with this name.
         file.truncate(0)
         if config.preallocate:
             file.truncate(config.segment_bytes)
@@ -84,7 +84,7 @@ class Segment:
     # --- growing
 
     def arm(self, config: LogConfig, jitter_ms: int) -> None:
-        """When to roll: by size, full indexes, the age of the records, or the clock when the first has no time."""
+        """Set when to roll: by size, full indexes, record age, or the clock if the first batch has no timestamp."""
         self._interval_bytes = config.index_interval_bytes
         indexes = self._growing()
         indexes.interval_bytes = config.index_interval_bytes
@@ -97,37 +97,37 @@ class Segment:
             self.roll_wall_ms = self.created_ms + config.roll_ms - jitter_ms
 
     def write(self, batch: ByteSource, last_offset: int, max_timestamp: int) -> bool:
-        """True when the batch got an index entry. Only after `arm`."""
+        """Append a batch. True when it got an index entry. Call `arm` before."""
         active = self._active
-        if active is None:  # bytes behind the recovery point of a clean stop would be read as records
-            raise InvariantBroken(f"{self.file.path} is sealed")
+        if active is None:  # recovery would read bytes after the recovery point of a clean stop as records
+            raise InvariantBroken(f"{self.file.path} is sealed and takes no appends")
         position = self.size
         size = len(batch)
         if self.file.pwrite(batch, position) != size:
-            raise TornWrite(f"{self.file.path}: the batch at {position} was not written whole")
+            raise TornWrite(f"{self.file.path}: the batch at position {position} was written only in part")
         self.size = position + size
         return active.note(last_offset, position, max_timestamp)
 
     def seal(self) -> None:
-        """No more appends. The indexes go to disk, complete but not yet durable."""
+        """End appends. The indexes are written to disk, but are not durable yet."""
         self.write_indexes()
         self._active = None
         self._bookmarks.clear()
 
     def write_indexes(self) -> None:
-        """As they are when the log is closed: with the largest timestamp as the last time entry."""
+        """Write the indexes as for a closed log, with the largest timestamp as the last time entry."""
         indexes = self._growing()
         indexes.add_max_time()
         indexes.write(self._folder)
         self.trim()
 
     def trim(self) -> None:
-        """A preallocated file, or a write that failed half way, has bytes behind the last batch."""
+        """Remove the bytes after the last batch: of a preallocated file, or of a write that failed."""
         if self.file.size() != self.size:
             self.file.truncate(self.size)
 
     def truncate_to(self, position: int) -> None:
-        """Forget what starts at `position` or after; the segment grows again from there."""
+        """Remove the batches from `position` on. The segment grows again from there."""
         self.size = position
         self.trim()
         self._bookmarks.clear()
@@ -142,7 +142,7 @@ class Segment:
     # --- reading
 
     def locate(self, offset: int) -> int | None:
-        """Where the first batch that ends at or after `offset` starts; None when all end before it."""
+        """The position of the first batch that ends at or after `offset`. None when all end before it."""
         position = self._bookmarks.get(offset)
         if position is not None:
             return position
@@ -154,19 +154,19 @@ class Segment:
         return self._trusting(self._find, offset)
 
     def batch_before(self, position: int) -> int:
-        """Where a batch starts at or before `position`: a late one, if not always the last."""
+        """The position of a batch that starts at or before `position`: near it, but not always the last one."""
         entry = self._trusting(self._indexed_before, position)
         return 0 if entry is None else entry.position
 
     def end_offset(self) -> int:
-        """Where its last batch ends."""
+        """The offset after the last batch."""
         end_offset = self.base_offset
         for seen in headers(self.file, self.batch_before(self.size - 1), self.size):
             end_offset = seen.last_offset + 1
         return end_offset
 
     def cut(self, start: int, max_bytes: int) -> int:
-        """An end of a batch between `start` and `start + max_bytes`: a late one, if not always the last.
+        """The end of a batch between `start` and `start + max_bytes`: near the limit, but not always the last one.
 
         `start` itself when the first batch is larger.
         """
@@ -180,10 +180,10 @@ class Segment:
         return end
 
     def batch_end(self, position: int) -> int:
-        """Where the batch ends that starts at `position`."""
+        """The end position of the batch that starts at `position`."""
         seen = batch_at(self.file, position, self.size)
         if seen is None:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path} holds no batch at position {position}")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path} has no batch at position {position}")
         return seen.end_position
 
     def bookmark(self, base_offset: int, position: int) -> None:
@@ -192,7 +192,7 @@ class Segment:
         self._bookmarks[base_offset] = position
 
     def max_time(self) -> IndexedTime:
-        """The largest timestamp (-1 when no record has one) and the last offset of the first batch that has it."""
+        """The largest timestamp (-1 when no record has one), and the last offset of the first batch with it."""
         active = self._active
         if active is not None:
             return IndexedTime(active.max_timestamp, active.max_timestamp_offset)
@@ -201,21 +201,21 @@ class Segment:
         return self._max_time
 
     def time_position(self, timestamp: int) -> int:
-        """Everything before this position is older than `timestamp`."""
+        """A position before which all records are older than `timestamp`."""
         return self._trusting(self._time_position, timestamp)
 
     # --- files
 
     @property
     def grows(self) -> bool:
-        """Its indexes are in memory, and not or not all on disk."""
+        """Whether its indexes are in memory, and not completely on disk."""
         return self._active is not None
 
     def indexes_full(self, limit_bytes: int) -> bool:
         return self._growing().full(limit_bytes)
 
     def index_files(self) -> tuple[File, File]:
-        """Of a sealed segment."""
+        """The index files of a sealed segment."""
         return self._trusting(self._on_disk).files()
 
     def index_names(self) -> tuple[str, str]:
@@ -225,7 +225,7 @@ class Segment:
         return [name for kind in SEGMENT_SUFFIXES if self._folder.exists(name := self._name(kind))]
 
     def rename(self, suffix: str) -> None:
-        """Its files, the log itself first. Those who have them open do not notice."""
+        """Rename its files, the .log file first. Open file handles stay valid."""
         for name in self.file_names():
             self._folder.rename(name, name.removesuffix(self.suffix) + suffix)
         self.suffix = suffix
@@ -240,12 +240,12 @@ class Segment:
     # --- indexes
 
     def _growing(self) -> ActiveIndexes:
-        """Of a segment opened from disk, too: its indexes come into memory when it first grows."""
+        """The indexes in memory. Those of a segment opened from disk are loaded when it first grows."""
         if self._active is None:
             try:
                 self.grow_with(self._loaded())
             except IndexBroken as broken:
-                story.warning("%s: building the indexes again: %s", self.file.path, broken)
+                story.warning("%s: rebuilding the indexes: %s", self.file.path, broken)
                 self.grow_with(self._built())
         return self._active  # type: ignore[return-value]
 
@@ -267,7 +267,7 @@ class Segment:
         return indexes
 
     def _trusting(self, search: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What an index says is believed until a batch contradicts it."""
+        """Trust the index until a batch contradicts it, then rebuild it once and search again."""
         try:
             return search(*args, **kwargs)
         except IndexBroken as broken:
@@ -279,13 +279,13 @@ class Segment:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path}: {broken}") from broken
 
     def _rebuild(self, broken: IndexBroken) -> None:
-        """Of a sealed segment."""
-        story.warning("%s: building the indexes again: %s", self.file.path, broken)
+        """Rebuild the indexes of a sealed segment."""
+        story.warning("%s: rebuilding the indexes: %s", self.file.path, broken)
         indexes = self._built()
         indexes.add_max_time()
-        # Durable at once: no later sync looks at a segment that is durable already.
+        # Durable at once: no later sync includes a segment that is durable already.
         indexes.replace(self._folder, self.suffix)
-        # Only now: whoever opened them meanwhile, on another thread, has the old ones.
+        # Only after the replacement: until now another thread could have opened the old files.
         self._close_sealed()
 
     def _close_sealed(self) -> None:
@@ -305,7 +305,7 @@ class Segment:
         return self._sealed
 
     def _check_reach(self, last: IndexedBatch | None) -> None:
-        """An index that was cut no longer leads close to the end."""
+        """Detect a truncated index: its last entry is not close to the end of the segment."""
         start = 0 if last is None else self._pointed_to(last).position
         for seen in headers(self.file, start, self.size):
             if seen.position - start > self._interval_bytes:
@@ -321,7 +321,7 @@ class Segment:
                 raise IndexBroken(f"the entry for position {seen.position} is missing")
             end = seen.end_position
         if end != self.size:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path} holds no batch at position {end}")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.file.path} has no batch at position {end}")
         return None
 
     def _indexed_before(self, position: int) -> BatchSeen | None:
@@ -346,7 +346,7 @@ class Segment:
             return last
         first = next(headers(self.file, 0, self.size), None)
         if first is not None and first.max_timestamp >= 0:
-            raise IndexBroken("no timestamps in it")
+            raise IndexBroken("the time index is empty")
         return IndexedTime(NO_TIMESTAMP, self.base_offset)
 
     def _time_position(self, timestamp: int) -> int:

@@ -30,28 +30,30 @@ class Segments:
         return sum(segment.size for segment in self.in_order)
 
     def add(self, segment: Segment) -> None:
-        invariant(segment.base_offset > self._bases[-1], f"segment {segment.base_offset} after {self._bases[-1]}")
+        invariant(
+            segment.base_offset > self._bases[-1], f"segment {segment.base_offset} cannot follow {self._bases[-1]}"
+        )
         self.in_order.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
 
     def next_base(self, log_end_offset: int) -> int:
-        """Where the last batch ends, even if the log goes on behind a gap of compaction that it was cut to.
+        """The base offset of the next segment: where the last batch ends, even if the log end is in a gap after it.
 
-        After a crash, a segment that begins later would seem to follow on records that were lost. Only where no segment
-        would reach so far does recovery expect it.
+        If the segment began at the log end, recovery would take the gap for lost records. Only a gap that is too large
+        for one segment is accepted by recovery.
         """
         end_offset = self.active.end_offset()
         return end_offset if log_end_offset - end_offset <= RELATIVE_OFFSET_MAX else log_end_offset
 
     def take_first(self, count: int) -> list[Segment]:
-        invariant(count < len(self), "the active segment stays")
+        invariant(count < len(self), "the active segment cannot be removed")
         taken = self.in_order[:count]
         del self.in_order[:count], self._bases[:count]
         return taken
 
     def take_after(self, offset: int) -> list[Segment]:
-        """Those that begin after `offset`; the one that holds it is the active one now."""
+        """Remove the segments that begin after `offset`. The segment that holds it becomes the active one."""
         kept = max(1, bisect_right(self._bases, offset))
         taken = self.in_order[kept:]
         del self.in_order[kept:], self._bases[kept:]
@@ -66,15 +68,17 @@ class Segments:
         return taken
 
     def replace(self, old: list[Segment], new: list[Segment]) -> None:
-        """Neighbours, none of them the active one, by what compaction left of them."""
+        """Replace adjacent segments, but not the active one, with their compacted segments."""
         first = self.in_order.index(old[0])
         after = first + len(old)
-        invariant(self.in_order[first:after] == old and after < len(self), "compaction leaves the active segment alone")
+        invariant(
+            self.in_order[first:after] == old and after < len(self), "compaction cannot replace the active segment"
+        )
         self.in_order[first:after] = new
         self._bases[first:after] = [segment.base_offset for segment in new]
 
     def since(self, offset: int) -> list[Segment]:
-        """The one that holds `offset` and all after it. Also while the loop changes what is here."""
+        """The segment that holds `offset` and all after it. Safe while the event loop changes the list."""
         in_order = list(self.in_order)
         return in_order[max(0, bisect_right(in_order, offset, key=_base_offset) - 1) :]
 
@@ -89,7 +93,7 @@ class Segments:
     def read(
         self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, *, whole_first_batch: bool
     ) -> Region | None:
-        """Whole batches from the one that holds `offset`, all below `end_offset`, of one segment."""
+        """Whole batches of one segment below `end_offset`, beginning with the batch that holds `offset`."""
         index = self._floor(offset)
         while True:
             segment = self.in_order[index]
@@ -98,7 +102,7 @@ class Segments:
                 break
             index += 1
             if index == len(self.in_order):
-                return None  # compaction took it, and a crash or a truncation the batch that said so
+                return None  # a gap of compaction at the log end: a crash or truncation removed the batch after it
         segment_end_offset = log_end_offset if segment is self.active else self._bases[index + 1]
         if end_offset >= segment_end_offset:
             end = segment.size

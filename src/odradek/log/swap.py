@@ -1,12 +1,12 @@
-"""Putting compacted segments in the place of those they were made of, so that a crash leaves either or.
+"""Replacing segments with their compacted ones, so that after a crash either all old or all new ones are used.
 
     X.log.cleaned               written and synced by `cleaning`
-    X.log.cleaned -> .swap      from here on they count: a restart finishes what follows
+    X.log.cleaned -> .swap      from here on they are valid: a restart finishes the next steps
     X.log, Y.log  -> .deleted   and the log reads from the new ones
     X.log.swap    -> X.log
 
-The names change on the event loop, a few at a time, and are synced off it before the next ones do. Kafka does the same
-with the same names, and either finishes what the other left.
+Files are renamed on the event loop, a few at a time. Each step is synced outside the loop before the next one. Kafka
+uses the same steps and names, so either of the two finishes a swap of the other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Swap:
         interval: int,
         forget: Callable[[Segment], DeletedSegment],
     ) -> None:
-        """`forget` is given each old segment where no new one begins."""
+        """`forget` is called with each old segment whose base offset no new segment has."""
         self._folder = folder
         self._segments = segments
         self._old = [segment for segment in segments.in_order if segment.base_offset in replacement.old]
@@ -41,17 +41,17 @@ class Swap:
         self._interval = interval
         self._forget = forget
         self._new: list[Segment] = []
-        # The last ones first, so that one without its predecessors is known as such.
+        # The last segment first: recovery then recognizes a segment without its predecessors.
         self._steps: list[Callable[[], None]] = [
             *(partial(self._count, cleaned) for cleaned in reversed(replacement.new)),
             self._replace,
             self._settle,
         ]
-        self.deleted: list[DeletedSegment] = []  # their files, to be removed after a while
+        self.deleted: list[DeletedSegment] = []  # their files are removed after a delay
         self._error: OSError | None = None
 
     def step(self) -> bool:
-        """Changes some names; False when there is nothing more to change. `sync` before the next one."""
+        """Rename some files. False when nothing is left to do. Call `sync` before the next step."""
         if self._error is not None:
             raise self._error
         if not self._steps:
@@ -60,7 +60,7 @@ class Swap:
         return True
 
     def sync(self) -> None:
-        """Slow, appends go on. An error is kept for the log, which fails with the next step."""
+        """Slow; appends may continue. An error is kept: the next step raises it and the log fails."""
         try:
             safeguards.sync_swap(self._folder.disk, self._folder.path)
         except FileNotFoundError:
@@ -104,12 +104,12 @@ class Swap:
 
 
 def finish_swaps(folder: Folder, offsets: Mapping[str, list[int]]) -> bool:
-    """Slow. After a crash: whether there was anything to finish or to undo. `offsets`: those in the folder's names."""
+    """Slow. After a crash, finish or undo swaps. True if there were any. `offsets`: from the folder's file names."""
     cleaned = [base for kind in SEGMENT_SUFFIXES for base in offsets.get(kind + CLEANED, [])]
     swaps = [base for kind in SEGMENT_SUFFIXES for base in offsets.get(kind + SWAP, [])]
     if not cleaned and not swaps:
         return False
-    # Not all that belong together made it: none of them counts, and nothing was taken away for them.
+    # Not all segments of this swap were renamed: none of them is valid, and no old segment was removed for them.
     counting = [base for base in swaps if not cleaned or base < min(cleaned)]
     for base in swaps:
         if base not in counting:

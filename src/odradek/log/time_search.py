@@ -1,4 +1,4 @@
-"""Finding records by time. The indexes lead to a batch, the answer is inside it."""
+"""Finding records by timestamp. The indexes lead to a batch, and its records are searched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TimestampedOffset(NamedTuple):
 
 
 def first_since(segments: Segments, timestamp: int, start_offset: int, end_offset: int) -> TimestampedOffset | None:
-    """The first record between two offsets that is not older than `timestamp`."""
+    """The first record in the offset range that is not older than `timestamp`."""
     for segment in segments.since(start_offset):
         if segment.max_time().timestamp < timestamp:
             continue
@@ -46,7 +46,7 @@ def latest(segments: Segments, start_offset: int) -> TimestampedOffset | None:
 
 
 def _records(segment: Segment, seen: BatchSeen) -> list[TimestampedOffset]:
-    """A batch whose records cannot be read counts as one record: nobody else's search may fail over it."""
+    """A batch whose records cannot be read counts as one record, so that it does not make the search fail."""
     batch = segment.file.pread(seen.end_position - seen.position, seen.position)
     try:
         return [TimestampedOffset(record.timestamp, record.offset, seen.leader_epoch) for record in iter_records(batch)]

@@ -1,4 +1,4 @@
-"""Why a client's batch is refused. The append path only decides that it is; this says it in words and codes."""
+"""Why a client's batch is refused. The append only detects that it is invalid; this finds the code and message."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
     size = len(batch)
     codec = attributes & CODEC_MASK
     rules = (
-        (magic != MAGIC, ErrorCode.INVALID_RECORD, f"record batches have magic {MAGIC}, not {magic}"),
+        (magic != MAGIC, ErrorCode.INVALID_RECORD, f"a record batch must have magic {MAGIC}, not {magic}"),
         (
             length < HEADER_BYTES - LOG_OVERHEAD or length + LOG_OVERHEAD > size,
             ErrorCode.CORRUPT_MESSAGE,
-            f"the batch says {length + LOG_OVERHEAD} bytes, {size} were sent",
+            f"the batch header says {length + LOG_OVERHEAD} bytes, the request has {size}",
         ),
         (
             length + LOG_OVERHEAD != size,
             ErrorCode.INVALID_RECORD,
-            "exactly one record batch per partition and request",
+            "a request must have exactly one record batch per partition",
         ),
         (
             size > config.max_message_bytes,
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}",
         ),
-        (base != 0, ErrorCode.INVALID_RECORD, f"a producer's base offset is 0, not {base}"),
-        (count <= 0, ErrorCode.INVALID_RECORD, f"a batch with {count} records"),
+        (base != 0, ErrorCode.INVALID_RECORD, f"a producer must send base offset 0, not {base}"),
+        (count <= 0, ErrorCode.INVALID_RECORD, f"a batch must have records, not {count}"),
         (count != delta + 1, ErrorCode.INVALID_RECORD, f"{count} records, but the last has offset delta {delta}"),
         (attributes & CONTROL, ErrorCode.INVALID_RECORD, "clients may not write control records"),
         (
@@ -76,12 +76,12 @@ def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
         (
             attributes & LOG_APPEND_TIME,
             ErrorCode.INVALID_TIMESTAMP,
-            "the timestamp type is the broker's to set, producers send CreateTime",
+            "only the broker may set LogAppendTime, a producer must send CreateTime",
         ),
         (
             attributes & DELETE_HORIZON,
             ErrorCode.INVALID_RECORD,
-            "when deletions may go is compaction's to set, producers send their records' base timestamp",
+            "only compaction may set the delete horizon, a producer must send the base timestamp of its records",
         ),
         (codec > max(Codec), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {codec}"),
         (sequence < 0, ErrorCode.INVALID_RECORD, f"a batch with a producer id needs a sequence, not {sequence}"),
@@ -96,16 +96,16 @@ def check_timestamps(first: int, latest: int, config: LogConfig, wall_ms: int) -
         if timestamp != NO_TIMESTAMP and not -after <= wall_ms - timestamp <= before:
             raise KafkaError(
                 ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {timestamp} is more than {before} ms before or {after} ms after now, {wall_ms}",
+                f"timestamp {timestamp} is more than {before} ms before or {after} ms after broker time {wall_ms}",
             )
 
 
 def require_keys(batch: ByteSource) -> None:
-    """Slow. For a compacted topic, before the append: it keeps the last record of each key, so each needs a key."""
+    """Slow. Call before an append to a compacted topic: every record there needs a key."""
     try:
         header = read_header(batch)
     except MalformedRecords:
-        return  # the append says it better, as below
+        return  # the append refuses it with the reason, as below
     if header.size_bytes != len(batch) or not has_valid_checksum(batch):
         return
     _, checked = looked_into(header, batch)
@@ -113,7 +113,7 @@ def require_keys(batch: ByteSource) -> None:
 
 
 def looked_into(header: BatchHeader, batch: ByteSource) -> tuple[bytes, Checked]:
-    """Slow. The records of a client's batch, unpacked, and what is known of them. Raises KafkaError."""
+    """Slow. The decompressed records of a client's batch, and the result of their check. Raises KafkaError."""
     require_few(header.records_count)
     try:
         data = unpacked(header, memoryview(batch))
@@ -133,11 +133,11 @@ def require_few(records_count: int) -> None:
     if records_count > most:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"a topic that is compacted or recompresses takes {most} records per batch, not {records_count}",
+            f"a compacted or recompressed topic takes at most {most} records per batch, not {records_count}",
         )
 
 
 def is_slow_to_look_into(batch: ByteSource) -> bool:
-    """Packed or large: `require_keys` belongs off the event loop."""
+    """True for a compressed or large batch: run `require_keys` outside the event loop."""
     packed = len(batch) > ATTRIBUTES_POSITION + 1 and batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK
     return bool(packed) or len(batch) > limits.checked_batch_inline_bytes_max

@@ -1,4 +1,4 @@
-"""What is true in the cluster at offset n: an immutable image, built by replaying metadata records.
+"""The state of the cluster at an offset of the metadata log: an immutable image, built by replaying records.
 
-Decides nothing.
+Makes no decisions.
 """

@@ -1,4 +1,4 @@
-"""What a formatted directory holds before its first start: the initial voters, and the records of a new cluster.
+"""The content of a formatted directory before its first start: the initial voters and the bootstrap records.
 
 Two checkpoints in the format of metadata snapshots, as Kafka's storage tool writes them.
 """
@@ -17,13 +17,13 @@ from odradek.protocol.schema import Message
 from odradek.quorum.voters import KRAFT_VERSION, VoterSet, voters_from_record
 
 METADATA_LOG_DIRECTORY = "__cluster_metadata-0"
-# A snapshot at offset 0 in epoch 0: what is known before anything was written.
+# A snapshot at offset 0 in epoch 0: the state before the first record.
 VOTERS_CHECKPOINT = f"{METADATA_LOG_DIRECTORY}/00000000000000000000-0000000000.checkpoint"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
 
 class BrokenCheckpoint(UnusableDirectory):
-    """A checkpoint does not hold what a formatted directory needs."""
+    """A checkpoint of the formatted directory is incomplete."""
 
 
 def encode_voters(voters: VoterSet, wall_ms: int) -> bytes:

@@ -1,7 +1,7 @@
-"""The features of the cluster and the levels this version of Odradek speaks.
+"""The features of the cluster, and the levels that this version of Odradek supports.
 
-A new cluster gets `metadata.version` 25, Kafka's 4.0-IV3: every Kafka 4 reads what we write. A directory that Kafka
-wrote may be at any level up to 30, its 4.3-IV0: the records are the same, with fields added that say nothing here.
+A new cluster gets `metadata.version` 25, Kafka's 4.0-IV3, which every Kafka 4 can read. A directory that Kafka wrote
+may be at any level up to 30, its 4.3-IV0: the records are the same, with added fields that have no effect here.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from odradek.protocol.schema import Message
 
 METADATA_VERSION = "metadata.version"
 METADATA_VERSION_LEVEL = 25
-# KIP-966: level 1 remembers who may lead beside the ISR.
+# KIP-966: level 1 keeps eligible leaders (ELR) besides the ISR.
 ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 
-# What clients are told, since they act on it.
+# Reported to clients, which act on them.
 OFFERED_FEATURES: Mapping[str, FeatureRange] = {
     METADATA_VERSION: FeatureRange(METADATA_VERSION_LEVEL, 30),
     "kraft.version": FeatureRange(1, 1),
     ELIGIBLE_LEADERS: FeatureRange(0, 1),
 }
-# Kafka finalises all of these in a new directory. What the others stand for is not offered, but nothing that is written
-# depends on them, so such a directory can be opened.
+# Kafka finalises all of these in a new directory. Those not listed above are not supported, but no record depends on
+# them, so such a directory can be opened.
 SUPPORTED_FEATURES: Mapping[str, FeatureRange] = {
     **OFFERED_FEATURES,
     "group.version": FeatureRange(0, 1),
@@ -39,7 +39,7 @@ SUPPORTED_FEATURES: Mapping[str, FeatureRange] = {
     "transaction.version": FeatureRange(0, 2),
 }
 
-# The version of each record at the lowest metadata.version; those not here are at version 0.
+# The version of each record at the lowest metadata.version; others are at version 0.
 _RECORD_VERSIONS: Mapping[type[Message], int] = {
     RegisterBrokerRecord: 3,
     BrokerRegistrationChangeRecord: 2,
@@ -57,7 +57,7 @@ def has_eligible_leaders(image: ClusterImage) -> bool:
 
 
 def bootstrap_records() -> tuple[Message, ...]:
-    """The first truth of a new cluster."""
+    """The first records of a new cluster."""
     return (
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
         FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1),

@@ -1,7 +1,7 @@
-"""From the metadata log to the image: what is in the log waits here until the quorum has committed it.
+"""Builds the image from the metadata log: appended records wait here until the quorum has committed them.
 
-The same on the leader, on followers and on observers. A leader also needs to know what will be true once everything in
-its log is committed (`ahead`): it decides on that. A follower replays only what is committed, a stretch at a time.
+The same on the leader, on followers and on observers. A leader bases its decisions on the state after all records of
+its log (`ahead`). A follower replays only committed records, a stretch at a time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from odradek.metadata.image import ClusterImage, ImageDelta
 from odradek.protocol.schema import Message
 
 Listener = Callable[[ClusterImage, ImageDelta], None]
-# Called once, with the reason why not when it will not be committed as far as this node can tell.
+# Called once: with None when committed, or with the error when this node will not learn the outcome.
 Verdict = Callable[[KafkaError | None], None]
 
 
 class _Stretch:
-    """Batches that follow each other, not all of them committed."""
+    """Consecutive batches that are not all committed."""
 
     __slots__ = ("after", "batches", "waiting")
 
     def __init__(self, batches: list[MetadataBatch]) -> None:
         self.batches = batches
-        # What is true behind the last batch and what this stretch changed, where a leader has worked it out.
+        # The image after the last batch, and the changes of this stretch, if a leader has computed them.
         self.after: tuple[ClusterImage, ImageDelta] | None = None
         self.waiting: list[Verdict] = []
 
@@ -44,29 +44,29 @@ class _Stretch:
 
 class MetadataFeed:
     def __init__(self, image: ClusterImage) -> None:
-        # What is committed.
+        # The committed state.
         self.image = image
         self._stretches: deque[_Stretch] = deque()
         self._listeners: list[Listener] = []
         self._once: list[Callable[[], None]] = []
 
     def subscribe(self, listener: Listener) -> None:
-        """Called for each commit, in order, before anybody who waits for it is told."""
+        """The listener is called for each commit, in order, before the callbacks of `when_settled`."""
         self._listeners.append(listener)
 
     def once(self, callback: Callable[[], None]) -> None:
-        """Called after the next commit."""
+        """The callback is called after the next commit."""
         self._once.append(callback)
 
     @property
     def end_offset(self) -> Offset:
-        """Where the log goes on, as far as this feed has seen it."""
+        """The end of the log, as far as this feed has seen it."""
         last = self._stretches[-1].last_offset if self._stretches else self.image.offset
         return Offset(last + 1)
 
     @property
     def ahead(self) -> ClusterImage:
-        """What will be true once all of the log is committed."""
+        """The state once all of the log is committed."""
         if self._stretches and (newest := self._stretches[-1].after):
             return newest[0]
         image = self.image
@@ -77,25 +77,25 @@ class MetadataFeed:
         return image
 
     def appended(self, batches: list[MetadataBatch]) -> None:
-        """In the log now, and not known to be committed."""
+        """Takes batches that were appended and are not known to be committed."""
         if batches:
             self._stretches.append(_Stretch(batches))
 
     def proposed(self, records: Sequence[Message], image: ClusterImage, delta: ImageDelta) -> None:
-        """By the leader, who has replayed the records on `ahead` and found them good."""
+        """Takes records of the leader, which has replayed them on `ahead` already."""
         stretch = _Stretch([MetadataBatch(image.offset, image.epoch, [], list(records))])
         stretch.after = (image, delta)
         self._stretches.append(stretch)
 
     def when_settled(self, verdict: Verdict) -> None:
-        """Told once everything now in the log is committed; at once when it is."""
+        """Calls `verdict` once all records that are now in the log are committed."""
         if self._stretches:
             self._stretches[-1].waiting.append(verdict)
         else:
             verdict(None)
 
     def committed(self, high_watermark: Offset) -> None:
-        """Everything below is true for good: listeners hear of it, then those who wait."""
+        """Publishes the records below the high watermark: first to listeners, then to waiting callbacks."""
         unseen: list[MetadataBatch] = []
         told: list[_Stretch] = []
         while self._stretches and self._stretches[0].last_offset < high_watermark:
@@ -113,25 +113,25 @@ class MetadataFeed:
         self._publish_batches(unseen, told)
 
     def truncated(self, end_offset: Offset) -> None:
-        """A new leader's log differs from here on."""
+        """Drops records from this offset on, where a new leader's log differs."""
         invariant(end_offset > self.image.offset, "committed metadata was truncated")
         while self._stretches and self._stretches[-1].last_offset >= end_offset:
             stretch = self._stretches[-1]
             kept = [batch for batch in stretch.batches if batch.last_offset < end_offset]
-            invariant(not stretch.waiting, "somebody waits for metadata of a leader that is none any more")
+            invariant(not stretch.waiting, "a callback waits for truncated metadata")
             stretch.batches, stretch.after = kept, None
             if kept:
                 return
             self._stretches.pop()
 
     def give_up(self, why: KafkaError) -> None:
-        """This node leads no more: whether what it wrote is committed will be for others to say."""
+        """This node no longer leads: fails the waiting callbacks, as it may not learn the fate of its records."""
         for stretch in self._stretches:
             stretch.tell(why)
 
     def reset(self, image: ClusterImage) -> None:
-        """A snapshot takes the place of the log: the image jumps there."""
-        invariant(image.offset > self.image.offset, "a snapshot that is older than what is committed")
+        """Replaces the log with a snapshot."""
+        invariant(image.offset > self.image.offset, "the snapshot is older than the committed metadata")
         self._stretches.clear()
         self._publish(image, image.since(self.image))
 
@@ -158,6 +158,6 @@ class MetadataFeed:
 
 
 def _replayed(image: ClusterImage, batches: list[MetadataBatch]) -> tuple[ClusterImage, ImageDelta]:
-    """All at once: replaying batch by batch would copy a shard of the image for each."""
+    """Replays all batches at once: batch by batch would copy shards of the image for each."""
     records = [record for batch in batches for record in batch.records]
     return image.replay(records, batches[-1].last_offset, batches[-1].leader_epoch)

@@ -1,4 +1,4 @@
-"""The cluster as it is after one offset of the metadata log: immutable, shared between versions, decided elsewhere.
+"""The cluster's state after one offset of the metadata log: immutable, with structure shared between versions.
 
 A commit yields the next image and an `ImageDelta`. Topics that a commit did not touch are the same
 objects in both images, so a reader may keep an image for as long as it likes.
@@ -16,10 +16,10 @@ from odradek.protocol.schema import Message
 
 NO_OFFSET = Offset(-1)
 UNASSIGNED_DIRECTORY = DirectoryId(bytes(15) + b"\x01")
-# A broker has the replica, and no disk that would take it.
+# The directory of a replica whose log or disk failed.
 LOST_DIRECTORY = DirectoryId(bytes(15) + b"\x02")
 
-# What a configuration belongs to, with Kafka's numbers.
+# Kafka's codes for resource types.
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
@@ -45,7 +45,7 @@ class FeatureRange(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
     broker_id: BrokerId
-    # The offset of the record that registered this incarnation.
+    # The offset of this incarnation's registration record.
     broker_epoch: int
     incarnation_id: bytes
     listeners: tuple[Listener, ...]
@@ -57,7 +57,7 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """May lead partitions and be in their ISR."""
+        """Whether it may lead partitions and be in their ISR."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
@@ -75,9 +75,9 @@ class PartitionImage:
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
     leader: BrokerId
-    # Grows with every change of leader, never falls for one topic id.
+    # Grows with every leader change; never decreases for one topic id.
     leader_epoch: LeaderEpoch
-    # Grows with every change of anything in this partition.
+    # Grows with every change of this partition.
     partition_epoch: int
     # One for each replica, in the same order.
     directories: tuple[DirectoryId, ...] = ()
@@ -85,12 +85,12 @@ class PartitionImage:
     last_known_elr: tuple[BrokerId, ...] = ()
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
-    # 1 while the leader of an unclean election has not caught up with itself.
+    # 1 while the leader of an unclean election is recovering.
     recovery: int = 0
 
     def is_lost(self, broker_id: BrokerId) -> bool:
-        """Its broker has said that the log failed, and not yet that it is back."""
-        if LOST_DIRECTORY not in self.directories:  # of thousands of partitions, none is
+        """Whether the broker reported the replica's log as failed, and not yet as online again."""
+        if LOST_DIRECTORY not in self.directories:  # the common case: no directory is lost
             return False
         return (broker_id, LOST_DIRECTORY) in zip(self.replicas, self.directories, strict=False)
 
@@ -109,7 +109,7 @@ class TopicChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageDelta:
-    """What one commit changed. A topic deleted and created again under its name is in both: apply `deleted` first."""
+    """The changes of one commit. A topic that was deleted and created again is in both lists: apply `deleted` first."""
 
     deleted: tuple[TopicImage, ...] = ()
     created: tuple[TopicImage, ...] = ()
@@ -119,14 +119,14 @@ class ImageDelta:
 
 
 def collision_key(topic: str) -> str:
-    """Topics that differ only in `.` and `_` cannot be told apart in metric names."""
+    """Topics that differ only in `.` and `_` have the same name in metrics."""
     return topic.replace(".", "_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterImage:
     cluster_id: str
-    # The last record this image contains, and the epoch of the leader that wrote it; -1 before the first.
+    # The offset of the last record in this image, and its leader epoch; -1 before the first record.
     offset: Offset = NO_OFFSET
     epoch: LeaderEpoch = NO_EPOCH
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
@@ -140,25 +140,25 @@ class ClusterImage:
     )
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
-    # The records of a metadata transaction that has begun and not ended: not part of what is true yet.
+    # The records of an open metadata transaction: not applied yet.
     transaction: tuple[Message, ...] | None = None
 
     def replay(self, records: Sequence[Message], offset: Offset, epoch: LeaderEpoch) -> tuple[ClusterImage, ImageDelta]:
-        """The image after `records`, of which the last one lies at `offset`."""
+        """The image after `records`; the last one has `offset`."""
         from odradek.metadata.replay import replay
 
         return replay(self, records, offset, epoch)
 
     def passed(self, offset: Offset, epoch: LeaderEpoch) -> ClusterImage:
-        """The same truth at a later offset: control records lie in between."""
+        """The same state at a later offset, after control records."""
         return replace(self, offset=offset, epoch=epoch)
 
     def config(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What was set for this resource alone, without defaults."""
+        """The configs that are set for this resource, without defaults."""
         return self.configs.get(ConfigResource(resource_type, name), {})
 
     def as_delta(self) -> ImageDelta:
-        """From nothing to this image: what a listener gets at start."""
+        """The delta from an empty image, for a listener's start."""
         return ImageDelta(
             created=tuple(self.topics.values()),
             configs=tuple(self.configs),
@@ -166,7 +166,7 @@ class ClusterImage:
         )
 
     def since(self, earlier: ClusterImage) -> ImageDelta:
-        """What changed between two images of one cluster when nobody saw the commits in between."""
+        """The delta between two images, for when the commits in between are not known."""
         shared = [topic for topic in self.topics.values() if topic.topic_id in earlier.topics_by_id]
         resources = dict.fromkeys((*earlier.configs, *self.configs))
         return ImageDelta(

@@ -1,4 +1,4 @@
-"""An image as the records that lead to it: what a snapshot holds."""
+"""Converts an image to the records of a snapshot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from odradek.protocol.schema import Message
 
 
 def records_of(image: ClusterImage) -> Iterator[Message]:
-    """In the order in which a reader can understand them: features first, topics before their partitions."""
+    """In the order that a reader needs: features first, topics before their partitions."""
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
     for broker in image.brokers.values():

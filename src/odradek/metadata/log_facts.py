@@ -1,4 +1,4 @@
-"""The metadata log as the quorum sees it."""
+"""The quorum's view of the metadata log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class MetadataLogFacts:
     __slots__ = ("_log", "_snapshots")
 
     def __init__(self, log: Log, snapshots: list[SnapshotId]) -> None:
-        """`snapshots`: oldest first; whoever writes or removes one changes the list."""
+        """`snapshots`: oldest first. The caller updates the list when it writes or removes a snapshot."""
         self._log = log
         self._snapshots = snapshots
 

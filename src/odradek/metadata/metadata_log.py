@@ -1,4 +1,4 @@
-"""The metadata log on disk: opened, recovered and replayed into an image, with the quorum's own files beside it."""
+"""The metadata log on disk: opens, recovers and replays it, and reads the quorum's own files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
 _READ_BYTES = 1 << 20
 
-# Nothing is ever deleted by time or size: only a snapshot may replace the log's beginning.
+# No retention by time or size: only a snapshot may replace the beginning of the log.
 METADATA_LOG_CONFIG = LogConfig(
     max_message_bytes=metadata_batch_bytes_max,
     retention_ms=-1,
@@ -55,21 +55,21 @@ METADATA_LOG_CONFIG = LogConfig(
 
 
 class MissingBeginning(UnusableDirectory):
-    """The log begins after offset 0, and no snapshot says what was true before."""
+    """The log begins after offset 0, and there is no snapshot for its beginning."""
 
 
 class UnknownPast(UnusableDirectory):
-    """Kafka did something in this directory that this version of Odradek does not understand."""
+    """The directory has metadata of Kafka that this version of Odradek does not support."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedMetadata:
     log: Log
-    # Oldest first; each says what was true where it ends.
+    # Oldest first.
     snapshots: list[SnapshotId]
     election: ElectionState
     voters: VoterHistory
-    # False while the voters are known from the first checkpoint alone.
+    # False if the voters are known only from the first checkpoint.
     voters_in_log: bool
     bootstrap: tuple[Message, ...]
 
@@ -77,23 +77,23 @@ class LoadedMetadata:
 def load_metadata(
     disk: Disk, feed: MetadataFeed, own: Voter, wall_ms: int, segment_bytes: int = METADATA_LOG_CONFIG.segment_bytes
 ) -> LoadedMetadata:
-    """Slow. Opens and recovers the log of a formatted directory; all of it goes into `feed`, not yet committed."""
+    """Slow. Opens and recovers the log of a formatted directory. Appends all of it to `feed`, as not yet committed."""
     snapshots = snapshots_on(disk)
     log = _open(disk, wall_ms, segment_bytes, snapshots)
     voters = VoterHistory()
-    # What the log says may be truncated again, down to this.
+    # The oldest voters: later ones from the log may be truncated again.
     voters.found(NO_OFFSET, _first_voters(disk, own))
     try:
         if snapshots:
             newest = snapshots[-1]
             feed.reset(image_of_snapshot(read_snapshot(disk, newest), newest, feed.image, voters))
             if newest.end_offset > log.log_end_offset or newest.epoch > log.leader_epochs.latest:
-                # A snapshot was loaded from the leader, and a crash came before the log began anew. A longer log that
-                # does not know the snapshot's epoch is from a history that lost.
+                # The node crashed after it fetched a snapshot and before it restarted the log there. A longer log
+                # without the snapshot's epoch is from an older leader and was not committed.
                 log.truncate_fully_and_start_at(newest.end_offset)
         _feed_log(log, feed, voters)
     except MalformedMessage as unknown:
-        raise UnknownPast(f"the metadata log holds something unknown: {unknown}") from unknown
+        raise UnknownPast(f"the metadata log has unknown records: {unknown}") from unknown
     _check_understood(feed.ahead)
     return LoadedMetadata(
         log=log,
@@ -111,12 +111,14 @@ def write_election(disk: Disk, election: ElectionState) -> None:
 
 
 def _open(disk: Disk, wall_ms: int, segment_bytes: int, snapshots: Sequence[SnapshotId]) -> Log:
-    """A segment that begins where a snapshot ends is where the log began anew, or may as well: what a crash left of the
-    log before it is no reason to take it for something behind a hole."""
+    """The log starts at the newest segment that begins where a snapshot ends.
+
+    Older segments may be leftovers of a crash. A gap after them is not an error.
+    """
     path = f"{METADATA_LOG_DIRECTORY}/{PARTITION_METADATA}"
     if not disk.exists(path):
         disk.replace(path, encode_topic_id(METADATA_TOPIC_ID))
-    # Without a recovery point: all of it is read anyway, so all of it is checked.
+    # No recovery point: all of the log is read anyway, so all of it is checked.
     config = replace(METADATA_LOG_CONFIG, segment_bytes=segment_bytes)
     bases = offsets_by_suffix(disk.listdir(METADATA_LOG_DIRECTORY)).get(LOG, [])
     began = max((snapshot.end_offset for snapshot in snapshots if snapshot.end_offset in bases), default=0)
@@ -132,7 +134,7 @@ def _read_election(disk: Disk) -> ElectionState:
 def _first_voters(disk: Disk, own: Voter) -> VoterSet:
     if disk.exists(VOTERS_CHECKPOINT):
         return decode_voters(disk.read(VOTERS_CHECKPOINT))
-    # Kafka's voters may be named in its configuration alone. If that is this node, its name comes into the log now.
+    # Kafka may have static voters, from its configuration. This node's entry gets its directory id and endpoints.
     path = f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}"
     named = decode_configured_voters(disk.read(path)) if disk.exists(path) else ()
     nowhere = DirectoryId(ZERO_UUID)
@@ -143,7 +145,7 @@ def _feed_log(log: Log, feed: MetadataFeed, voters: VoterHistory) -> None:
     if not log.log_start_offset <= feed.end_offset <= log.log_end_offset:
         raise MissingBeginning(
             f"the metadata log goes from offset {log.log_start_offset} to {log.log_end_offset}, "
-            f"and what was true at {feed.end_offset} is not known"
+            f"and the state at {feed.end_offset} is not known"
         )
     while feed.end_offset < log.log_end_offset:
         batches = list(read_batches(_read(log, feed.end_offset)))
@@ -162,16 +164,16 @@ def image_of_snapshot(
 
 
 def _check_understood(image: ClusterImage) -> None:
-    """Before anything is written."""
+    """Checked before anything is written."""
     for name, level in image.features.items():
         supported = SUPPORTED_FEATURES.get(name, FeatureRange(0, 0))
         if not supported.min_level <= level <= supported.max_level:
             raise UnknownPast(
-                f"{name} is at level {level}; this node knows {supported.min_level} to {supported.max_level}"
+                f"{name} is at level {level}; this node supports {supported.min_level} to {supported.max_level}"
             )
     if TRANSACTION_TOPIC in image.topics:
         raise UnknownPast(
-            f"there is a topic {TRANSACTION_TOPIC}: records of aborted transactions would be shown as committed"
+            f"topic {TRANSACTION_TOPIC} exists: records of aborted transactions would appear as committed"
         )
 
 

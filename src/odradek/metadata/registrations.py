@@ -1,4 +1,4 @@
-"""Listeners and features of a node: one meaning, spelled in messages and records with classes of their own each."""
+"""Converts listeners and features of a node between the classes of messages and records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One commit of metadata records applied to an image: a new image and what changed. Pure.
+"""Applies one commit of metadata records to an image. Returns the new image and the changes. Pure.
 
-A record that contradicts the image (a partition of an unknown topic, a producer id that goes back) means that
-this node and the log disagree about the past: it stops the node rather than be skipped.
+A record that contradicts the image, such as a partition of an unknown topic, means that this node's state differs from
+the log. It stops the node and is not skipped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def replay(
 
 
 class _TopicDraft:
-    """A topic this commit touches: partitions are collected here and frozen once."""
+    """A topic that this commit changes: collects its partitions and freezes them once."""
 
     __slots__ = ("before", "name", "partitions", "topic_id")
 
@@ -94,7 +94,7 @@ class _Commit:
     def _apply_now(self, record: Message) -> None:
         apply = _APPLY.get(type(record))
         if apply is None:
-            raise InvariantBroken(f"{type(record).__name__} has no meaning to this version of Odradek")
+            raise InvariantBroken(f"{type(record).__name__} is not supported by this version of Odradek")
         apply(self, record)
 
     def finish(self, offset: Offset, epoch: LeaderEpoch) -> tuple[ClusterImage, ImageDelta]:
@@ -180,7 +180,7 @@ class _Commit:
         draft.partitions[record.partition_id] = changed_partition(was, record)
 
     def clear_elr(self, record: kinds.ClearElrRecord) -> None:
-        """Of one topic, or of all when it names none."""
+        """Clears the ELR of one topic, or of all topics if none is named."""
         names = [record.topic_name] if record.topic_name else [*self._image.topics, *self._names]
         for topic_id in dict.fromkeys(map(self._topic_id_of, names)):
             if topic_id is not None:
@@ -302,7 +302,7 @@ def changed_partition(was: PartitionImage, record: kinds.PartitionChangeRecord) 
 
 
 def _colliding(by_name: Mapping[str, TopicImage | None]) -> dict[str, str | None]:
-    """What is there wins over what is gone: both may have the same key."""
+    """An existing topic overrides a deleted one with the same key."""
     names = [name for name in by_name if "." in name or "_" in name]
     gone: dict[str, str | None] = {collision_key(name): None for name in names}
     return gone | {collision_key(name): name for name in names if by_name[name] is not None}

@@ -1,4 +1,4 @@
-"""Metadata snapshots, as Kafka writes them: what was true at an offset, in place of the log before it."""
+"""Metadata snapshots in Kafka's format: the state at an offset, which replaces the log before it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def snapshot_path(snapshot: SnapshotId) -> str:
 
 
 def snapshots_on(disk: Disk) -> list[SnapshotId]:
-    """Oldest first. The one at offset 0 does not count: it names the first voters, and nothing was true yet."""
+    """Oldest first. Without the one at offset 0, which has only the initial voters."""
     found = [
         SnapshotId(Offset(int(name["end_offset"])), LeaderEpoch(int(name["epoch"])))
         for name in map(_NAME.fullmatch, disk.listdir(METADATA_LOG_DIRECTORY))
@@ -36,7 +36,7 @@ def snapshots_on(disk: Disk) -> list[SnapshotId]:
 
 
 def encode_snapshot(image: ClusterImage, voters: VoterSet, wall_ms: int) -> bytes:
-    """Slow for a large cluster. `image` is in no transaction."""
+    """Slow for a large cluster. `image` must not have an open transaction."""
     header = [
         SnapshotHeaderRecord(version=0, last_contained_log_timestamp=wall_ms),
         KRaftVersionRecord(version=0, kraft_version=KRAFT_VERSION),
@@ -57,7 +57,7 @@ def read_snapshot(disk: Disk, snapshot: SnapshotId) -> list[MetadataBatch]:
 
 
 def decode_snapshot(content: bytes, name: str) -> list[MetadataBatch]:
-    """Raises MalformedMessage for a record that is not known here."""
+    """Raises MalformedMessage for an unknown record."""
     try:
         sound = all(has_valid_checksum(batch) for _, batch in iter_batches(content))
     except MalformedRecords as broken:

@@ -1,4 +1,4 @@
-"""Who votes, as far as the log says: the newest voter set counts, committed or not, and goes when it is truncated."""
+"""The voters according to the log. The newest voter set applies, committed or not, until it is truncated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class VoterHistory:
     __slots__ = ("_sets",)
 
     def __init__(self) -> None:
-        # By the offset of the batch that holds them, oldest first.
+        # With the offset of their batch, oldest first.
         self._sets: list[tuple[Offset, VoterSet]] = []
 
     @property
@@ -26,14 +26,14 @@ class VoterHistory:
         return self._sets[-1][0]
 
     def at(self, offset: Offset) -> VoterSet:
-        """Who voted when everything up to `offset` was in the log."""
+        """The voters when the log ended at `offset`."""
         return next(voters for found_at, voters in reversed(self._sets) if found_at <= offset)
 
     def found(self, offset: Offset, voters: VoterSet) -> None:
         self._sets.append((offset, voters))
 
     def appended(self, batches: Iterable[MetadataBatch]) -> bool:
-        """Whether the voters are others than before."""
+        """Returns whether the voters changed."""
         count = len(self._sets)
         for batch in batches:
             for record in batch.control:
@@ -42,12 +42,12 @@ class VoterHistory:
         return len(self._sets) > count
 
     def truncated(self, end_offset: Offset) -> bool:
-        """Whether the voters are others than before."""
+        """Returns whether the voters changed."""
         kept = [(offset, voters) for offset, voters in self._sets if offset < end_offset]
         changed = len(kept) < len(self._sets)
         self._sets = kept
         return changed
 
     def replace_by(self, other: VoterHistory) -> None:
-        """A snapshot takes the place of the log."""
+        """Replaces the history with that of a snapshot."""
         self._sets = list(other._sets)

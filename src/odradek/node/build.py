@@ -1,8 +1,8 @@
-"""A node: every room put together on a set of ports, in the order in which they can be trusted.
+"""Assembles a node from its parts, and starts and stops them in order.
 
-Start: the directory says whose it is; the metadata log is loaded and its quorum joined; controllers are served. A
-broker waits until it knows what is committed, opens and recovers its logs, binds its port and registers, which ends
-every leader epoch of its life before; only then are clients served, and the controller lets it lead.
+Start: the node checks the identity of its directory, loads the metadata log, joins its quorum and serves controllers. A
+broker then waits for the committed metadata, opens and recovers its logs, binds its port and registers. Registration
+ends the leader epochs of its previous run. Only then does it serve clients, and the controller may make it a leader.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Node:
     def __init__(self, config: NodeConfig, ports: Ports) -> None:
         self._config = config
         self._ports = ports
-        # Each start is another.
+        # New at each start.
         self._incarnation_id = random_uuid(ports.rng)
         self._logs = LogDirectory(ports.disk, ports.rng)
         bounds = ConnectionLimits(
@@ -78,7 +78,7 @@ class Node:
         )
         self._quorum: MetadataQuorum
         self._controller: ActiveController
-        # To controllers, and to other brokers.
+        # Connections to controllers and to other brokers.
         self._peers: Peers
         self._brokers: Peers
         self._fetchers: Fetchers
@@ -86,27 +86,27 @@ class Node:
         self._proposals: IsrProposals
         self._broker: Broker
         self._broker_epoch = -1
-        # Until the cluster knows this controller.
+        # Runs until the cluster knows this controller.
         self._registering: asyncio.Task[None] | None = None
 
     @property
     def port(self) -> int:
-        """Where clients come; to a node that is no broker, where controllers do."""
+        """The port of the client listener; on a node without the broker role, of the controller listener."""
         return (self._clients if self._config.is_broker else self._controllers).port
 
     @property
     def known_brokers(self) -> frozenset[int]:
-        """Those that it tells clients of."""
+        """The brokers that this node lists to clients."""
         return frozenset(live_broker_ids(self._broker.image, self._broker.listener_name))
 
     def not_ready(self) -> list[str]:
-        """Why no client should be sent here now, in sentences; empty when all is well."""
+        """Reasons, as sentences, why clients should not use this node now; empty when it is ready."""
         if self._quorum.leader_id == NO_BROKER:
-            return ["the metadata quorum has no leader that this node knows"]
+            return ["this node knows no leader of the metadata quorum"]
         if self._config.is_broker:
             itself = self._broker.image.brokers.get(self._broker.node_id)
             if itself is None or itself.fenced:
-                return [f"broker {self._broker.node_id} is fenced: the controller does not hear its heartbeats"]
+                return [f"broker {self._broker.node_id} is fenced: the controller receives no heartbeats from it"]
         return []
 
     def intercept(self, around: Callable[[FrameSink], FrameSink]) -> None:
@@ -114,7 +114,7 @@ class Node:
         self._clients.handle = around(self._clients.handle)
 
     async def start(self) -> None:
-        """Returns when clients are served; on a node that is no broker, when controllers are."""
+        """Returns when clients are served; on a node without the broker role, when controllers are served."""
         identity = await self._ports.spawner.blocking(self._open_directory)
         self._peers = self._new_peers(identity, self._controller_endpoint)
         self._peers.on_lost = self._controller_lost
@@ -208,7 +208,7 @@ class Node:
         self._housekeeping.configure(self._broker.config)
         self._housekeeping.start(self._broker.partitions, [("failed logs", LOOK_EVERY_MS, failed.look)])
         await self._lifecycle.serve()
-        # Not before: a client that is told of no broker at all may not ask again for minutes.
+        # Not earlier: a client that gets an empty list of brokers may not refresh its metadata for minutes.
         self._clients.serve(Dispatcher(self._broker, BrokerContext).handle)
 
     def _controller_lost(self, node_id: BrokerId) -> None:
@@ -217,7 +217,7 @@ class Node:
             self._lifecycle.hurry()
 
     async def stop(self) -> None:
-        """Everything accepted is answered and on disk; others lead what this node led; the next start scans nothing."""
+        """Stops cleanly: hands over leadership, answers accepted requests, syncs logs. The next start scans nothing."""
         if self._lifecycle is not None:
             await self._stop_broker(self._lifecycle)
         if self._registering is not None:
@@ -244,14 +244,14 @@ class Node:
         await self._brokers.close()
 
     async def abandon(self) -> None:
-        """After a failure, be it of `start`: nobody is served any more, and the disk stays as a crash leaves it."""
+        """After a failure, also one of `start`: serves no more requests, and leaves the disk as a crash does."""
         if self._lifecycle is not None:
             self._lifecycle.stop()
         await self._clients.abandon()
         await self._controllers.abandon()
 
     def _open_directory(self) -> DirectoryIdentity:
-        """A node alone formats its directory by itself; for one of several somebody has to say who the others are."""
+        """A single node formats its directory itself. In a cluster an operator formats it, with the initial voters."""
         if self._config.is_alone:
             return open_directory(
                 self._ports.disk, node_id=self._config.node_id, clock=self._ports.clock, rng=self._ports.rng
@@ -296,11 +296,11 @@ class Node:
         broker, own = self._quorum.feed.image.brokers.get(node_id), self._config.client_listener
         if broker is None or own is None:
             return None
-        # Brokers come to each other where clients do.
+        # Brokers use the client listener for each other.
         return next((listener for listener in broker.listeners if listener.name == own.name), None)
 
     def _registration(self, listener: NodeListener, identity: DirectoryIdentity) -> Registration:
-        # When clients are told nothing else, they come to where the node listens, on the port it was given.
+        # Without advertised.listeners: the address that the node listens on, with its actual port.
         where = listener.advertised or Endpoint(host=listener.bind.host, port=self._clients.port)
         return Registration(
             broker_id=identity.node_id,

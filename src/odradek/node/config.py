@@ -1,7 +1,7 @@
-"""What a node is built from: Kafka's keys in, typed settings out. A key that is not honoured is refused by name.
+"""Parses Kafka's keys into a node's typed settings. Refuses unsupported keys by name.
 
-A node alone, broker and only voter, needs no controller listener. A node of a cluster has one when it is a controller,
-and knows controllers to begin with.
+A single node, broker and only voter, needs no controller listener. In a cluster, each controller has one,
+and each node knows some controllers to start with.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from odradek.node.properties import parse_properties, parse_toml
 __all__ = ["Endpoint", "NodeConfig", "NodeListener", "VoterAddress"]
 
 BROKER, CONTROLLER = "broker", "controller"
-# From the port of the first listener to that of HTTP: 9092 and 9644.
+# Distance of the HTTP port from that of the first listener: 9092 and 9644.
 HTTP_PORT_DISTANCE = 552
 _PORT_MAX = 65535
 
@@ -39,21 +39,21 @@ class NodeConfig:
     node_id: BrokerId
     # BROKER, CONTROLLER, or both.
     roles: tuple[str, ...]
-    # Of a broker: where clients and other brokers come.
+    # Only on a broker: for clients and other brokers.
     client_listener: NodeListener | None
-    # Of a controller that is not alone: where voters, observers and brokers come. Its port is never 0.
+    # Only on a controller of a cluster: for voters, observers and brokers. Its port is never 0.
     controller_listener: NodeListener | None
-    # By this name a voter's endpoint is looked up, on brokers too.
+    # The name of the listener of voters, on brokers too.
     controller_listener_name: str
-    # Who votes first, as the configuration has it; empty when it does not say.
+    # controller.quorum.voters; may be empty.
     voters: tuple[VoterAddress, ...]
-    # Where to look for the leader of the metadata log as long as no voters are known; empty on a node alone.
+    # Where to find the leader of the metadata log while no voters are known; empty on a single node.
     bootstrap_servers: tuple[Endpoint, ...]
-    # Where HTTP is served; None: nowhere.
+    # Address of the HTTP server; None: no HTTP.
     http: Endpoint | None
     data_dir: str
     rack: str | None
-    # What the handlers and coordinators read.
+    # The settings that handlers and coordinators use.
     broker: BrokerConfig
 
     @property
@@ -70,12 +70,12 @@ class NodeConfig:
 
     @property
     def is_alone(self) -> bool:
-        """Broker and only voter: such a node formats its directory by itself."""
+        """Broker and only voter. Such a node formats its directory itself."""
         return not self.bootstrap_servers
 
     @classmethod
     def parse(cls, settings: Mapping[str, str] | None = None) -> NodeConfig:
-        """Raises KafkaError with INVALID_CONFIG; its message names each wrong key and what to do."""
+        """Raises KafkaError with INVALID_CONFIG. Its message names each invalid key and what to do."""
         _refuse_two_ids(settings or {})
         broker = BrokerConfig.parse(settings or {})
         clients, controllers = _listeners(broker)
@@ -111,7 +111,7 @@ class NodeConfig:
 
 def _refuse_two_ids(settings: Mapping[str, str]) -> None:
     if settings.get("broker.id", settings.get("node.id")) != settings.get("node.id", settings.get("broker.id")):
-        raise refused("node.id and broker.id differ: broker.id is the older name of node.id, leave it out")
+        raise refused("node.id and broker.id differ: broker.id is the older name of node.id, remove it")
 
 
 def _http(broker: BrokerConfig, listeners: Sequence[NodeListener]) -> Endpoint | None:
@@ -129,7 +129,7 @@ def _controller_names(broker: BrokerConfig) -> tuple[str, ...]:
 def _listeners(broker: BrokerConfig) -> tuple[Sequence[NodeListener], Sequence[NodeListener]]:
     """For clients, and for controllers."""
     names = _controller_names(broker)
-    # As in Kafka, a controller's listener needs no entry in the map.
+    # As in Kafka, the map needs no entry for a controller listener.
     protocols = dict.fromkeys(names, PLAINTEXT) | parse_protocols(broker.listener_security_protocol_map)
     listeners = parse_listeners(broker.listeners, broker.advertised_listeners, protocols)
     clients = [listener for listener in listeners if listener.name not in names]
@@ -141,8 +141,8 @@ def _client_listener(broker: BrokerConfig, listeners: Sequence[NodeListener]) ->
     if BROKER not in broker.process_roles:
         if listeners:
             raise refused(
-                f"listeners: {listeners[0].name} is for clients, and process.roles says that this node is a controller "
-                "only; name it in controller.listener.names or leave it out"
+                f"listeners: {listeners[0].name} is for clients, but process.roles makes this node a controller "
+                "only; name it in controller.listener.names or remove it"
             )
         return None
     if len(listeners) != 1:
@@ -150,7 +150,7 @@ def _client_listener(broker: BrokerConfig, listeners: Sequence[NodeListener]) ->
     between_brokers = (broker.inter_broker_listener_name or listeners[0].name).upper()
     if between_brokers != listeners[0].name:
         raise refused(
-            f"inter.broker.listener.name: brokers reach each other where clients do, at {listeners[0].name}, not at "
+            f"inter.broker.listener.name: brokers use the client listener {listeners[0].name} for each other, not "
             f"{between_brokers}"
         )
     require_reachable(listeners[0])
@@ -162,7 +162,7 @@ def _controller_listener(
 ) -> NodeListener | None:
     if CONTROLLER not in broker.process_roles:
         if listeners:
-            raise refused(f"listeners: {listeners[0].name} is for controllers, and this node is only a broker")
+            raise refused(f"listeners: {listeners[0].name} is for controllers, but this node is only a broker")
         return None
     if not broker.controller_listener_names:
         return None
@@ -172,7 +172,7 @@ def _controller_listener(
         )
     listener = listeners[0]
     if listener.bind.port == 0:
-        raise refused(f"listeners: {listener.name} needs a port that stays the same: voters know each other by it")
+        raise refused(f"listeners: {listener.name} needs a fixed port: voters find each other by it")
     known = {voter.node_id: voter.endpoint for voter in voters}
     listener = replace(listener, advertised=listener.advertised or known.get(broker.node_id))
     require_reachable(listener)
@@ -190,12 +190,12 @@ def _require_quorum(
         if not named or not broker.controller_listener_names:
             raise refused(
                 "a broker that is not a controller needs controller.quorum.bootstrap.servers and "
-                "controller.listener.names to find those that are"
+                "controller.listener.names to find the controllers"
             )
         if broker.node_id in ids:
             raise refused(f"controller.quorum.voters names node {broker.node_id}, which is only a broker")
         if broker.controller_quorum_auto_join_enable:
-            raise refused("controller.quorum.auto.join.enable is for controllers, and this node is only a broker")
+            raise refused("controller.quorum.auto.join.enable is for controllers, but this node is only a broker")
     elif controller_listener is None:
         if named or BROKER not in broker.process_roles:
             raise refused("a controller of a cluster needs a listener: name it in controller.listener.names")

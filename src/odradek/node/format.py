@@ -1,8 +1,8 @@
-"""A data directory's identity: `meta.properties`, and what a new directory needs to start.
+"""Formats data directories: `meta.properties`, and the files that a new directory needs.
 
 The same files as `kafka-storage format` writes: the initial voters in the metadata log's first checkpoint (none in the
-directory of a node that joins voters it will hear of), the bootstrap records in `bootstrap.checkpoint`.
-`meta.properties` comes last: without it nothing was formatted.
+directory of a node that joins later), the bootstrap records in `bootstrap.checkpoint`. `meta.properties` is written
+last: without it the directory is not formatted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSION = "1"
 
 
 class AlreadyFormatted(UnusableDirectory):
-    """Formatting again would make an empty voter of one that has voted."""
+    """Formatting a directory again would erase the votes and the log of a voter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +51,23 @@ class DirectoryIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatting:
-    """What a new directory is told."""
+    """The content of a new directory."""
 
     cluster_id: str
     directory_id: DirectoryId
-    # Who votes at first, or None: this node hears of the voters from others.
+    # The initial voters; None: this node learns the voters from the others.
     voters: VoterSet | None
 
 
 def require_cluster_id(text: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):
-        raise refused(f"{text!r} is no cluster id; `odradek cluster id` makes one")
+        raise refused(f"{text!r} is not a cluster id. Create one with: odradek cluster id")
 
 
 def standalone(
     node_id: BrokerId, rng: Rng, *, cluster_id: str | None = None, controller_endpoints: tuple[Endpoint, ...] = ()
 ) -> Formatting:
-    """The only voter, of a new cluster unless its id is given."""
+    """For the only voter. Creates a cluster id unless one is given."""
     directory_id = DirectoryId(random_uuid(rng))
     voter = Voter(key=VoterKey(node_id, directory_id), endpoints=controller_endpoints)
     return Formatting(
@@ -76,7 +76,7 @@ def standalone(
 
 
 def among(node_id: BrokerId, voters: VoterSet, *, cluster_id: str) -> Formatting:
-    """One of several initial voters. All of them are to be formatted with the same ones."""
+    """For one of several initial voters. Format all of them with the same list of voters."""
     own = [key for key in voters.keys if key.voter_id == node_id]
     if not own:
         known = ", ".join(str(key.voter_id) for key in voters.keys)
@@ -85,7 +85,7 @@ def among(node_id: BrokerId, voters: VoterSet, *, cluster_id: str) -> Formatting
 
 
 def joining(rng: Rng, *, cluster_id: str) -> Formatting:
-    """A broker, or a controller that does not vote yet."""
+    """For a broker, or a controller that is not a voter yet."""
     return Formatting(cluster_id=cluster_id, directory_id=DirectoryId(random_uuid(rng)), voters=None)
 
 
@@ -98,7 +98,7 @@ def open_directory(
     cluster_id: str | None = None,
     controller_endpoints: tuple[Endpoint, ...] = (),
 ) -> DirectoryIdentity:
-    """Slow. Formats an empty directory, checks that any other is this node's. No cluster id: any, or a new one."""
+    """Slow. Formats an empty directory; checks that any other belongs to this node. Without a cluster id, takes any."""
     if not disk.exists(META_PROPERTIES):
         alone = standalone(node_id, rng, cluster_id=cluster_id, controller_endpoints=controller_endpoints)
         return format_directory(disk, node_id, alone, clock)
@@ -109,9 +109,9 @@ def open_directory(
 
 
 def open_formatted(disk: Disk, *, node_id: BrokerId) -> DirectoryIdentity:
-    """Slow. For a node of a cluster: what was not formatted is a lost or a wrong disk, never an empty voter."""
+    """Slow. For a cluster node: an unformatted directory is a lost or wrong disk and must not become an empty voter."""
     if not disk.exists(META_PROPERTIES):
-        raise UnusableDirectory("the directory is not formatted; `odradek node format --help` tells how")
+        raise UnusableDirectory("the directory is not formatted. Format it with: odradek node format")
     identity = decode_identity(disk.read(META_PROPERTIES))
     if identity.node_id != node_id:
         raise UnusableDirectory(f"the directory belongs to node {identity.node_id}, this is node {node_id}")
@@ -148,7 +148,7 @@ def decode_identity(data: bytes) -> DirectoryIdentity:
     try:
         if values["version"] != _VERSION:
             raise UnusableDirectory(
-                f"meta.properties has version {values['version']}, {_VERSION} is the one understood"
+                f"meta.properties has version {values['version']}, but only {_VERSION} is supported"
             )
         return DirectoryIdentity(
             cluster_id=values["cluster.id"],
@@ -156,18 +156,18 @@ def decode_identity(data: bytes) -> DirectoryIdentity:
             directory_id=DirectoryId(uuid_from_text(values["directory.id"])),
         )
     except (KeyError, ValueError) as broken:
-        raise UnusableDirectory(f"meta.properties lacks or garbles {broken}") from broken
+        raise UnusableDirectory(f"meta.properties has missing or invalid values: {broken}") from broken
 
 
 def _refuse_foreign_data(disk: Disk) -> None:
-    """Formatting may have been cut short; its own leavings are no data."""
+    """Refuses a directory with data. Files of an interrupted formatting are not data."""
     for name in disk.listdir(""):
         if name == METADATA_LOG_DIRECTORY:
             leavings = all(not entry.endswith(".log") for entry in disk.listdir(name))
         else:
             leavings = name.startswith(BOOTSTRAP_CHECKPOINT) or "meta.properties" in name or not _looks_like_a_log(name)
         if not leavings:
-            raise UnusableDirectory(f"the directory has no meta.properties, yet it holds {name}: not formatting it")
+            raise UnusableDirectory(f"the directory has no meta.properties, but it holds {name}: not formatting it")
 
 
 def _looks_like_a_log(name: str) -> bool:

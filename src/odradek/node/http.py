@@ -1,7 +1,7 @@
-"""HTTP of a node: /healthz and /readyz, in a thread of its own so that no request holds up the event loop.
+"""HTTP of a node: /healthz and /readyz, in its own thread so that requests do not delay the event loop.
 
-The port is bound when the node starts. What serves it is imported at the first connection: until then HTTP costs a
-socket, and no time of the start.
+The port is bound when the node starts. The server is imported at the first connection, so that HTTP does not make the
+start slower.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-# An event loop that does not answer for so long is stuck.
+# An event loop that does not answer for this long counts as stuck.
 ANSWERS_WITHIN_S = 5.0
 
 
 class NodeHttp:
-    """`not_ready` is called on the event loop of the node: the reasons why it should get no requests, in sentences."""
+    """`not_ready` is called on the node's event loop. It returns sentences why the node should get no requests."""
 
     def __init__(self, listener: socket.socket, host: str, not_ready: Callable[[], Sequence[str]]) -> None:
         self._listener = listener
@@ -48,7 +48,7 @@ class NodeHttp:
         return f"http://{Endpoint(host=self._host, port=self._listener.getsockname()[1])}"
 
     def begin(self) -> None:
-        """On the event loop of the node."""
+        """Runs on the node's event loop."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._listener, self._first_connection)
 
@@ -65,7 +65,7 @@ class NodeHttp:
         self._server = server
 
     def stop(self) -> None:
-        """Slow, where requests are being answered. Not on the event loop."""
+        """Slow while requests are being answered. Must not run on the event loop."""
         if self._starting is not None:
             self._starting.join()
         if self._server is not None:
@@ -73,7 +73,7 @@ class NodeHttp:
         self._listener.close()
 
     def leave_loop(self) -> None:
-        """On the event loop, before `stop`."""
+        """Runs on the event loop, before `stop`."""
         self._loop.remove_reader(self._listener)
 
     def _application(self) -> ASGIApp:
@@ -96,7 +96,7 @@ class NodeHttp:
         return application([Route("/healthz", healthz), Route("/readyz", readyz)])
 
     async def _asked(self, question: Callable[[], R]) -> R | None:
-        """The answer of the node's event loop; None when it gave none in time."""
+        """The answer of the node's event loop; None after the timeout."""
         answer: Future[R] = Future()
 
         def ask() -> None:
@@ -118,7 +118,7 @@ def _stuck() -> str:
 
 
 def bound(wanted: Endpoint, *, is_default: bool) -> socket.socket:
-    """A default port that is taken is replaced by a free one: several nodes may share a machine."""
+    """Binds the port. Takes a free one if the default port is in use: several nodes may share a machine."""
     try:
         return listening(wanted.host, wanted.port)
     except CannotListen as taken:

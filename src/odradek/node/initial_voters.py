@@ -1,4 +1,4 @@
-"""Initial controllers as an operator writes them: `1@host:port:directory-id,2@…`, the form that kafka-storage takes."""
+"""Parses initial controllers in the form of kafka-storage: `1@host:port:directory-id,2@…`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_initial_voters(voters: VoterSet) -> str:
 
 
 def require_agreement(voters: VoterSet, config: NodeConfig) -> None:
-    """Of the two places that may name voters, neither may be wrong."""
+    """Refuses initial controllers that contradict the node's configuration."""
     written = {(voter.node_id, voter.endpoint.host, voter.endpoint.port) for voter in config.voters}
     given = {(voter.key.voter_id, e.host, e.port) for voter in voters.voters for e in voter.endpoints}
     if written and written != given:
@@ -39,13 +39,13 @@ def require_agreement(voters: VoterSet, config: NodeConfig) -> None:
     own = (config.node_id, listener.reached_at.host, listener.reached_at.port)
     if any(voter.key.voter_id == config.node_id for voter in voters.voters) and own not in given:
         raise refused(
-            f"node {config.node_id} is reached at {listener.reached_at} by its configuration, "
-            "and elsewhere by the initial controllers"
+            f"node {config.node_id} has address {listener.reached_at} in its configuration, "
+            "but another one in the initial controllers"
         )
 
 
 def own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
-    """What a voter set says about this node."""
+    """This node's endpoints in a voter set."""
     listener = config.controller_listener
     if listener is None:
         return ()

@@ -1,4 +1,4 @@
-"""Where a node listens and what it tells others: `listeners`, `advertised.listeners` and the keys that name them."""
+"""Parses `listeners`, `advertised.listeners` and the keys that refer to them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Endpoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeListener:
     name: str
-    # Where to listen; an empty host is every interface, port 0 a free port.
+    # The address to bind; an empty host means every interface, port 0 a free port.
     bind: Endpoint
-    # What others are told, or None: where the node listens, once its port is known.
+    # The advertised address; None: the bound address, once its port is known.
     advertised: Endpoint | None
 
     @property
@@ -42,7 +42,7 @@ class NodeListener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterAddress:
-    """One of `controller.quorum.voters`: who votes and where, without the directory that the vote belongs to."""
+    """An entry of `controller.quorum.voters`: a voter's id and address, without its directory id."""
 
     node_id: int
     endpoint: Endpoint
@@ -92,7 +92,7 @@ def parse_server(key: str, text: str) -> Endpoint:
 
 
 def parse_bind(key: str, text: str) -> Endpoint:
-    """Where to listen: an empty host is every interface, port 0 a free port."""
+    """Parses the address to bind: an empty host means every interface, port 0 a free port."""
     matched = _SERVER.fullmatch(text)
     if not matched or int(matched[3]) > _PORT_MAX:
         raise refused(f"{key}: {text} is not of the form host:port")
@@ -114,10 +114,10 @@ def _by_name(key: str, written: Sequence[str], protocols: Mapping[str, str]) -> 
             raise refused(f"{key}: {text} is not of the form PLAINTEXT://host:port")
         name = matched[1].upper()
         if name in endpoints:
-            raise refused(f"{key}: {name} stands there twice")
+            raise refused(f"{key}: {name} is listed twice")
         protocol = protocols.get(name, name)
         if protocol not in _PROTOCOLS:
-            raise refused(f"{key}: listener.security.protocol.map gives {name} no protocol; add {name}:PLAINTEXT")
+            raise refused(f"{key}: listener.security.protocol.map has no protocol for {name}; add {name}:PLAINTEXT")
         if protocol != PLAINTEXT:
             raise refused(f"{key}: {protocol} is not supported yet, only PLAINTEXT")
         endpoints[name] = Endpoint(host=matched[2] or matched[3], port=int(matched[4]))

@@ -1,9 +1,8 @@
-"""Several nodes on one machine: who they are, where they listen, and what their directories were told.
+"""Prepares several nodes on one machine: ids, ports, properties and formatted directories.
 
-Under one directory: `1/`, `2/`, … with a node's records each, and beside them `1.properties`, `2.properties`, …, which
-remember the ports and what people wrote into them. `forming.properties` is there from the first plan until every
-directory is formatted, so that a formation that was cut short goes on with the same ids; afterwards an empty directory
-is a lost disk, and no voter.
+One directory holds `1/`, `2/`, … with the data of each node, and `1.properties`, `2.properties`, … with ports, settings
+and edits of users. `forming.properties` exists until every directory is formatted, so that an interrupted formation
+continues with the same ids. Afterwards an empty directory is a lost disk and is not formatted again.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from odradek.node.tcp_ports import PortTaken, free_port, is_free, require_free
 from odradek.quorum import voters as quorum
 
 CONTROLLER_LISTENER = "CONTROLLER"
-# Where controllers listen, seen from where clients come: high enough to be out of the way.
+# Distance of a controller's port from the client port: high enough to avoid conflicts.
 CONTROLLER_PORT_DISTANCE = 10_000
 LOOPBACK = "127.0.0.1"
 _FORMING = "forming.properties"
@@ -35,9 +34,9 @@ _FORMING = "forming.properties"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalNode:
     node_id: int
-    # Of a broker.
+    # Only on a broker.
     clients: Endpoint | None
-    # Of a controller.
+    # Only on a controller.
     controllers: Endpoint | None
     data: Path
     properties: Path
@@ -63,11 +62,11 @@ def local_nodes(
     before: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
     choose_port: Callable[[str], int] = free_port,
 ) -> list[LocalNode]:
-    """The nodes under `directory`, formatted and with their properties written: ready to be started.
+    """Formats the directories of all nodes and writes their properties.
 
-    Each is broker and controller, unless there are `controllers` of their own: they come after the brokers. Without a
-    host and with port 0, clients come where they came last time, or to ports that `choose_port` finds. `own` are
-    settings of one node. `before` has what counts for a node where neither `overrides` nor `own` say otherwise.
+    Each node is broker and controller, unless there are separate `controllers`: those come after the brokers. Without a
+    host and with port 0, nodes keep the client ports of the last start, or get ports from `choose_port`. Settings have
+    this precedence, highest first: `own` (of one node), `overrides`, `before`.
     """
     directory = directory.absolute()
     choose_port = _each_once(choose_port)
@@ -101,7 +100,7 @@ def local_nodes(
 
 
 def _each_once(choose_port: Callable[[str], int]) -> Callable[[str], int]:
-    """A port is free for the next one, too, until somebody listens there."""
+    """Never returns a port twice: a chosen port stays free until a node listens on it."""
     chosen: set[int] = set()
 
     def another(host: str) -> int:
@@ -115,7 +114,7 @@ def _each_once(choose_port: Callable[[str], int]) -> Callable[[str], int]:
 
 
 def remembered(directory: Path) -> dict[int, dict[str, str]]:
-    """What the properties of each node under `directory` say."""
+    """The properties of each node under `directory`."""
     files = directory.glob("[0-9]*.properties")
     return {int(file.stem): parse_properties(file.read_text()) for file in files if file.stem.isdecimal()}
 
@@ -126,7 +125,7 @@ def holds_several(directory: Path) -> bool:
 
 def _refuse_others(count: int, directory: Path) -> None:
     if (directory / META_PROPERTIES).exists():
-        raise UnusableDirectory(f"{directory} holds the records of a node alone; choose another with --data")
+        raise UnusableDirectory(f"{directory} holds the data of a single node; choose another directory with --data")
     existing = len(list(directory.glob("[0-9]*.properties")))
     forming = (directory / _FORMING).exists()
     if existing not in (0, count) and not forming:
@@ -134,13 +133,13 @@ def _refuse_others(count: int, directory: Path) -> None:
 
 
 def _require_free(nodes: Iterable[LocalNode]) -> None:
-    """Or the one that finds its port taken would end alone, and the others go on without it."""
+    """Checks all ports first. Otherwise one node would fail on a taken port while the others run without it."""
     owners: dict[Endpoint, int] = {}
     for node in nodes:
         for where in node.endpoints:
             require_free(where)
             if where in owners:
-                raise PortTaken(f"node {owners[where]} listens on {where} already: name other ports")
+                raise PortTaken(f"node {owners[where]} listens on {where} already: choose other ports")
             owners[where] = node.node_id
 
 
@@ -176,7 +175,7 @@ def _node(
 
 
 def _place(node: LocalNode, nodes: list[LocalNode], *, keep_listeners: bool) -> dict[str, str]:
-    """What follows from the directory and its ports. A moved or copied directory is a cluster of its own place."""
+    """Settings that depend on directory and ports. Written at each start, so that the directory can be moved."""
     identity = {"node.id": str(node.node_id), "process.roles": node.roles, "log.dirs": str(node.data)}
     if keep_listeners and node.properties.exists():
         return identity
@@ -192,7 +191,7 @@ def _place(node: LocalNode, nodes: list[LocalNode], *, keep_listeners: bool) -> 
 
 
 def _plan(directory: Path, nodes: list[LocalNode]) -> dict[str, str]:
-    """The ids of the cluster and of each directory: those of the formation that was cut short, or new ones."""
+    """The ids of the cluster and of each directory: those of an interrupted formation, or new ones."""
     forming = directory / _FORMING
     if not forming.exists():
         rng = machine_rng()
@@ -225,7 +224,7 @@ def _format(node: LocalNode, config: NodeConfig, plan: Mapping[str, str]) -> Non
 
 
 def _write_settings(path: Path, values: dict[str, str]) -> None:
-    """A file that is there keeps its comments and its order; a key that counts no longer goes."""
+    """An existing file keeps its comments and order; keys that no longer apply are removed."""
     text = path.read_text() if path.exists() else ""
     known = parse_properties(text)
     if values != known:
@@ -238,7 +237,7 @@ def _write(path: Path, values: dict[str, str]) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Writes the file atomically."""
     aside = path.with_name(path.name + ".new")
     with aside.open("w") as file:
         file.write(text)

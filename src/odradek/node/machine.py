@@ -1,4 +1,4 @@
-"""The real machine behind the ports: which disk, which event loop, how memory is handed back."""
+"""The adapters of a real machine: disk, event loop, allocator settings."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 class DirectoryInUse(OSError):
-    """Two nodes on one directory would write over each other."""
+    """Two nodes on one directory would overwrite each other's files."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where it is installed: a quarter less time per small request."""
+    """Uses uvloop if it is installed: small requests take a quarter less time."""
     try:
         import uvloop
     except ImportError:
@@ -42,7 +42,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 @contextmanager
 def machine_ports(directory: Path | None, spawner: MachineSpawner) -> Iterator[Ports]:
-    """Without a directory everything is kept in memory. No file stays open, whatever became of the node."""
+    """Without a directory, all data is in memory. Closes all files, even after a failure."""
     disk = MemoryDisk() if directory is None else OsDisk(str(directory))
     try:
         yield Ports(clock=SystemClock(), rng=SystemRng(), disk=disk, net=TcpNet(), spawner=spawner)
@@ -53,7 +53,7 @@ def machine_ports(directory: Path | None, spawner: MachineSpawner) -> Iterator[P
 
 @contextmanager
 def locked(directory: Path | None) -> Iterator[None]:
-    """One node per data directory: the kernel drops the lock when the process dies, however it dies."""
+    """Allows one node per data directory. The kernel releases the lock when the process ends, also after a crash."""
     if directory is None:
         yield
         return
@@ -62,12 +62,14 @@ def locked(directory: Path | None) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DirectoryInUse(f"another node runs on {directory}; stop it, or choose another with --data") from None
+            raise DirectoryInUse(
+                f"another node runs on {directory}; stop it, or choose another directory with --data"
+            ) from None
         yield
 
 
 def format_on_machine(directory: Path, node_id: BrokerId, formatting: Formatting) -> DirectoryIdentity:
-    """Before the first start of a node of a cluster."""
+    """Formats a directory before the first start of a cluster node."""
     with locked(directory):
         disk = OsDisk(str(directory))
         try:
@@ -81,7 +83,7 @@ def machine_rng() -> Rng:
 
 
 def tune_allocator() -> None:
-    """glibc maps and unmaps every megabyte-sized buffer afresh, and each new page faults: 3 times slower fetches."""
+    """By default glibc maps and unmaps each megabyte-sized buffer: page faults make fetches 3 times slower."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         if hasattr(libc, "mallopt"):

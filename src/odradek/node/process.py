@@ -1,4 +1,4 @@
-"""A node on a real machine: until told to stop, or until it fails by itself."""
+"""Runs a node on a real machine until it is stopped or fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class NodeFailed(Exception):
-    """The node stopped by itself. What it had not acknowledged may be lost; what it had acknowledged is not."""
+    """The node failed. Unacknowledged records may be lost, acknowledged records are not."""
 
 
 def run_in_foreground(
@@ -37,7 +37,7 @@ def run_in_foreground(
     announce: Callable[[str], None],
     verbose: bool,
 ) -> None:
-    """A node alone. Serve until SIGINT or SIGTERM, then stop cleanly."""
+    """Runs a single node until SIGINT or SIGTERM, then stops it cleanly."""
     where = Endpoint(host=host, port=port)
     config = NodeConfig.parse({"listeners": f"PLAINTEXT://{where}", **overrides})
     run_node(config, directory, announce=announce, verbose=verbose)
@@ -51,10 +51,10 @@ def run_node(
     verbose: bool,
     lifeline: int | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, or until the descriptor `lifeline` ends, then stop cleanly."""
+    """Runs a node until SIGINT, SIGTERM or the end of the descriptor `lifeline`, then stops it cleanly."""
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     for key in config.broker.ignored:
-        logger.warning("%s means nothing here: %s", key, WITHOUT_MEANING[key])
+        logger.warning("%s has no effect: %s", key, WITHOUT_MEANING[key])
     for listener in config.listeners:
         require_free(listener.bind)
     tune_allocator()
@@ -63,7 +63,7 @@ def run_node(
     http = _http(config, status)
 
     def started(node: Node) -> None:
-        # What exists now lives as long as the node: the collector need not look at it again.
+        # All current objects live as long as the node: the garbage collector need not scan them again.
         gc.freeze()
         status.node = node
         announce(_ready(config, node, directory))
@@ -92,7 +92,7 @@ def run_node(
 
 
 class _Status:
-    """Of the node, as HTTP tells it."""
+    """The node's state for HTTP."""
 
     def __init__(self) -> None:
         self.node: Node | None = None
@@ -114,7 +114,7 @@ def _http(config: NodeConfig, status: _Status) -> NodeHttp | None:
 
 
 def _watch(loop: asyncio.AbstractEventLoop, lifeline: int, stopping: asyncio.Event) -> None:
-    """Nothing is ever written to it: it ends with whoever holds the other side, however that one ends."""
+    """Stops the node when `lifeline` is at its end: the parent process, which never writes to it, is gone."""
     if not os.read(lifeline, 1):
         loop.remove_reader(lifeline)
         stopping.set()
@@ -130,7 +130,7 @@ def _ready(config: NodeConfig, node: Node, directory: Path | None) -> str:
 
 
 class OneLine(logging.Formatter):
-    """What clients say may stand in a line of the log, but not begin another or steer a terminal."""
+    """Escapes control characters: text from clients must not start a new log line or control the terminal."""
 
     _ESCAPED: Mapping[int, str] = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 
@@ -155,8 +155,7 @@ async def serve(
     *,
     around: Callable[[Ports], Ports] = lambda ports: ports,
 ) -> None:
-    """Run a node on this loop, with `around` its ports. Returns after a clean stop; raises NodeFailed when the node
-    cannot go on."""
+    """Runs a node on this loop; `around` wraps its ports. Returns after a clean stop; raises NodeFailed otherwise."""
     failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def failed(task: str, problem: BaseException) -> None:
@@ -169,8 +168,8 @@ async def serve(
         stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
         starting = asyncio.ensure_future(node.start())
         try:
-            # A node of a cluster starts when a majority is there, which may be never. One alone starts soon, and then
-            # stops cleanly.
+            # A cluster node may wait forever for a majority: a stop interrupts its start. A single node completes its
+            # start, and then stops cleanly.
             patient = {starting, failure} if config.is_alone else {starting, failure, stop_wanted}
             await asyncio.wait(patient, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
@@ -183,7 +182,7 @@ async def serve(
             starting.cancel()
             await asyncio.wait({starting})
             await node.abandon()
-            # The lock outlives every thread that may still write to the directory.
+            # Release the lock only after every thread that may write to the directory has ended.
             await spawner.close()
     if failure.done():
         await failure
@@ -191,14 +190,14 @@ async def serve(
 
 @contextmanager
 def _callbacks_heard(failed: Callable[[str, BaseException], None]) -> Iterator[None]:
-    """What escapes a callback of the loop is a failure as that of a task is; the loop itself would only log it."""
+    """An exception in a callback of the loop fails the node, like one in a task. The loop itself would only log it."""
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
 
     def heard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
         problem = context.get("exception")
-        # The rest is what befalls connections, and what is said of tasks that others look after.
+        # Other reports are about connections, or about tasks that have an owner.
         if "handle" in context and isinstance(problem, Exception) and _is_ours(problem):
             failed("a callback", problem)
 
@@ -210,7 +209,7 @@ def _callbacks_heard(failed: Callable[[str, BaseException], None]) -> Iterator[N
 
 
 def _is_ours(problem: Exception) -> bool:
-    """Not the network's, nor a library's, whose races with a client that hangs up must not cost a node."""
+    """False for errors of the network or a library: a client that disconnects must not fail the node."""
     return not isinstance(problem, OSError) and any(
         str(frame.f_globals.get("__name__")).startswith("odradek.") for frame, _ in walk_tb(problem.__traceback__)
     )

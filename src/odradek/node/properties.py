@@ -1,5 +1,5 @@
-"""Files of settings: TOML, and properties as Java reads them (`key=value`, `key: value` or `key value`, comments,
-continued lines, escapes)."""
+"""Reads settings from TOML, and from properties files as Java does: `key=value`, `key: value` or `key value`, comments,
+continued lines, escapes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-# Up to the first separator that no backslash precedes.
+# The key ends at the first separator without a backslash before it.
 _KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Of a key that stands there twice, the last one counts, as in Java."""
+    """If a key occurs twice, the last value applies, as in Java."""
     values = {}
     for line in _logical_lines(text):
         matched = _KEY.fullmatch(line)
@@ -25,7 +25,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def parse_toml(text: str) -> dict[str, str]:
-    """Dotted keys and tables are the same thing; lists become words with commas between them. ValueError: no TOML."""
+    """Dotted keys and tables are equivalent; lists become comma-separated text. Raises ValueError for invalid TOML."""
     return dict(_flat("", tomllib.loads(text)))
 
 
@@ -47,12 +47,12 @@ def _toml_value(value: object) -> str:
 
 
 def write_properties(values: dict[str, str]) -> str:
-    """Sorted as given; the inverse of `parse_properties` for keys and values without control characters."""
+    """Keeps the given order. Inverse of `parse_properties` for keys and values without control characters."""
     return "".join(f"{_escaped(key, ':= ')}={_escaped(value)}\n" for key, value in values.items())
 
 
 def amend_properties(text: str, values: Mapping[str, str]) -> str:
-    """The same text, comments and order included, in which these keys have these values."""
+    """Sets these keys in the text; comments and order stay."""
     left = {key: value for key, value in values.items() if parse_properties(text).get(key) != value}
     changed, told, entry = dict(left), "", ""
     for line in _LINE.findall(text):

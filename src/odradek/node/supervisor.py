@@ -1,7 +1,7 @@
-"""Several nodes on one machine, each a process: started, listened to, and stopped one after another.
+"""Runs several nodes on one machine, each as a process: starts them, prints their logs, stops them one after another.
 
-A node that dies is told with its status, and the others go on; with `restart` it is started again, later each time it
-does not come up. Each node holds the read end of a pipe as its stdin: whatever becomes of the supervisor, they end.
+Reports a node that dies with its exit status; the others continue. With `restart` it starts the node again, with a
+longer pause after each failed start. Each node's stdin is a pipe of the supervisor: if the supervisor dies, they stop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LINE_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a node may take to stop before the next one is told to, and what lies between two starts of one."""
+    """How long to wait for a node to stop before stopping the next one, and the pauses between restarts."""
 
     stop_s: float = 30.0
     restart_first_s: float = 1.0
@@ -50,11 +50,11 @@ class Supervisor:
         self._restart = restart
         self._patience = patience or Patience()
         self._stopping = asyncio.Event()
-        # Told to stop, or nobody is left.
+        # Set by `stop`, or when no node is left.
         self._over = asyncio.Event()
 
     async def run(self) -> bool:
-        """Until told to stop, or until no node is left. Whether all that ran to the end stopped cleanly."""
+        """Runs until `stop`, or until no node is left. Returns whether it was stopped and all nodes stopped cleanly."""
         lives = asyncio.gather(*(self._live(member) for member in self._members))
         everybody = asyncio.ensure_future(self._tell_when_all_are_ready())
         lives.add_done_callback(lambda _: self._over.set())
@@ -69,7 +69,7 @@ class Supervisor:
         return self._stopping.is_set() and all(member.stopped_cleanly for member in self._members)
 
     def stop(self) -> None:
-        """Told twice, it does not wait for anybody."""
+        """A second call kills the nodes without waiting."""
         if self._stopping.is_set():
             for member in self._members:
                 member.send(signal.SIGKILL)
@@ -83,11 +83,11 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             if not self._restart:
-                self._tell(f"`odradek node start --config {quote(str(member.node.properties))}` starts it again")
+                self._tell(f"Restart it with: odradek node start --config {quote(str(member.node.properties))}")
                 return
             if member.ready.is_set():
                 pause_s = self._patience.restart_first_s
-            self._tell(f"node {member.node.node_id} is started again in {pause_s:g} s")
+            self._tell(f"node {member.node.node_id} restarts in {pause_s:g} s")
             try:
                 await asyncio.wait_for(self._stopping.wait(), pause_s)
             except TimeoutError:
@@ -101,7 +101,7 @@ class Supervisor:
             stdout=PIPE,
             stderr=PIPE,
             limit=LINE_BYTES_MAX,
-            # A Ctrl-C at the terminal is for the supervisor: it stops the nodes in order.
+            # Ctrl-C at the terminal must reach only the supervisor, which stops the nodes in order.
             start_new_session=True,
         )
         member.began(process)
@@ -130,7 +130,7 @@ class Supervisor:
         self._tell(f"Odradek is ready on {servers}. Ctrl-C stops it.")
 
     async def _stop_one_after_another(self) -> None:
-        """Each hands over what it leads while the others can take it."""
+        """Each node hands over its leadership while the others still run."""
         for member in self._members:
             member.send(signal.SIGTERM)
             await member.gone_within(self._patience.stop_s)
@@ -139,7 +139,7 @@ class Supervisor:
 
 
 class _Member:
-    """One node over all its processes."""
+    """One node, across its restarts."""
 
     def __init__(self, node: LocalNode, tell: Tell) -> None:
         self.node = node
@@ -160,14 +160,14 @@ class _Member:
     def ended(self, status: int, *, expected: bool) -> None:
         self._process = None
         self._gone.set()
-        # By SIGTERM itself end those that had not begun to listen to it.
+        # SIGTERM itself ends a node that has not installed its handler yet.
         self.stopped_cleanly = expected and status in (0, -signal.SIGTERM)
         if not self.stopped_cleanly:
             self._tell(f"node {self.node.node_id} {_ending(status)}")
 
     def send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
-            # Not by the process object: it would look for the status itself, and asyncio's watcher would miss it.
+            # Not through the process object: it would read the exit status itself, and asyncio's watcher would miss it.
             with suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
 
@@ -185,7 +185,7 @@ def _ending(status: int) -> str:
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    """A line that is too long comes in pieces."""
+    """Yields lines; splits lines that are too long."""
     while True:
         try:
             line = await stream.readuntil()

@@ -1,4 +1,4 @@
-"""Which of this machine's ports a node can listen on."""
+"""Finds free ports of this machine."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def is_free(where: Endpoint) -> bool:
 
 
 def require_free(where: Endpoint) -> None:
-    """Before anything is written: a node that cannot listen should leave no trace."""
+    """Checked before anything is written: a node that cannot listen must leave no files behind."""
     try:
         families = socket.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         with socket.socket(families[0][0]) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(families[0][4])
     except socket.gaierror as unknown:
-        raise OSError(f"{where.host} is no address of this machine: {unknown.strerror}") from unknown
+        raise OSError(f"{where.host} is not an address of this machine: {unknown.strerror}") from unknown
     except OSError as refused:
         told = f"cannot listen on {where}: {refused.strerror}"
         if refused.errno == errno.EADDRINUSE:
-            raise PortTaken(f"{told}; stop what listens there, or choose another port") from refused
-        raise OSError(f"{told}; try another") from refused
+            raise PortTaken(f"{told}; stop the process that listens there, or choose another port") from refused
+        raise OSError(f"{told}; choose another address") from refused

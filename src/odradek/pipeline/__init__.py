@@ -1,5 +1,5 @@
-"""What every pipeline on Spark needs, whether it is written with the Streams API or run as a connector.
+"""Shared parts of all pipelines on Spark, both those written with the Streams API and those run as connectors.
 
-Record formats, dead letters, and the life cycle of a query: where it keeps its checkpoint, who may run it, how it is
-started, recorded and stopped. Nothing here knows a graph of steps, or imports a package that does.
+Record formats, dead letters, and the life cycle of a query: its checkpoint, its lock, its start, status and stop.
+Nothing here knows a graph of steps, or imports a package that does.
 """

@@ -1,7 +1,7 @@
-"""How far a query is behind its topics, by what its group committed: in records, and in seconds.
+"""The lag of a query behind its topics, computed from the offsets its group committed: in records and in seconds.
 
-Seconds behind is the age of the oldest record that is not yet processed, by the record's timestamp: what a reader of
-the results waits for. A group commits when a micro-batch is done and Spark plans the next one.
+The lag in seconds is the age of the oldest unprocessed record, by its timestamp. That is how old the results are.
+A group commits when a micro-batch is done and Spark plans the next one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Behind:
         return max(self.seconds.values(), default=0.0)
 
     def or_further(self, other: Behind) -> Behind:
-        """Of two groups, topic by topic the one that is further behind."""
+        """The larger lag of two groups, for each topic."""
         return Behind(records=_larger(self.records, other.records), seconds=_larger(self.seconds, other.seconds))
 
 
@@ -37,7 +37,7 @@ def _larger(one: Mapping[str, N], other: Mapping[str, N]) -> dict[str, N]:
 
 
 def behind(cluster: Admin, first: FirstRecords, group: str, ends: dict[str, dict[int, int]]) -> Behind | None:
-    """None before the group has committed anything. `ends` is filled with what was asked, for the next group."""
+    """The lag of a group; None before its first commit. Fetched end offsets are added to `ends`, for the next group."""
     committed = cluster.committed(group)
     if not committed:
         return None

@@ -30,7 +30,7 @@ _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
 def duration(value: Duration) -> timedelta:
-    """A fixed length of time; months and years have none, so they are refused."""
+    """A fixed length of time. Months and years are refused, because their length varies."""
     if isinstance(value, timedelta):
         return _not_negative(value)
     text = value.strip().lower()
@@ -49,7 +49,7 @@ def duration(value: Duration) -> timedelta:
 
 
 def interval(length: timedelta) -> str:
-    """The same length in Spark's words."""
+    """The same length as a Spark interval."""
     return f"{length // timedelta(microseconds=1)} microseconds"
 
 
@@ -64,5 +64,5 @@ def spoken(length: timedelta) -> str:
 
 def _not_negative(value: timedelta) -> timedelta:
     if value < timedelta():
-        raise ValueError(f"{value} is negative; a length of time is not")
+        raise ValueError(f"{value} is negative; a length of time must be zero or more")
     return value

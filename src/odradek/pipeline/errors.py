@@ -8,8 +8,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# Code here is never the user's: a step is written by whoever calls it.
+# Frames in these packages are never user code. The step is in the code that calls them.
 _OURS = tuple(f"{Path(__file__).parents[1] / package}{os.sep}" for package in ("pipeline", "streams"))
+
+
+def is_ours(file: str) -> bool:
+    return file.startswith(_OURS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +26,8 @@ class Origin:
     @classmethod
     def here(cls) -> Origin:
         """The innermost line of the call stack outside these packages."""
-        frame = sys._getframe(1)  # noqa: SLF001 the traceback module would format what is thrown away
-        while frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
+        frame = sys._getframe(1)  # noqa: SLF001 the traceback module would format every frame
+        while is_ours(frame.f_code.co_filename) and frame.f_back is not None:
             frame = frame.f_back
         return cls(frame.f_code.co_filename, frame.f_lineno)
 
@@ -49,7 +53,7 @@ class PipelineError(StreamsError):
         super().__init__(what, why, instead)
 
     def locate(self, origin: Origin) -> None:
-        """For what is found when a step is compiled: the line of the step, not the one that starts the application."""
+        """Set the line of the step. Without it, an error found at compile time names the line that starts the app."""
         if not self._knows_its_step:
             self.origin, self._knows_its_step = origin, True
 

@@ -1,7 +1,7 @@
 """Whether a query keeps up with its topics, judged by its last micro-batches.
 
-A micro-batch takes what came while the one before it ran. So a query that cannot keep up has micro-batches that take
-longer and longer, or, where their size is limited, leaves more and more records for later ones.
+A micro-batch reads the records that arrived while the previous one ran. If a query cannot keep up, its micro-batches
+take longer and longer. If their size is limited, more and more records wait for later ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BATCHES_MIN = 9
 BATCHES_KEPT = 120
 GROWTH = 1.5
 UNREMARKABLE_S = 3.0
-"""Nobody needs a warning about a delay of less."""
+"""Shorter delays cause no warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class MicroBatch:
     planning_s: float
     execution_s: float
     rows: int
-    left: int  # records that were there when it was planned, and that its limit left for later ones
+    left: int  # records that existed when it was planned, but that its limit left for later micro-batches
 
     @property
     def delay_s(self) -> float:
-        """How long a record that came after the planning waits until it is processed."""
+        """How long a record that arrives after the planning waits until it is processed."""
         return self.took_s * (1 + (self.left / self.rows if self.rows else 0.0))
 
 
@@ -59,7 +59,7 @@ def _left(source: Mapping[str, Any]) -> int:
 
 
 def _offsets(told: str | None) -> Offsets:
-    """Those of our source, without its marks; another one's say nothing here."""
+    """The offsets of an `odradek` source, without its marks. Empty for other sources."""
     try:
         given = json.loads(told or "{}")
         partitions = given.items() if isinstance(given, dict) else ()
@@ -76,12 +76,12 @@ class Pace:
         self._batches: deque[MicroBatch] = deque(maxlen=BATCHES_KEPT)
 
     def see(self, batch: MicroBatch) -> None:
-        """Also one that was seen before: Spark tells of the last one until there is another."""
+        """Add a micro-batch. One that was seen before is ignored: Spark reports the last one until there is another."""
         if batch.rows and (not self._batches or batch.number > self._batches[-1].number):
             self._batches.append(batch)
 
     def warning(self, now_s: float) -> str | None:
-        """Why the query does not keep up; None when it does, or when it is too early to say."""
+        """Why the query does not keep up. None when it does, or when there are too few micro-batches."""
         batches = self._recent(now_s)
         if len(batches) < BATCHES_MIN:
             return None
@@ -94,7 +94,7 @@ class Pace:
         return None
 
     def _recent(self, now_s: float) -> Sequence[MicroBatch]:
-        """Of the last minute; where they take long, more than that. None when the query has been idle since."""
+        """The micro-batches of the last minute, but at least BATCHES_MIN. Empty if the query was idle for a minute."""
         recent = [batch for batch in self._batches if batch.began_s + batch.took_s > now_s - WINDOW_S]
         if not recent:
             return ()
@@ -102,7 +102,7 @@ class Pace:
 
 
 def _delays(batches: Sequence[MicroBatch]) -> tuple[float, float]:
-    """How long records waited in the first third of these, and in the last."""
+    """How long records waited in the first third of the micro-batches, and in the last third."""
     third = len(batches) // 3
     before, now = (median(batch.delay_s for batch in part) for part in (batches[:third], batches[-third:]))
     return before, now
@@ -131,7 +131,7 @@ def _too_long(batches: Sequence[MicroBatch]) -> str:
 
 
 def _planning(batches: Sequence[MicroBatch]) -> str | None:
-    """Where most of the time is Spark's planning of the micro-batch."""
+    """The warning for queries that spend most of their time on Spark's planning; None for all others."""
     planning_s, took_s = fmean(batch.planning_s for batch in batches), fmean(batch.took_s for batch in batches)
     if planning_s <= took_s / 2:
         return None

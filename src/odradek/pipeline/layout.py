@@ -1,17 +1,17 @@
-"""Where an application keeps what it must not forget. The only module that knows these names.
+"""The files, groups and topics in which an application keeps its state. Only this module knows their names.
 
-    <state dir>/<app>/<query>           a checkpoint of Spark: offsets, commits, state
-    <state dir>/<app>/<query>/shards    the state of the engine
-    <state dir>/<app>/@steps/<query>    what that state means: the steps that made it
-    <state dir>/<app>/@views/<view>.db  the store of a view
-    <state dir>/<app>/@served/<view>.db the same, of `odradek streams views`
-    <state dir>/<app>/@status.json      how the queries are doing
-    <state dir>/<app>/@lock             held while the application runs
-    <app>.<query>                       the consumer group that shows how far a query has read
-    <app>-<view>-changelog              the internal topic of a view
+    <state dir>/<app>/<query>           a checkpoint of Spark: offsets, commits, state;
+    <state dir>/<app>/<query>/shards    the state of the engine;
+    <state dir>/<app>/@steps/<query>    the steps that wrote this state;
+    <state dir>/<app>/@views/<view>.db  the store of a view;
+    <state dir>/<app>/@served/<view>.db the same, of `odradek streams views`;
+    <state dir>/<app>/@status.json      the status of the queries;
+    <state dir>/<app>/@lock             held while the application runs;
+    <app>.<query>                       the consumer group that shows the progress of a query;
+    <app>-<view>-changelog              the internal topic of a view.
 
-`@` is no letter of a step's name, so no query can be in the way. The state directory may be a URL that only Spark reads
-(s3a://…); then what is ours stays under DEFAULT_STATE_DIR on the machine of the driver.
+Step names cannot contain `@`, so no query has one of these names. The state directory may be a URL that only Spark can
+read (s3a://…). Then the files with `@` are under DEFAULT_STATE_DIR on the machine of the driver.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Layout:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the checkpoints are where only Spark can reach them."""
+        """Whether only Spark can read the checkpoints."""
         return "://" in self.state_dir
 
     def checkpoint(self, query: str) -> str:
@@ -78,7 +78,7 @@ class Layout:
 
 
 def applications(state_dir: str) -> list[Layout]:
-    """Those that have run from this state directory."""
+    """The applications that have run from this state directory."""
     root = Path(DEFAULT_STATE_DIR if "://" in state_dir else state_dir)
     found = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     return [Layout(state_dir, name) for name in found]

@@ -1,6 +1,6 @@
-"""One process at a time runs an application or resets it: two would write the same checkpoints.
+"""A lock so that one process at a time runs or resets an application: two would write the same checkpoints.
 
-The lock is the kernel's and ends with the process that holds it, however that dies; the file says who it is.
+It is a kernel lock, so it ends with its process, however that dies. The lock file names the process.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class AlreadyRunning(StreamsError):
         self.holder = holder
         who = holder or "another process"
         super().__init__(
-            f"{layout.app} is run by {who} from {layout.folder}.\n"
-            "Stop that first, or give this one a state directory of its own (--state-dir)."
+            f"{layout.app} is already running: {who}, state in {layout.folder}.\n"
+            "Stop it first, or use another state directory (--state-dir)."
         )
 
 
 class AppLock:
-    """Held from here until `release`."""
+    """Held from its creation until `release`."""
 
     def __init__(self, layout: Layout) -> None:
         file = _locked(layout)
@@ -58,10 +58,10 @@ class AppLock:
 def _locked(layout: Layout) -> IO[bytes]:
     while True:
         try:
-            with suppress(FileExistsError):  # also raised for a directory that was there and is gone again
+            with suppress(FileExistsError):  # also raised for a directory that was deleted meanwhile
                 layout.folder.mkdir(parents=True)
             file = layout.lock.open("a+b")
-        except FileNotFoundError:  # a reset took the directory away
+        except FileNotFoundError:  # a reset deleted the directory
             continue
         if not _taken(file):
             who = _named(file)
@@ -73,7 +73,7 @@ def _locked(layout: Layout) -> IO[bytes]:
 
 
 def _is_still(file: IO[bytes], path: Path) -> bool:
-    """A reset may take the file away between its opening and its locking: then the lock is one that nobody sees."""
+    """False if a reset deleted the file after it was opened: a lock on a deleted file stops no other process."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def _is_still(file: IO[bytes], path: Path) -> bool:
 
 
 def _taken(file: IO[bytes]) -> bool:
-    """Whoever asks for the holder has the lock for a moment, too."""
+    """Take the lock. Retries, because `holder_of` in another process also holds it briefly."""
     for _ in range(ATTEMPTS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,7 +93,7 @@ def _taken(file: IO[bytes]) -> bool:
 
 
 def holder_of(layout: Layout) -> Holder | None:
-    """Who runs the application now; None when nobody does."""
+    """The process that runs the application now; None when it is not running."""
     try:
         file = layout.lock.open("rb")
     except FileNotFoundError:
@@ -111,5 +111,5 @@ def _named(file: IO[bytes]) -> Holder | None:
     try:
         who = json.loads(file.read())
         return Holder(who["pid"], who["host"])
-    except (ValueError, KeyError):  # between its opening and its writing
+    except (ValueError, KeyError):  # locked, but not yet written
         return None

@@ -1,8 +1,7 @@
-"""How the queries of an application are doing, on disk while it runs and after it ended.
+"""Records the status of an application's queries in a file, while it runs and when it ends.
 
-A thread asks Spark once a second and replaces a small file; it keeps the latest of everything and no history, so the
-file does not grow. (A StreamingQueryListener would be called in the middle of Spark's own bus, and not at all while
-nothing happens.)
+A thread asks Spark once a second and replaces a small file. The file has only the latest values and no history, so it
+does not grow. (Spark calls a StreamingQueryListener from its own listener bus, and not at all while a query is idle.)
 """
 
 from __future__ import annotations
@@ -33,11 +32,12 @@ QueryState = Literal["starting", "waiting", "working", "stopped", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFigures:
-    """What a query keeps, and what it did not take."""
+    """The state that a query keeps, and the rows that it dropped as too late."""
 
     rows: int
     bytes: int
-    late_rows: int | None  # dropped as too late, since the query began; None where nobody keeps the sum
+    late_rows: int | None  # dropped as too late, since the query began; None if the total is not known
+    event_time: str | None = None  # that the slowest step has reached; None where no step waits for time
 
 
 class Watched(Protocol):
@@ -52,7 +52,7 @@ class Watched(Protocol):
     def problem(self) -> Exception | None: ...
 
     def figures(self) -> StateFigures | None:
-        """None where Spark keeps the state, and tells of it itself."""
+        """None where Spark keeps the state: then Spark's progress has the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,8 @@ class QueryRecord:
     batch_ms: int | None = None
     planning_ms: int | None = None
     execution_ms: int | None = None
-    watermark: str | None = None
+    watermark: str | None = None  # where Spark's own operators run the query
+    event_time: str | None = None
     state_rows: int | None = None
     state_bytes: int | None = None
     late_rows: int | None = None
@@ -85,7 +86,7 @@ class AppRecord:
     queries: tuple[QueryRecord, ...]
 
     def write(self, path: Path) -> None:
-        """Readers see the old file or the new one, never a part."""
+        """Readers see the old file or the new file, never a part of one."""
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         fresh.write_text(json.dumps(asdict(self), indent=1))
         fresh.replace(path)
@@ -102,9 +103,9 @@ class AppRecord:
 
 
 class Tenure:
-    """What a running application holds: its lock, and the thread that records how it is doing.
+    """What a running application holds: its lock, and the thread that records its status.
 
-    Until a query is started the record says that it is starting, so that `status` can.
+    The record lists a query as "starting" until it is started, so that `status` can show it.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Tenure:
         self._lock = AppLock(layout)
         self._bootstrap = bootstrap
         known = AppRecord.read(layout.status)
-        # Topics of earlier versions of the application too: `reset` must find them.
+        # Includes the topics of earlier versions of the application: `reset` must find them.
         self._topics = tuple(sorted({*internal_topics, *(known.internal_topics if known else ())}))
         self._started_s = time.time()
         self._planned = tuple(queries)
@@ -130,12 +131,12 @@ class Tenure:
         self._try_to_write(())
 
     def watch(self, queries: Sequence[Watched]) -> None:
-        """The sequence may grow: planned queries that are not in it yet are starting."""
+        """Record these queries. The sequence may grow: planned queries that are not in it yet are starting."""
         self._thread = threading.Thread(target=self._record, args=[queries], name="odradek-status", daemon=True)
         self._thread.start()
 
     def end(self, problem: BaseException | None = None) -> None:
-        """Before the session stops: the last record says how each query ended; `problem`: why none began."""
+        """Call before the session stops: the last record has the end of each query. `problem`: why none began."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join()
@@ -149,7 +150,7 @@ class Tenure:
         self._try_to_write(queries)
 
     def _try_to_write(self, queries: Sequence[Watched], problem: BaseException | None = None) -> None:
-        """What records must not stop what works: the JVM may be gone, the disk full, for a while."""
+        """A failure here must not stop the application: the JVM may be gone or the disk full, perhaps temporarily."""
         try:
             self._write(queries, problem)
         except Exception:  # noqa: BLE001 the one boundary of this thread
@@ -201,7 +202,7 @@ def recorded(query: Watched, pace: Pace | None = None) -> QueryRecord:
 def told(
     name: str, state: QueryState, progress: Mapping[str, Any], error: str | None, figures: StateFigures | None = None
 ) -> QueryRecord:
-    """From Spark's progress, the few numbers that tell how a query is doing."""
+    """The status of a query, from Spark's progress report."""
     kept = figures or _of_spark(progress.get("stateOperators") or ())
     spent = progress.get("durationMs") or {}
     return QueryRecord(
@@ -217,6 +218,7 @@ def told(
         state_rows=kept.rows if kept else None,
         state_bytes=kept.bytes if kept else None,
         late_rows=kept.late_rows if kept else None,
+        event_time=kept.event_time if kept else None,
         error=error,
         at=progress["timestamp"],
     )
@@ -233,5 +235,5 @@ def _of_spark(operators: Sequence[Mapping[str, Any]]) -> StateFigures | None:
 
 
 def _rate(value: float | None) -> float | None:
-    """Spark says NaN where nothing can be said."""
+    """Spark reports NaN for an unknown rate."""
     return None if value is None or value != value else round(value, 1)

@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline: one of its own or one that the user gives, quiet and in UTC."""
+"""The Spark session of a pipeline: a new session or the user's, with fewer log messages, and in UTC."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def session_for(
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # as below
     for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-        # they print what Spark throws, JVM stack and all, before anybody can explain it
+        # they print Spark's exceptions with the JVM stack, before the pipeline can explain them
         PySparkLogger.getLogger(logger).setLevel("CRITICAL")
     os.environ[WORKER_MODULES] = ",".join(worker_modules)
     session = given or local_session(name, master=master, conf=conf)
@@ -38,6 +38,6 @@ def check_time_zone(zone: str) -> None:
     if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
         raise PipelineError(
             f"the time zone of the Spark session is {zone}",
-            why="times without a zone in records and SQL, and windows of a day, would mean another moment in each zone",
-            instead='session.conf.set("spark.sql.session.timeZone", "UTC"), or no such line in conf=',
+            why="times without a zone in records and SQL, and windows of a day, would depend on this time zone",
+            instead='session.conf.set("spark.sql.session.timeZone", "UTC"), or leave it out of conf=',
         )

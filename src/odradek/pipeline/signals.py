@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM of an application that runs in the foreground, from the first moment of its start on."""
+"""Handles Ctrl-C and SIGTERM for an application in the foreground, from the beginning of its start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Self
 
 
 class Signals:
-    """The first one asks and is answered at once; a second one ends the process. Nothing is interrupted by either."""
+    """The first signal requests a stop and calls `answer` at once; a second signal ends the process.
+
+    Neither raises an exception in running code.
+    """
 
     def __init__(self, answer: Callable[[], None]) -> None:
         self.stop = threading.Event()
@@ -18,7 +21,7 @@ class Signals:
         self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def take(self) -> None:
-        """Also again after a session was made: it puts a handler in our place, which breaks into calls of the JVM."""
+        """Install the handlers. Call again after a session was created: it sets a handler that interrupts JVM calls."""
         for number in self._before:
             signal.signal(number, signal.SIG_DFL if self.stop.is_set() else self._ask)
 

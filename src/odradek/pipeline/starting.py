@@ -1,4 +1,4 @@
-"""A query of Spark from its start to its end: started again when a Python process came up too late, waited for."""
+"""Starts a Spark query, retries if its Python process starts too slowly, and waits for its batches and its end."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 START_ATTEMPTS = 3
 FIRST_BATCH_S = 30.0
 POLL_S = 0.02
-IDLE = "Waiting for data to arrive"  # in Spark's words
+IDLE = "Waiting for data to arrive"  # Spark's status message
 
 
 def started(start: Callable[[], StreamingQuery], signals: Signals | None) -> StreamingQuery:
-    """The query, after its first micro-batch; started again if its Python process did not connect in time."""
+    """The query after its first micro-batch. Restarted if its Python process did not connect in time."""
     for _ in range(START_ATTEMPTS):
         query = start()
         if _came_up(query, signals):
@@ -28,10 +28,10 @@ def started(start: Callable[[], StreamingQuery], signals: Signals | None) -> Str
 
 
 def _came_up(query: StreamingQuery, signals: Signals | None) -> bool:
-    """Waits until the query has done something or has nothing to do, or until nobody wants it any more.
+    """Waits until the query has run a micro-batch, is idle, or a signal requests a stop.
 
-    Queries that start together fight for the cores: the first results come later, and Spark gives a Python process no
-    more than ten seconds to come up. False when that was not enough, which is the machine's fault and not the query's.
+    Queries that start together compete for the cores, and Spark gives a Python process only ten seconds to start.
+    False when it did not start in time: a slow machine is the cause, not the query.
     """
     deadline = time.monotonic() + FIRST_BATCH_S
     while query.isActive and time.monotonic() < deadline:
@@ -45,9 +45,10 @@ def _came_up(query: StreamingQuery, signals: Signals | None) -> bool:
 
 
 def await_batch_without_rows(query: StreamingQuery, deadline: float) -> None:
-    """For queries that run one micro-batch after the other: Spark never sees those as done.
+    """Waits until all records that exist now are processed, for queries that run one micro-batch after the other.
 
-    The batch after the next began after this was called, so what was there then is in it or before it.
+    Spark never reports such queries as done. The batch after the next one begins after this call, so it or an earlier
+    batch has these records.
     """
     last = query.lastProgress
     began = last["batchId"] + 2 if last else 1

@@ -1,4 +1,4 @@
-"""How an application is doing: what it recorded, whether it is still there, and how far behind its topics it is."""
+"""The status of an application: what it recorded, whether it is still running, and its lag behind its topics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AppStatus:
 
 
 def status(layout: Layout, cluster: Admin | None) -> AppStatus | None:
-    """None for an application that never ran from here. Without a cluster nothing is said of how far it is behind."""
+    """None for an application that never ran from this state directory. Without a cluster, the lag is left out."""
     record = AppRecord.read(layout.status)
     if record is None:
         return None
@@ -59,5 +59,5 @@ def _measured(layout: Layout, record: AppRecord, cluster: Admin) -> dict[str, Be
 
 
 def _state(query: QueryRecord, holder: Holder | None) -> str:
-    """A process that was killed could not write that it is gone: the lock knows."""
+    """A killed process cannot record its end, but it no longer holds the lock."""
     return "killed" if holder is None and query.state in ("starting", "waiting", "working") else query.state

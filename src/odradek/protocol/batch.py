@@ -23,7 +23,7 @@ ByteSource = bytes | bytearray | memoryview
 MAGIC = 2
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
-LOG_OVERHEAD = 12  # base offset and length: what the length does not count
+LOG_OVERHEAD = 12  # base offset and length: the bytes that the length does not count
 CRC_POSITION = 17
 CHECKED_FROM = 21  # the checksum covers everything from here on
 
@@ -31,12 +31,12 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-DELETE_HORIZON = 0x40  # compaction: the base timestamp says when deletions in this batch may go (KIP-534)
+DELETE_HORIZON = 0x40  # set by compaction: the base timestamp says when tombstones expire (KIP-534)
 
 NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
 
-# Places of single fields, for changing them in place.
+# Positions of fields that are changed in place.
 OFFSET_LENGTH_EPOCH = Struct(">qii")
 CRC = Struct(">I")
 ATTRIBUTES = Struct(">h")
@@ -86,7 +86,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on the deletions in this batch need not be kept; None before its first compaction."""
+        """When the tombstones of this batch expire. None before its first compaction."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
@@ -96,9 +96,9 @@ class Batch(NamedTuple):
 
 
 def read_header(buffer: ByteSource, position: int = 0) -> BatchHeader:
-    """The header at `position`, with a length that is possible; the checksum is not looked at."""
+    """The header at `position`. Its magic and length are checked, but not its checksum."""
     if len(buffer) - position < HEADER_BYTES:
-        raise MalformedRecords(f"{len(buffer) - position} bytes are no batch, its header alone has {HEADER_BYTES}")
+        raise MalformedRecords(f"{len(buffer) - position} bytes are too few for a batch header of {HEADER_BYTES}")
     header = BatchHeader._make(HEADER.unpack_from(buffer, position))
     if header.magic != MAGIC:
         raise MalformedRecords(f"batch format {header.magic} is not supported, only {MAGIC}")
@@ -108,7 +108,7 @@ def read_header(buffer: ByteSource, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: ByteSource) -> Iterator[Batch]:
-    """Whole batches, one after the other; a batch cut off at the end, as fetches may have it, is left out."""
+    """The whole batches in order. An incomplete last batch, as fetches may have it, is ignored."""
     view = memoryview(buffer)
     position = 0
     while len(view) - position >= HEADER_BYTES:
@@ -129,7 +129,7 @@ def has_valid_checksum(batch: ByteSource) -> bool:
 
 
 def stamp_append_time(batch: bytearray | memoryview, wall_ms: int) -> None:
-    """LogAppendTime: every record counts as written now. Changes checked bytes, so the checksum is written anew."""
+    """Set LogAppendTime: every record gets the time `wall_ms`. The checksum is updated."""
     (attributes,) = ATTRIBUTES.unpack_from(batch, ATTRIBUTES_POSITION)
     ATTRIBUTES.pack_into(batch, ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME)
     MAX_TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_POSITION, wall_ms)
@@ -147,7 +147,7 @@ def encode_batch(
     base_sequence: int = NO_SEQUENCE,
     attributes: int = 0,
 ) -> bytearray:
-    """A batch of `records`, whose offsets follow each other from `base_offset` on."""
+    """A batch of `records` with consecutive offsets from `base_offset` on."""
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
     body = compress(codec, encode_records(records, base_timestamp))
     batch = bytearray(HEADER_BYTES + len(body))
@@ -174,7 +174,7 @@ def encode_batch(
 
 
 def packed_batch(header: BatchHeader, body: ByteSource) -> bytearray:
-    """A batch with the fields of `header`, its length and checksum those of `body`, which has the header's codec."""
+    """A batch with the fields of `header`, and length and checksum for `body`, which has the header's codec."""
     batch = bytearray(HEADER_BYTES + len(body))
     HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LOG_OVERHEAD, crc=0))
     batch[HEADER_BYTES:] = body
@@ -183,10 +183,10 @@ def packed_batch(header: BatchHeader, body: ByteSource) -> bytearray:
 
 
 def iter_records(batch: ByteSource) -> Iterator[Record]:
-    """The records of one whole batch, unpacked within bounds; raises MalformedRecords and nothing else."""
+    """The records of one whole batch, decompressed with a size limit. Raises only MalformedRecords."""
     header = read_header(batch)
     if header.size_bytes != len(batch):
-        raise MalformedRecords(f"a batch of {header.size_bytes} bytes in {len(batch)}")
+        raise MalformedRecords(f"the batch header says {header.size_bytes} bytes, but there are {len(batch)}")
     data = unpacked(header, memoryview(batch))
     append_time = header.max_timestamp if header.uses_append_time else None
     return decode_records(
@@ -200,6 +200,6 @@ def iter_records(batch: ByteSource) -> Iterator[Record]:
 
 
 def unpacked(header: BatchHeader, batch: memoryview) -> bytes:
-    """What follows the header, decompressed within bounds."""
+    """The bytes after the header, decompressed with a size limit."""
     body = batch[HEADER_BYTES:]
     return bytes(body if header.codec == Codec.NONE else decompress(header.codec, body))

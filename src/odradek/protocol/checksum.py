@@ -10,7 +10,7 @@ ByteSource = bytes | bytearray | memoryview
 
 
 def _load() -> Callable[[ByteSource], int]:
-    """The C function alone: importing its package reads installation metadata, most of our own start-up time."""
+    """Load only the C function: its package reads installation metadata, which would dominate our start-up time."""
     package = importlib.util.find_spec("crc32c")
     if package is not None and package.submodule_search_locations is not None:
         spec = importlib.machinery.PathFinder.find_spec("_crc32c", package.submodule_search_locations)

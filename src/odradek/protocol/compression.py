@@ -1,7 +1,7 @@
-"""The four codecs of record batches, with a bound on what they may unpack to.
+"""The four codecs of record batches, with a limit on the decompressed size.
 
-A codec never writes past `limits.decompressed_batch_bytes_max`: the output buffer grows from a guess up to that bound
-and no further. Snappy comes raw (librdkafka) or in xerial's framing (Java); both are read, the framed one is written.
+A codec never writes more than `limits.decompressed_batch_bytes_max`: the output buffer grows from an estimate up to
+that limit. Snappy data is raw (librdkafka) or has xerial's framing (Java). Both can be read; the framed one is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Codec(IntEnum):
 
 GZIP_DEFAULT_LEVEL, LZ4_DEFAULT_LEVEL = -1, 9
 
-# Magic, version 1, oldest compatible version 1; then blocks, each with its length in front.
+# Magic, version 1, oldest compatible version 1. Blocks follow, each after its length.
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 _XERIAL_BLOCK_BYTES = 32 * limits.KIB
@@ -44,7 +44,7 @@ _OUTPUT_FULL = "failed to write whole buffer"
 
 
 def decompress(codec: int, data: ByteSource) -> memoryview:
-    """Raises MalformedRecords, or DecompressedTooLarge, and nothing else."""
+    """Raises only MalformedRecords or its subclass DecompressedTooLarge."""
     try:
         if codec == Codec.SNAPPY:
             return _unsnappy(memoryview(data))
@@ -67,12 +67,12 @@ def _growing(decompress_into: Callable[[ByteSource, bytearray], int], data: Byte
         try:
             return memoryview(output)[: decompress_into(data, output)]
         except cramjam.DecompressionError as refusal:
-            # Before the next, larger one is made, and before the traceback of an exception holds on to it.
+            # Free it before the larger buffer is allocated, and before the traceback of an exception keeps it alive.
             del output
             if str(refusal) != _OUTPUT_FULL:
                 raise
         if size == bound:
-            raise DecompressedTooLarge(f"{len(data)} bytes unpack to more than {bound}")
+            raise DecompressedTooLarge(f"{len(data)} bytes decompress to more than {bound}")
         size = min(4 * size, bound)
 
 
@@ -84,7 +84,7 @@ def _unsnappy(data: memoryview) -> memoryview:
     while position < len(data):
         stop = position + 4 + int.from_bytes(data[position : position + 4], "big")
         if stop > len(data):
-            raise MalformedRecords("a snappy block is cut off")
+            raise MalformedRecords("a snappy block is incomplete")
         output += _unsnappy_block(data[position + 4 : stop], limits.decompressed_batch_bytes_max - len(output))
         position = stop
     return memoryview(output)
@@ -93,15 +93,15 @@ def _unsnappy(data: memoryview) -> memoryview:
 def _unsnappy_block(block: memoryview, bound: int) -> memoryview:
     claimed = cramjam.snappy.decompress_raw_len(block)
     if claimed > _SNAPPY_EXPANSION_MAX * len(block):
-        raise MalformedRecords(f"{len(block)} bytes of snappy cannot unpack to {claimed}")
+        raise MalformedRecords(f"{len(block)} bytes of snappy cannot decompress to {claimed}")
     if claimed > bound:
-        raise DecompressedTooLarge(f"{len(block)} bytes unpack to {claimed}")
+        raise DecompressedTooLarge(f"{len(block)} bytes decompress to {claimed}, which is more than {bound}")
     output = bytearray(claimed)
     return memoryview(output)[: cramjam.snappy.decompress_raw_into(block, output)]
 
 
 def compress(codec: Codec, data: ByteSource, level: int | None = None) -> bytes:
-    """`level` as in Kafka's `compression.*.level`: of gzip -1, and of lz4 9, are the codec's own default."""
+    """`level` as in Kafka's `compression.*.level`: -1 for gzip and 9 for lz4 mean the default of the codec."""
     if codec == Codec.GZIP:
         return bytes(cramjam.gzip.compress(data, None if level == GZIP_DEFAULT_LEVEL else level))
     if codec == Codec.SNAPPY:
@@ -135,7 +135,7 @@ def _lz4_blocks(data: ByteSource, level: int | None) -> Iterator[bytes]:
 def _lz4_block(raw: bytes, level: int | None) -> bytes:
     if level is None or level == LZ4_DEFAULT_LEVEL:
         return bytes(cramjam.lz4.compress_block(raw, store_size=False))
-    # Only whole frames have levels in this library. Its blocks depend on each other, unless there is just one.
+    # This library supports levels only for whole frames. Their blocks depend on each other, so use one block each.
     effort = min(max(level, _LZ4_HIGH_MIN), _LZ4_HIGH_MAX)
     frame = bytes(cramjam.lz4.compress(raw, effort))
     size = int.from_bytes(frame[len(_LZ4_HEADER) : len(_LZ4_HEADER) + 4], "little")

@@ -1,4 +1,4 @@
-"""Control records: what a log says about itself. The key holds the type, the value its message.
+"""Control records: information about the log itself. The key holds the type, the value its message.
 
 A value begins with its version as int16: the first field of the quorum's messages, a prefix of the transaction marker.
 """
@@ -67,9 +67,9 @@ def encode_control_key(control_type: ControlType) -> bytes:
 
 
 def decode_control_key(key: ByteSource) -> int:
-    """The type as a plain number: one that is not in `ControlType` is legal and to be ignored."""
+    """The type as a plain number. A number that is not in `ControlType` is valid and must be ignored."""
     if len(key) < 4:
-        raise MalformedMessage(f"a control record's key has {len(key)} bytes, it needs 4")
+        raise MalformedMessage(f"the key of a control record needs 4 bytes, this one has {len(key)}")
     return int.from_bytes(key[2:4], "big", signed=True)
 
 

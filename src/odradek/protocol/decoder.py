@@ -3,7 +3,7 @@
 Neighbouring fields of fixed width, and the length prefix that follows them, are read by one `struct` call. Every
 count is checked before anything is allocated: against the bytes that are left (each element takes at least
 `smallest` of them) and against `limits.array_elements_max`, which bounds all arrays of a message together. Fixed
-reads need no check: `data` ends where the message ends, so that `struct` and indexing refuse to read on.
+reads need no check: `data` ends where the message ends, so `struct` and indexing raise an error there.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Decoder:
 
     @contextmanager
     def _present(self, row: Field, target: str, count: str) -> Iterator[None]:
-        """What follows runs only for a non-null value, with `count` as its true length."""
+        """The body runs only for a non-null value, with `count` as its length."""
         with self._source.block(f"if {count}:" if self._flexible else f"if {count} >= 0:"):
             yield
         if covers(row.nullable, self._version):

@@ -20,7 +20,7 @@ def compile_encoder(cls: type[Message], version: int) -> Callable[[Any, Callable
     return _Encoder(version, cls.is_flexible(version)).build(cls)
 
 
-PREPARED_ARRAYS = 8  # replica lists and their like are short; making up a layout costs more than packing them
+PREPARED_ARRAYS = 8  # replica lists and similar arrays are short: to build a layout costs more than to pack them
 
 
 @functools.cache

@@ -1,7 +1,6 @@
-"""What an Envelope carries besides the request: whose it is and from where, in Kafka's bytes.
+"""The principal and the client address of an Envelope, in Kafka's encoding.
 
-A principal is `User:alice` for us; Kafka writes its type and its name behind the version of their table. A host is an
-address of 4 or 16 bytes.
+A principal is `User:alice` here. Kafka encodes it as version, type and name. A host is an address of 4 or 16 bytes.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ def encode_principal(principal: str) -> bytes:
 
 def decode_principal(data: bytes | None) -> str:
     if data is None or data[:2] != _VERSION_PREFIX:
-        raise MalformedMessage("a principal of a version that nobody knows")
+        raise MalformedMessage("the principal has an unknown version")
     principal = DefaultPrincipalData.decode(data, PRINCIPAL_VERSION, 2)
     return f"{principal.type}:{principal.name}"
 
 
 def encode_address(host: str) -> bytes:
-    """Zeros for a host that is no address, as that of a client in the same process."""
+    """Zeros for a host that is not an IP address, such as that of a client in the same process."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).packed
     except ValueError:
@@ -40,4 +39,4 @@ def decode_address(data: bytes) -> str:
     try:
         return str(ipaddress.ip_address(data))
     except ValueError as broken:
-        raise MalformedMessage(f"an address of {len(data)} bytes") from broken
+        raise MalformedMessage(f"an address must have 4 or 16 bytes, not {len(data)}") from broken

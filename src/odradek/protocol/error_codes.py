@@ -1,4 +1,4 @@
-"""The error codes of a reply: those of the whole, of its topics, partitions, groups."""
+"""The error codes of a reply: of the reply itself and of its topics, partitions and groups."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from odradek.protocol.schema import Message, Struct
 
 
 class _Places(NamedTuple):
-    """Fields of a struct in which errors are."""
+    """The fields of a struct that hold error codes."""
 
     codes: tuple[str, ...]
     inside: tuple[str, ...]  # structs, or lists of them
 
 
 def error_codes(reply: Message) -> list[int]:
-    """All but NONE, each as often as it is there."""
+    """All error codes except NONE, with repetitions."""
     return [code for code in _codes(reply) if code]
 
 

@@ -1,8 +1,8 @@
-"""Fetch 4-18, requests, written by hand (responses: `fetch_response`).
+"""A hand-written decoder of Fetch requests, versions 4-18 (responses: `fetch_response`).
 
-Topics are named by `str` up to version 12 and by their 16-byte id from version 13 on, in request and response alike.
-What only the metadata quorum's fetches carry per partition (directory id, known high watermark) is skipped: the
-quorum decodes its own with `messages.p01_fetch`.
+Topics are identified by name up to version 12 and by their 16-byte id from version 13 on, also in responses. Fields
+that only fetches of the metadata quorum have (directory id, known high watermark) are skipped: the quorum decodes its
+fetches with `messages.p01_fetch`.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ class FetchRequest:
 
 
 def decode_fetch_request(buffer: memoryview, version: int, position: int, end: int) -> FetchRequest:
-    """The request body in `buffer[position:end]`; raises MalformedMessage and nothing else."""
+    """The request body in `buffer[position:end]`. Raises only MalformedMessage."""
     data = buffer[position:end]
     try:
         return _decode_flexible(data, version) if version >= FIRST_FLEXIBLE else _decode_plain(data, version)
     except (struct_error, IndexError) as broken:
-        raise MalformedMessage(f"Fetch v{version} ends early") from broken
+        raise MalformedMessage(f"a Fetch v{version} request is incomplete") from broken
     except UnicodeDecodeError as broken:
         raise MalformedMessage(f"Fetch v{version} has a string that is not UTF-8") from broken
 
@@ -95,7 +95,7 @@ def decode_fetch_request(buffer: memoryview, version: int, position: int, end: i
 _int = Struct(">i").unpack_from
 _start = Struct(">iiibiiB")  # from max wait to the number of topics
 _wanted = Struct(">iiqiqix")  # the last byte is an empty tagged section
-# NamedTuples from tuples, without the detour through their Python constructors.
+# Make NamedTuples from tuples directly: their Python constructors are slow.
 _as_topic = partial(tuple.__new__, FetchTopic)
 _as_partition = partial(tuple.__new__, FetchPartition)
 _replica_state = Struct(">iq").unpack_from
@@ -133,7 +133,7 @@ def _decode_flexible(data: memoryview, version: int) -> FetchRequest:
         left -= count + 1
         partitions, p = _flexible_partitions(data, p, count)
         topics.append(_as_topic((topic, partitions)))
-    # What a consumer without a session sends: nothing forgotten, no rack, no tags.
+    # The common case, a consumer without a session: no forgotten topics, no rack, no tags.
     if data[p] == 1 and data[p + 1] == 1 and data[p + 2] == 0:
         request.forgotten = []
         request.rack_id = ""
@@ -167,8 +167,8 @@ def _flexible_partitions(data: memoryview, p: int, count: int) -> tuple[list[Fet
     """The partitions of one topic and its tagged fields."""
     size = _wanted.size
     q = p + size * count
-    # Consumers tag nothing: then all partitions have one size and many are unpacked in one go. The first non-empty
-    # tagged section, if any, is where the stride expects it.
+    # Consumers send no tagged fields, so all partitions have the same size and are unpacked together. A first
+    # non-empty tagged section, if any, is at its regular position.
     if count > 4 and bytes(data[p + size - 1 : q : size]).count(0) == count:
         partitions = list(map(_as_partition, _wanted.iter_unpack(data[p:q])))
         p = q

@@ -1,4 +1,4 @@
-"""Fetch 4-18, responses, written by hand: a list of bytes and Regions, so that no record data passes through here."""
+"""A hand-written encoder of Fetch responses, versions 4-18: bytes and Regions, so that no records are copied here."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from odradek.protocol.wire import tagged_section, uvarint
 
 
 class DivergingEpoch(NamedTuple):
-    """The largest epoch, and its end offset, up to which the fetcher's log agrees with the leader's."""
+    """The largest epoch up to which the follower's log agrees with the leader's, and its end offset."""
 
     leader_epoch: int
     end_offset: int
 
 
 class SnapshotId(NamedTuple):
-    """What to fetch instead, where the log no longer reaches back."""
+    """The snapshot to fetch instead, because the log no longer has these records."""
 
     end_offset: int
     leader_epoch: int
 
 
 class FetchedPartition:
-    """One partition's share of a reply. On an error the offsets are -1; without records, `records` is None."""
+    """The part of a reply for one partition. On an error the offsets are -1; without records, `records` is None."""
 
     __slots__ = (
         "aborted_transactions",
@@ -72,7 +72,7 @@ class FetchedPartition:
         self.last_stable_offset = last_stable_offset
         self.log_start_offset = log_start_offset
         self.records = records
-        self.aborted_transactions = aborted_transactions  # (producer id, first offset); None: not asked for
+        self.aborted_transactions = aborted_transactions  # (producer id, first offset); None: not requested
         self.preferred_read_replica = preferred_read_replica
         self.diverging_epoch = diverging_epoch
         self.current_leader = current_leader
@@ -98,7 +98,7 @@ def encode_fetch_response(
     session_id: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[bytes | bytearray | Region]:
-    """The whole frame. Regions in it are the ones of `topics`: whoever sends the frame releases them."""
+    """The whole frame. It contains the Regions of `topics`. The sender of the frame releases them."""
     reply = _Scatter()
     if version >= FIRST_FLEXIBLE:
         reply.small += (_start_flexible(throttle_time_ms, error_code, session_id), uvarint(len(topics) + 1))
@@ -130,7 +130,7 @@ class _Scatter:
     __slots__ = ("_bytes", "_parts", "small")
 
     def __init__(self) -> None:
-        self.small: list[bytes] = []  # what follows the last Region
+        self.small: list[bytes] = []  # the pieces after the last Region
         self._parts: list[bytes | bytearray | Region] = []
         self._bytes = 0
 

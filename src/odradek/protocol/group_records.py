@@ -36,7 +36,7 @@ _VALUES: dict[int, type[Message]] = {
 
 
 class UnknownRecordType(MalformedMessage):
-    """A record of a later Kafka; a reader may pass it over."""
+    """A record of a later Kafka version. A reader may skip it."""
 
 
 def encode_group_key(key: Message) -> bytes:
@@ -60,5 +60,5 @@ def decode_group_value(key: Message, data: ByteSource) -> Message:
 
 def _prefix(data: ByteSource) -> int:
     if len(data) < 2:
-        raise MalformedMessage("a group record ends inside its version")
+        raise MalformedMessage("a group record is shorter than its version field")
     return int.from_bytes(data[:2], "big", signed=True)

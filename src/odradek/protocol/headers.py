@@ -1,8 +1,8 @@
-"""Frames and headers: what stands before every request and response.
+"""Frames, and the headers of requests and responses.
 
-A frame is an int32 length and that many bytes. Request headers have version 2 where the API version is flexible
-(tagged fields at the end, the client id still with a plain length) and 1 elsewhere; response headers 1 and 0. The one
-exception: ApiVersions responses always have header 0, since a client asks before it knows what the broker speaks.
+A frame is an int32 length and that many bytes. Request headers have version 2 if the API version is flexible (tagged
+fields at the end, the client id still with a plain length), otherwise 1. Response headers have version 1 or 0. The only
+exception: ApiVersions responses always have header 0, because the client does not know the broker's versions yet.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from odradek.protocol.wire import skip_tagged
 
 API_VERSIONS = 18
 
-# The first flexible version of each API that clients or peers speak. Kept here so that a header can be read before the
-# API's tables are imported; a test holds it against them.
+# The first flexible version of each API that clients or peers use. Kept here so that a header can be read before the
+# API's tables are imported. A test compares the two.
 FLEXIBLE_FROM = {
     0: 9, 1: 12, 2: 6, 3: 9, 8: 8, 9: 6, 10: 3, 11: 6, 12: 4, 13: 4, 14: 4, 15: 5, 16: 3, 18: 3, 19: 5, 20: 4, 21: 2,
     22: 2, 23: 4, 32: 4, 33: 2, 34: 2, 35: 2, 37: 2, 42: 2, 43: 2, 44: 1, 45: 0, 46: 0, 47: NEVER_FLEXIBLE, 52: 0,
@@ -31,7 +31,7 @@ _response_plain = Struct(">ii").pack  # frame length, correlation id
 _response_tagged = Struct(">iix").pack  # and an empty tagged section
 
 
-_new = tuple.__new__  # on the path of every request: a NamedTuple's own constructor takes three times as long
+_new = tuple.__new__  # in every request: the constructor of a NamedTuple takes three times as long
 
 
 class RequestHeader(NamedTuple):
@@ -52,14 +52,14 @@ def decode_request_header(buffer: bytes | memoryview, position: int, end: int) -
     if length >= 0:
         stop = position + length
         if stop > end or length > limits.client_id_chars_max:
-            raise MalformedMessage(f"a client id of {length} bytes")
+            raise MalformedMessage(f"the client id has invalid length {length}")
         try:
             client_id = str(buffer[position:stop], "utf-8")
         except UnicodeDecodeError as broken:
             raise MalformedMessage("the client id is not UTF-8") from broken
         position = stop
     elif length != -1:
-        raise MalformedMessage(f"a client id of {length} bytes")
+        raise MalformedMessage(f"the client id has invalid length {length}")
     if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
         position = _after_tagged(buffer, position, end)
     return _new(RequestHeader, (api_key, api_version, correlation_id, client_id, position))
@@ -72,7 +72,7 @@ def _after_tagged(buffer: bytes | memoryview, position: int, end: int) -> int:
     try:
         return position + skip_tagged(section, 1, section[0])
     except IndexError as broken:
-        raise MalformedMessage("a request ends inside its header") from broken
+        raise MalformedMessage("the header of a request is incomplete") from broken
 
 
 def has_tagged_response_header(api_key: int, api_version: int) -> bool:
@@ -80,7 +80,7 @@ def has_tagged_response_header(api_key: int, api_version: int) -> bool:
 
 
 def response_start(correlation_id: int, *, tagged: bool, body_bytes: int) -> bytes:
-    """Length and header of a response whose body follows in other pieces."""
+    """Length and header of a response. The body follows in other pieces."""
     if tagged:
         return _response_tagged(body_bytes + 5, correlation_id)
     return _response_plain(body_bytes + 4, correlation_id)

@@ -1,4 +1,4 @@
-"""Who leads instead (KIP-951): sent along with a refusal, so that the client need not ask for metadata first."""
+"""The current leader (KIP-951), sent with a NOT_LEADER error, so that the client needs no metadata request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is raised when bytes from outside do not say what they should. Nothing else escapes a decoder."""
+"""The exceptions for invalid input. A decoder raises no others."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ class MalformedRecords(Exception):
 
 
 class DecompressedTooLarge(MalformedRecords):
-    """Unpacking would exceed `limits.decompressed_batch_bytes_max`; the attempt stopped there."""
+    """Decompression stopped because the result exceeds `limits.decompressed_batch_bytes_max`."""

@@ -97,7 +97,7 @@ def decode_metadata_record(value: ByteSource) -> MetadataRecord:
         key, position = read_uvarint(data, position)
         version, position = read_uvarint(data, position)
     except IndexError as broken:
-        raise MalformedMessage("a metadata record ends inside its frame") from broken
+        raise MalformedMessage("the frame of a metadata record is incomplete") from broken
     if frame_version != FRAME_VERSION:
         raise MalformedMessage(f"metadata frame version {frame_version} is unknown")
     if key not in _RECORDS:

@@ -1,6 +1,6 @@
-"""Produce 3-13, written by hand: batches come out as views of the receive buffer, a reply is one piece of bytes.
+"""A hand-written codec of Produce, versions 3-13. Batches are views of the receive buffer, a reply is one bytes object.
 
-Topics are named by `str` up to version 12 and by their 16-byte id from version 13 on, in request and response alike.
+Topics are identified by name up to version 12 and by their 16-byte id from version 13 on, also in responses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FIRST_WITH_TOPIC_IDS = 13
 
 TopicKey = str | bytes
 
-_new = tuple.__new__  # on the path of every request: a NamedTuple's own constructor takes three times as long
+_new = tuple.__new__  # in every request: the constructor of a NamedTuple takes three times as long
 
 
 class ProducedTopic(NamedTuple):
@@ -53,7 +53,7 @@ class ProduceRequest(NamedTuple):
 
 
 class ProduceOutcome:
-    """What became of one partition's batch."""
+    """The result for the batch of one partition."""
 
     __slots__ = (
         "base_offset",
@@ -83,23 +83,23 @@ class ProduceOutcome:
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
         self.log_start_offset = log_start_offset
-        self.record_errors = record_errors  # (index in the batch, why)
+        self.record_errors = record_errors  # (index in the batch, reason)
         self.error_message = error_message
         self.current_leader = current_leader
 
 
 def decode_produce_request(buffer: memoryview, version: int, position: int, end: int) -> ProduceRequest:
-    """The request body in `buffer[position:end]`; raises MalformedMessage and nothing else."""
+    """The request body in `buffer[position:end]`. Raises only MalformedMessage."""
     data = buffer[position:end]
     try:
         return _decode_flexible(data, version) if version >= FIRST_FLEXIBLE else _decode_plain(data)
     except (struct_error, IndexError) as broken:
-        raise MalformedMessage(f"Produce v{version} ends early") from broken
+        raise MalformedMessage(f"a Produce v{version} request is incomplete") from broken
     except UnicodeDecodeError as broken:
         raise MalformedMessage(f"Produce v{version} has a string that is not UTF-8") from broken
 
 
-# A NamedTuple from a tuple, without the detour through its Python constructor.
+# Make NamedTuples from tuples directly: their Python constructors are slow.
 _as_topic = partial(tuple.__new__, ProducedTopic)
 
 _acks_timeout_count = Struct(">hiB").unpack_from
@@ -303,7 +303,7 @@ _one_rest = Struct(">BihqqqBBBxix").pack  # one partition, its outcome, (no tagg
 
 
 def _one_success(correlation_id: int, topic: TopicKey, outcome: ProduceOutcome, throttle_time_ms: int) -> bytes:
-    """What most replies say, in one piece."""
+    """The most common reply, one successful partition, packed at once."""
     name = topic if isinstance(topic, bytes) else compact_string(topic)
     rest = _one_rest(
         2,

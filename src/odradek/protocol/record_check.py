@@ -1,6 +1,6 @@
-"""Whether the records of a batch are what its header says, without taking them apart.
+"""Check that the records of a batch match its header, without decoding them.
 
-Bounded like `records`: whatever a client put there, reading ends, with MalformedRecords at the worst.
+Bounded like `records`: for any input the check ends, with MalformedRecords if it is invalid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Checked(NamedTuple):
 
 
 def check_records(data: bytes, count: int) -> Checked:  # noqa: C901 - a call per number takes twice as long
-    """Read all `count` records of a producer in `data`, whose places follow each other."""
+    """Check all `count` records of a producer in `data`. Their offset deltas must be consecutive."""
     size = len(data)
     if not 0 < count * SMALLEST_BYTES <= size:
         raise MalformedRecords(f"{size} bytes cannot hold {count} records")
@@ -36,7 +36,7 @@ def check_records(data: bytes, count: int) -> Checked:  # noqa: C901 - a call pe
     headers_left = limits.checked_batch_headers_max
     try:
         for index in range(count):
-            # Most numbers have one byte, and a call costs more than all the rest.
+            # Most numbers have one byte, and a function call would dominate the cost.
             length, position = data[end], end + 1
             if length > 127 or length & 1:
                 length, position = read_varint(data, end, VARINT_SHIFT_MAX)
@@ -56,7 +56,7 @@ def check_records(data: bytes, count: int) -> Checked:  # noqa: C901 - a call pe
                 latest = timestamp_delta
             offset_delta, position = read_varint(data, position, VARINT_SHIFT_MAX)
             if offset_delta != index:
-                raise MalformedRecords(f"record {index} says that it is number {offset_delta}")
+                raise MalformedRecords(f"record {index} has offset delta {offset_delta}")
             if data[position] == _NULL and len(keyless) < limits.record_errors_max:
                 keyless.append(index)
             for _ in "kv":
@@ -64,12 +64,12 @@ def check_records(data: bytes, count: int) -> Checked:  # noqa: C901 - a call pe
                 if field_length > 127 or field_length & 1:
                     field_length, position = read_varint(data, position, VARINT_SHIFT_MAX)
                     if field_length < -1:
-                        raise MalformedRecords(f"a length of {field_length}")
+                        raise MalformedRecords(f"invalid length {field_length}")
                     position += max(field_length, 0)
                 else:
                     position += 1 + (field_length >> 1)
                 if position >= end:
-                    raise MalformedRecords("a key or value reaches past its record")
+                    raise MalformedRecords("a key or value exceeds its record")
             if data[position]:
                 header_count, position = read_varint(data, position, VARINT_SHIFT_MAX)
                 headers_left -= header_count
@@ -79,9 +79,9 @@ def check_records(data: bytes, count: int) -> Checked:  # noqa: C901 - a call pe
             else:
                 position += 1
             if position != end:
-                raise MalformedRecords("a record is longer or shorter than it says")
+                raise MalformedRecords("the length of a record does not match its content")
     except IndexError as broken:
-        raise MalformedRecords("a record is cut off") from broken
+        raise MalformedRecords("a record is incomplete") from broken
     if end != size:
         raise MalformedRecords(f"{size - end} bytes follow the last record")
     return Checked(latest or 0, keyless)

@@ -1,6 +1,6 @@
-"""Where the records of a batch lie, without taking them apart: compaction copies those it keeps as they are.
+"""The positions of the records in a batch, without decoding them: compaction copies the records it keeps unchanged.
 
-Bounded like `records`: whatever a client put there, reading ends, with MalformedRecords at the worst.
+Bounded like `records`: for any input the search ends, with MalformedRecords if it is invalid.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from odradek.protocol.records import (
 
 
 class RecordSpan(NamedTuple):
-    start: int  # of its length
-    body: int  # of its attributes
-    after_time: int  # of its offset delta: from here on nothing depends on the batch's timestamps
+    start: int  # position of its length
+    body: int  # position of its attributes
+    after_time: int  # position of its offset delta: nothing from here on depends on the batch's timestamps
     end: int
     timestamp_delta: int
     offset_delta: int
@@ -31,7 +31,7 @@ class RecordSpan(NamedTuple):
     has_value: bool
 
 
-_new = tuple.__new__  # a NamedTuple's own constructor takes three times as long
+_new = tuple.__new__  # the constructor of a NamedTuple takes three times as long
 
 
 def record_spans(data: bytes, count: int) -> Iterator[RecordSpan]:  # noqa: C901 - a call per number takes twice as long
@@ -43,7 +43,7 @@ def record_spans(data: bytes, count: int) -> Iterator[RecordSpan]:  # noqa: C901
     try:
         for _ in range(count):
             start = position
-            # Most numbers have one byte, and a call costs more than all the rest.
+            # Most numbers have one byte, and a function call would dominate the cost.
             length, body = data[position], position + 1
             if length > 127 or length & 1:
                 length, body = read_varint(data, position, VARINT_SHIFT_MAX)
@@ -79,13 +79,13 @@ def record_spans(data: bytes, count: int) -> Iterator[RecordSpan]:  # noqa: C901
                 value_length >>= 1
                 position += 1
             if key_length < -1 or value_length < -1 or position + max(0, value_length) >= end:
-                raise MalformedRecords("a key or value reaches past its record")
+                raise MalformedRecords("a key or value exceeds its record")
             yield _new(
                 RecordSpan, (start, body, after_time, end, timestamp_delta, offset_delta, key, value_length >= 0)
             )
             position = end
     except IndexError as broken:
-        raise MalformedRecords("a record is cut off") from broken
+        raise MalformedRecords("a record is incomplete") from broken
     if position != size:
         raise MalformedRecords(f"{size - position} bytes follow the last record")
 

@@ -1,9 +1,9 @@
-"""The records inside a batch. The broker looks at them rarely: time search, key check, its own internal topics.
+"""The records inside a batch. The broker decodes them rarely: time search, key check, its own internal topics.
 
     length · attributes · timestamp delta · offset delta · key · value · headers; numbers are zigzag varints
 
-Whatever a client put there, reading ends: varints have at most 5 or 10 bytes, each record at least `SMALLEST_BYTES`,
-and anything else raises MalformedRecords.
+Decoding ends for any input: varints have at most 5 or 10 bytes, and each record at least `SMALLEST_BYTES`. Invalid
+input raises MalformedRecords.
 """
 
 from __future__ import annotations
@@ -48,11 +48,13 @@ def decode_records(
             header_count, stop = read_varint(data, stop, VARINT_SHIFT_MAX)
             headers, stop = read_headers(data, stop, end, header_count) if header_count else ((), stop)
         except IndexError as broken:
-            raise MalformedRecords("a record is cut off") from broken
+            raise MalformedRecords("a record is incomplete") from broken
         if stop != end:
-            raise MalformedRecords("a record is longer or shorter than it says")
+            raise MalformedRecords("the length of a record does not match its content")
         if not 0 <= offset_delta <= last_offset_delta:
-            raise MalformedRecords(f"a record at place {offset_delta} of a batch that ends at {last_offset_delta}")
+            raise MalformedRecords(
+                f"a record has offset delta {offset_delta}, the last one of the batch is {last_offset_delta}"
+            )
         timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
         yield Record(key, value, headers, timestamp, base_offset + offset_delta)
         position = end
@@ -77,21 +79,21 @@ def read_headers(data: bytes, position: int, end: int, count: int) -> tuple[tupl
 
 
 def skip_headers(data: bytes, position: int, end: int, count: int) -> int:
-    """Where `count` headers end. Makes no object for any of them: a small batch may unpack to millions."""
+    """The end position of `count` headers. Creates no objects: a small compressed batch may have millions."""
     if not 0 <= count * 2 <= end - position:
         raise MalformedRecords(f"{end - position} bytes cannot hold {count} headers")
     for _ in range(count):
-        for smallest in (0, -1):  # a header has a name, and perhaps a value
+        for smallest in (0, -1):  # a name is required, the value may be null
             length = data[position]
             if length > 127 or length & 1:
                 length, position = read_varint(data, position, VARINT_SHIFT_MAX)
                 if length < smallest:
-                    raise MalformedRecords(f"a header with a length of {length}")
+                    raise MalformedRecords(f"a header has invalid length {length}")
                 position += max(length, 0)
             else:
                 position += 1 + (length >> 1)
             if position > end:
-                raise MalformedRecords("a header reaches past its record")
+                raise MalformedRecords("a header exceeds its record")
     return position
 
 
@@ -105,10 +107,10 @@ def _sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     if length < 0:
         if length == -1:
             return None, position
-        raise MalformedRecords(f"a length of {length}")
+        raise MalformedRecords(f"invalid length {length}")
     stop = position + length
     if stop > end:
-        raise MalformedRecords("a key, value or header reaches past its record")
+        raise MalformedRecords("a key, value or header exceeds its record")
     return data[position:stop], stop
 
 

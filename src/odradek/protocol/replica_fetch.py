@@ -1,7 +1,6 @@
-"""Fetch 17 from the side that asks: a follower, an observer, a voter. Both halves are written by hand.
+"""A hand-written codec of Fetch 17 for the sender: a follower, an observer or a voter.
 
-What a leader serves is in `fetch` and `fetch_response`. Nothing of the records is copied: they come back as slices of
-the reply they arrived in.
+The side of the leader is in `fetch` and `fetch_response`. Records are not copied: they are slices of the reply.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def encode_fetch_request(
     cluster_id: str | None = None,
     directory_id: bytes = ZERO_UUID,
 ) -> bytes:
-    """The body. Topics are named by their ids; `directory_id` is where the replica keeps the metadata log."""
+    """The request body. `topics` has topic ids; `directory_id` is the directory of the replica's metadata log."""
     parts = [_start(max_wait_ms, min_bytes, max_bytes, READ_UNCOMMITTED, session_id, session_epoch)]
     parts.append(uvarint(len(topics) + 1))
     directory = b"" if directory_id == ZERO_UUID else tagged_section([(0, directory_id)])
@@ -76,13 +75,13 @@ def encode_fetch_request(
 
 
 class PartitionReply(NamedTuple):
-    """What the leader says of one partition. On an error the offsets may be -1."""
+    """The part of the reply for one partition. On an error the offsets may be -1."""
 
     partition: int
     error_code: int
     high_watermark: int
     log_start_offset: int
-    # Whole batches as the leader has them; empty when there is nothing, or something else to do first.
+    # Whole batches of the leader. Empty when there is nothing new, or the follower must truncate first.
     records: memoryview
     diverging_epoch: DivergingEpoch | None = None
     current_leader: CurrentLeader | None = None
@@ -112,11 +111,11 @@ _int = Struct(">i").unpack_from
 
 
 def decode_fetch_response(body: memoryview) -> FetchReply:
-    """Raises MalformedMessage and nothing else."""
+    """Raises only MalformedMessage."""
     try:
         return _decode(body)
     except (struct_error, IndexError) as broken:
-        raise MalformedMessage("a reply to Fetch ends early") from broken
+        raise MalformedMessage("a reply to Fetch is incomplete") from broken
     except UnicodeDecodeError as broken:
         raise MalformedMessage("a reply to Fetch has a string that is not UTF-8") from broken
 
@@ -153,7 +152,7 @@ def _read_partition(data: memoryview, p: int) -> tuple[PartitionReply, int]:
         length, p = finish_uvarint(data, p, length)
     end = p + max(length - 1, 0)
     records = data[p:end]
-    if not data[end]:  # there is such a byte, or the length was a lie
+    if not data[end]:  # IndexError if the length was wrong
         return PartitionReply(index, error_code, high_watermark, log_start_offset, records), end + 1
     diverging, leader, snapshot, p = _read_partition_tags(data, end)
     reply = PartitionReply(index, error_code, high_watermark, log_start_offset, records, diverging, leader, snapshot)
@@ -161,7 +160,7 @@ def _read_partition(data: memoryview, p: int) -> tuple[PartitionReply, int]:
 
 
 def _after_aborted(data: memoryview, p: int) -> int:
-    """Past aborted transactions, which only consumers need, and the preferred replica."""
+    """The position after the aborted transactions, which only consumers need, and the preferred replica."""
     count, p = read_count(data, p, limits.array_elements_max, _ABORTED_BYTES_MIN)
     for _ in range(count):
         p += 16

@@ -28,7 +28,7 @@ NEVER_FLEXIBLE = 1 << 15
 
 
 class Field:
-    """A row of the table. `kind` is the specifier that made it; the `element` of an array a specifier or a class."""
+    """One field of a table. `kind` is its specifier function. `element` of an array is a specifier or a class."""
 
     __slots__ = ("default", "element", "factory", "kind", "name", "nullable", "tag", "versions")
 
@@ -89,7 +89,7 @@ def string(versions: str, *, default: str | None, nullable: str = "none", tag: i
 
 
 def binary(versions: str, *, default: bytes | None, nullable: str = "none", tag: int | None = None) -> Any:
-    """Kafka's `bytes` and `records`: the same on the wire."""
+    """Kafka's `bytes` and `records`, which have the same encoding."""
     return Field(binary, versions, default, nullable=nullable, tag=tag)
 
 
@@ -214,7 +214,7 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, buffer: ByteSource, version: int, position: int = 0, end: int | None = None) -> Self:
-        """Exactly `buffer[position:end]` as a message; raises MalformedMessage and nothing else."""
+        """Decode exactly `buffer[position:end]`. Raises only MalformedMessage."""
         message, unread = cls.decode_first(buffer, version, position, end)
         if unread:
             raise MalformedMessage(f"{cls.__name__} v{version} is followed by {unread} more bytes")
@@ -224,9 +224,9 @@ class Message(Struct):
     def decode_first(
         cls, buffer: ByteSource, version: int, position: int = 0, end: int | None = None
     ) -> tuple[Self, int]:
-        """A message and how many bytes follow it. For requests: Kafka ignores what follows, so clients send it.
+        """A message, and how many bytes follow it. For requests: Kafka ignores extra bytes, and some clients send them.
 
-        librdkafka 2.16 does in Metadata v13 for all topics.
+        Example: librdkafka 2.16 in Metadata v13 for all topics.
         """
         if type(buffer) is bytes and position == 0 and end is None:
             data = buffer
@@ -236,7 +236,7 @@ class Message(Struct):
         try:
             message, stopped = decoder(data, len(data))
         except (structs.error, IndexError) as broken:
-            raise MalformedMessage(f"{cls.__name__} v{version} ends early") from broken
+            raise MalformedMessage(f"a {cls.__name__} v{version} is incomplete") from broken
         except UnicodeDecodeError as broken:
             raise MalformedMessage(f"{cls.__name__} v{version} has a string that is not UTF-8") from broken
         return message, len(data) - stopped

@@ -1,4 +1,4 @@
-"""Text of a function under construction: indentation, fresh names, and the objects the text refers to."""
+"""The source text of a generated function: indentation, unique names, and the objects that the text uses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Source:
         return f"{stem}{self._fresh}"
 
     def constant(self, stem: str, key: Hashable, make: Callable[[], object]) -> str:
-        """The name under which the function sees an object; equal keys share one."""
+        """The name of an object in the generated function. Equal keys share one name."""
         if key not in self._known:
             name = self._known[key] = self.fresh(stem)
             self.names[name] = make()

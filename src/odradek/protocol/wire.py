@@ -1,4 +1,4 @@
-"""Varints, tagged sections and the refusals that compiled codecs share.
+"""Varints, tagged sections and errors that the compiled codecs share.
 
 Readers take the bytes of one message and a position. Reading past the end raises IndexError, which the callers
 (`Message.decode`, `decode_request_header`) turn into `MalformedMessage`.
@@ -24,7 +24,7 @@ def read_uvarint(data: Readable, position: int) -> tuple[int, int]:
 
 
 def finish_uvarint(data: Readable, position: int, first: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte announced more."""
+    """Read the rest of a varint with more than one byte."""
     second = data[position]
     if second < 0x80:
         return first & 0x7F | second << 7, position + 1
@@ -56,7 +56,7 @@ def uvarint(value: int) -> bytes:
 
 
 def skip_tagged(data: Readable, position: int, count: int) -> int:
-    """Past a tagged section of which no tag is known; `count` is its first byte, already read."""
+    """The position after a tagged section without known tags; `count` is its first byte, already read."""
     count, position = tagged_count(data, position, count)
     for _ in range(count):
         _, position, end = tagged_field(data, position)
@@ -69,12 +69,12 @@ def tagged_count(data: Readable, position: int, first: int) -> tuple[int, int]:
     if count > 0x7F:
         count, position = finish_uvarint(data, position, first)
     if count > limits.tagged_fields_max:
-        raise MalformedMessage(f"{count} tagged fields, the limit is {limits.tagged_fields_max}")
+        raise MalformedMessage(f"too many tagged fields: {count}, the limit is {limits.tagged_fields_max}")
     return count, position
 
 
 def tagged_field(data: Readable, position: int) -> tuple[int, int, int]:
-    """Tag, where its content starts, where it ends."""
+    """The tag, and the start and end of its content."""
     tag, position = read_uvarint(data, position)
     size, position = read_uvarint(data, position)
     end = position + size
@@ -104,7 +104,7 @@ def read_compact_string(data: memoryview, position: int) -> tuple[str, int]:
 
 
 def read_count(data: memoryview, position: int, left: int, smallest: int) -> tuple[int, int]:
-    """How many elements of at least `smallest` bytes a compact array has; `left`: how many more a message may have."""
+    """The element count of a compact array: at most `left` elements, each with at least `smallest` bytes."""
     count = data[position]
     position += 1
     if count > 127:

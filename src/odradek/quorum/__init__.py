@@ -1,4 +1,4 @@
-"""Agreeing on the metadata log: a sans-I/O core in KRaft's terms (epochs, votes, high watermark, snapshots, voters).
+"""Consensus on the metadata log: a sans-I/O core with KRaft's terms (epochs, votes, high watermark, snapshots, voters).
 
-Knows nothing of what the records mean.
+This package does not know what the records mean.
 """

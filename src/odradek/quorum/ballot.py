@@ -1,4 +1,4 @@
-"""One round of votes: who was asked, who granted, who is asked again."""
+"""One round of votes: the requests, the granted votes, and the retries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Ballot:
     def __init__(self, *, pre_vote: bool) -> None:
         self._pre_vote = pre_vote
         self._granted: dict[VoterKey, bool] = {}
-        # Whom to ask again, and when.
+        # Which voter to ask again, and when.
         self._again_ms: dict[VoterKey, int] = {}
 
     def open(self, replica: Replica) -> None:

@@ -1,4 +1,4 @@
-"""What a step wants done: carried out in order, each finished before the next begins and before the next step."""
+"""The effects of a step. Run them in order; finish each before the next one begins, and all before the next step."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from odradek.quorum.messages import Answer, Request
 
 @dataclass(frozen=True, slots=True)
 class PersistElection:
-    """Replace `quorum-state`, durably, before the next effect is carried out."""
+    """Durably replace `quorum-state` before the next effect."""
 
     election: ElectionState
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """`leader_id` leads in this epoch, as far as we know; NO_BROKER while nobody does.
+    """`leader_id` leads this epoch, as far as this node knows. NO_BROKER: no known leader.
 
-    If that is this node, `AppendEpochStart` follows; if it was this node, whatever it decided and did not see committed
-    is void.
+    If this node is the new leader, `AppendEpochStart` follows. If it was the leader before, its uncommitted decisions
+    are void.
     """
 
     leader_id: BrokerId
@@ -41,7 +41,7 @@ class AppendEpochStart:
 
 @dataclass(frozen=True, slots=True)
 class AppendVoters:
-    """Append this control record in `leader_epoch`, then tell `VotersChanged`."""
+    """Append this control record in `leader_epoch`, then send the event `VotersChanged`."""
 
     leader_epoch: LeaderEpoch
     record: VotersRecord
@@ -49,7 +49,7 @@ class AppendVoters:
 
 @dataclass(frozen=True, slots=True)
 class AppendFetched:
-    """Append these batches at the log's end as they came. None may be of a later epoch than `leader_epoch`."""
+    """Append these batches unchanged. None may have a later epoch than `leader_epoch`."""
 
     leader_epoch: LeaderEpoch
     records: bytes | memoryview
@@ -57,9 +57,9 @@ class AppendFetched:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Forget what lies at and above this offset. It is never below the high watermark.
+    """Remove the records from this offset on. It is never below the high watermark.
 
-    A sync that began before says nothing about what is appended after: it must not move `synced_end_offset`.
+    A sync that began before the truncation does not cover later appends: it must not move `synced_end_offset`.
     """
 
     offset: Offset
@@ -69,7 +69,7 @@ class TruncateTo:
 class FetchSnapshot:
     """Load this snapshot from the leader, in parts.
 
-    It may be wanted no longer when it is there: only if `Quorum.is_loading` says so may it take the place of the log.
+    When it has arrived, it may no longer be wanted: replace the log with it only if `Quorum.is_loading` is true.
     """
 
     leader_id: BrokerId
@@ -86,7 +86,7 @@ class HighWatermarkAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Ask a peer, and do not wait: exactly one `Answered` or `RequestFailed` follows later."""
+    """Send a request and do not wait. Exactly one event `Answered` or `RequestFailed` must follow later."""
 
     peer: BrokerId
     request: Request
@@ -94,10 +94,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """To the request that came with this token.
+    """The reply to the request with this token.
 
-    A FetchAnswer without records may be held back until there are some, or the high watermark moves, or the fetch has
-    waited long enough; `Quorum.fetch_answer` says then what is true.
+    A FetchAnswer without records may be delayed until there are records, the high watermark moves, or the fetch times
+    out. Then `Quorum.fetch_answer` returns the current answer.
     """
 
     token: object

@@ -1,6 +1,6 @@
-"""What a node must remember about elections across a crash, and its file `quorum-state` as Kafka writes it.
+"""The election state that must survive a crash, and its file `quorum-state` in Kafka's format.
 
-The file is durable before anything that rests on it leaves the node: a vote, a leadership, a record.
+The file is durable before the node sends anything that depends on it: a vote, a claim of leadership, a record.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from odradek.base.ids import NO_BROKER, ZERO_UUID, BrokerId, DirectoryId, Leader
 from odradek.quorum.voters import VoterKey
 
 DATA_VERSION = 1
-# As Kafka writes it while the voters are named in the configuration.
+# Kafka writes this version while the voters are in the configuration.
 CONFIGURED_VOTERS_VERSION = 0
 QUORUM_STATE_FILE = "quorum-state"
 
 
 class BrokenQuorumState(UnusableDirectory):
-    """`quorum-state` cannot be read. Guessing an epoch could make two leaders, so the node does not start."""
+    """`quorum-state` cannot be read. A guessed epoch could lead to two leaders, so the node does not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionState:
-    # Never falls, across restarts.
+    # Never decreases, also across restarts.
     leader_epoch: LeaderEpoch
     leader_id: BrokerId = NO_BROKER
     # At most one vote per epoch.
@@ -63,7 +63,7 @@ def decode_election(data: bytes) -> ElectionState:
 
 
 def decode_configured_voters(data: bytes) -> tuple[BrokerId, ...]:
-    """Of a quorum whose voters are named in its configuration (kraft.version 0): nothing else on disk names them."""
+    """The voters of a quorum with kraft.version 0: they are in its configuration and nowhere else on disk."""
     fields = _fields(data)
     try:
         return tuple(BrokerId(voter["voterId"]) for voter in fields.get("currentVoters", ()))
@@ -78,7 +78,9 @@ def _fields(data: bytes) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as broken:
         raise _broken(data) from broken
     if version not in (CONFIGURED_VOTERS_VERSION, DATA_VERSION):
-        raise BrokenQuorumState(f"quorum-state has data_version {version}; {DATA_VERSION} is the newest understood")
+        raise BrokenQuorumState(
+            f"quorum-state has data_version {version}; the newest supported version is {DATA_VERSION}"
+        )
     return fields
 
 

@@ -1,4 +1,4 @@
-"""What can happen to a member of the quorum: told one at a time, the effects of the one before carried out."""
+"""The events of a quorum member. Pass them one at a time, after the effects of the event before are done."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from odradek.quorum.voters import VoterSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The node has loaded its disk: once, before any other event."""
+    """The node has loaded its data. Sent once, before any other event."""
 
     election: ElectionState
-    # Empty when unknown: an observer that has fetched nothing yet.
+    # Empty when unknown: an observer has fetched nothing yet.
     voters: VoterSet
     # False while the voter set is known only from the bootstrap checkpoint or the configuration.
     voters_in_log: bool
@@ -24,33 +24,33 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """`deadline_ms` has come."""
+    """`deadline_ms` has been reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSynced:
-    """`LogFacts.synced_end_offset` has moved up.
+    """`LogFacts.synced_end_offset` has increased.
 
-    After the start and after every append the log is to be synced soon. Until it is, a leader commits nothing and a
-    follower fetches nothing, since to fetch from an offset is to say that all below it is safe here.
+    Sync the log soon after the start and after every append. Until then a leader commits nothing and a follower
+    fetches nothing: a fetch from an offset says that everything below it is durable here.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class VotersChanged:
-    """The newest VotersRecord of the log, committed or not, is now another one.
+    """The newest VotersRecord of the log, committed or not, has changed.
 
-    Owed at once after an append, a truncation or a snapshot that made it so.
+    Send it immediately after the append, truncation or snapshot that changed it.
     """
 
     voters: VoterSet
-    # Where it stands; -1 when no record is left and these are the voters of the start.
+    # Where the record is; -1 when no record is left and these are the voters from the start.
     offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A peer asks. The answer comes as `Reply` with the same token."""
+    """A request of a peer. The answer is the effect `Reply` with the same token."""
 
     token: object
     request: Request
@@ -58,7 +58,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A peer answered what `Send` asked it."""
+    """A peer answered a request of `Send`."""
 
     peer: BrokerId
     request: Request
@@ -71,39 +71,39 @@ class RequestFailed:
 
     peer: BrokerId
     request: Request
-    # The connection was refused or reset: the peer's process is probably gone. A hint, never a proof.
+    # The connection was refused or reset: the peer's process has probably ended. This is only a hint.
     peer_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotProgress:
-    """Another part of the snapshot that `FetchSnapshot` asked for has arrived."""
+    """Another part of the snapshot requested with `FetchSnapshot` has arrived."""
 
     snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLoaded:
-    """The snapshot is durable and stands for all of the log, which now begins and ends where the snapshot ends."""
+    """The snapshot is durable and replaces the log, which now begins and ends at the end of the snapshot."""
 
     snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFailed:
-    """The leader does not have it any more, or the transfer broke."""
+    """The leader no longer has the snapshot, or the transfer failed."""
 
     snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """Lead no longer: the shell cannot go on as the leader. Nothing if we do not lead."""
+    """Stop leading: the shell cannot continue as the leader. No effect if this node does not lead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShuttingDown:
-    """Stand for no election any more, and resign if we lead. `Quorum.handed_over` says when peers know."""
+    """Take part in no more elections, and resign if leading. `Quorum.handed_over` says when the peers know."""
 
 
 Event = (

@@ -1,4 +1,4 @@
-"""One fetch at a time, from an offset below which everything is durable here."""
+"""Fetches of a follower: one at a time, from an offset below which everything is durable here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Fetcher:
     def __init__(self, due_ms: int) -> None:
         self._due_ms = due_ms
         self._in_flight: Fetch | None = None
-        # Who was asked last.
+        # The peer asked last.
         self.peer = NO_BROKER
 
     def deadline_ms(self, replica: Replica) -> int | None:
@@ -49,5 +49,5 @@ class Fetcher:
 
 
 def is_all_synced(replica: Replica) -> bool:
-    """To fetch from an offset says that all below it is safe here."""
+    """A fetch from an offset says that everything below it is durable here."""
     return replica.log.synced_end_offset >= replica.log.log_end_offset

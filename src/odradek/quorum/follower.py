@@ -1,4 +1,4 @@
-"""Fetch from the leader; stand when it has been silent for the fetch timeout. An observer only fetches."""
+"""The role follower: fetch from the leader, start an election after the fetch timeout. An observer only fetches."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Follower(RoleState):
         self._fetch_deadline_ms = replica.now.ms + replica.timing.fetch_timeout_ms
         self._update_due_ms = self._fetch_deadline_ms
         self._fetcher = Fetcher(replica.now.ms)
-        # Nothing is fetched while a snapshot is on its way.
+        # Nothing is fetched while a snapshot is being loaded.
         self.loading: SnapshotId | None = None
-        # The leader has answered in this epoch, and nothing said since that it is gone.
+        # The leader has answered in this epoch, and there is no sign since that it is gone.
         self._leader_is_there = False
         self._leader_failed = False
         self._leader_high_watermark = Offset(-1)
@@ -60,7 +60,7 @@ class Follower(RoleState):
         self._leader_is_heard()
 
     def would_vote(self) -> bool:
-        """Who has a leader does not encourage an election."""
+        """A follower with a live leader grants no pre-vote."""
         return not self._leader_is_there
 
     def answered(self, request: Request, answer: Answer) -> None:
@@ -86,19 +86,19 @@ class Follower(RoleState):
             self._fetcher.again_at(self.replica.now.ms + self.replica.timing.retry_backoff_ms)
 
     def peer_gone(self, peer: BrokerId) -> None:
-        # Once: of many short waits the shortest would count, and voters would stand at the same moment.
+        # Only once. With repeated random waits the shortest would win, and voters would stand at the same moment.
         if peer == self._leader_id and self._leader_is_there:
             self._leader_has_gone(int(self.replica.now.chance * self.replica.timing.election_backoff_max_ms))
 
     def leader_resigned(self, successors: tuple[VoterKey, ...]) -> None:
-        """The most caught-up stands first."""
+        """The most caught-up successor stands first."""
         self._leader_has_gone(self._turn_ms(successors))
 
     def snapshot_progress(self) -> None:
         self._leader_is_heard()
 
     def snapshot_over(self, wait_ms: int) -> None:
-        """Loaded, or not to be had. The leader will say how to go on."""
+        """The snapshot was loaded or is not available. The next fetch continues from there."""
         self.loading = None
         self._fetcher.again_at(self.replica.now.ms + wait_ms)
 
@@ -106,21 +106,23 @@ class Follower(RoleState):
         self._fetch_deadline_ms = self.replica.now.ms + self.replica.timing.fetch_timeout_ms
 
     def _leader_has_gone(self, wait_ms: int) -> None:
-        """As far as we can tell. Others may know better, and then will not vote for us."""
+        """The leader seems to be gone. Voters that still reach it will not vote for this node."""
         self._leader_is_there = False
         self._fetch_deadline_ms = min(self._fetch_deadline_ms, self.replica.now.ms + wait_ms)
 
     def _fetch(self) -> None:
         if self.loading is None:
-            # Others may know a leader after this one.
+            # Other voters may know a newer leader.
             other = self.replica.any_peer(but=self._leader_id) if self._leader_failed else None
             self._fetcher.poll(self.replica, self._leader_id if other is None else other)
 
     def _take(self, fetch: Fetch, answer: FetchAnswer) -> None:
         self._leader_high_watermark = answer.high_watermark
         if answer.records:
-            invariant(fetch.fetch_offset == self.replica.log.log_end_offset, "records were fetched for another place")
-            # Until these are synced no fetch is sent: it would say that they are.
+            invariant(
+                fetch.fetch_offset == self.replica.log.log_end_offset, "fetched records do not begin at the log end"
+            )
+            # No fetch is sent before these are synced, because it would say that they are.
             self.replica.effects.append(AppendFetched(self.replica.leader_epoch, answer.records))
             return
         self._advance()
@@ -139,7 +141,7 @@ class Follower(RoleState):
         self.replica.advance_high_watermark(min(self._leader_high_watermark, Offset(self.replica.log.log_end_offset)))
 
     def _wanted_change(self) -> AddVoter | RemoveVoter | UpdateVoter | None:
-        """The voter set says something else about us than we do, or lacks us and we want to join."""
+        """A change if the voter set has outdated data about this node, or lacks it and it wants to join."""
         replica = self.replica
         if replica.may_stand:
             if replica.voter in replica.voters.voters:
@@ -147,7 +149,7 @@ class Follower(RoleState):
             return UpdateVoter(voter=replica.voter, cluster_id=replica.cluster_id, leader_epoch=replica.leader_epoch)
         if replica.is_voter or replica.shutting_down or not replica.joins or not replica.voters.voters:
             return None
-        # With our id votes a directory that is not ours: the one we had before.
+        # Our node id votes with another directory: the one this node had before.
         for key in replica.voters.keys:
             if key.voter_id == replica.id:
                 return RemoveVoter(voter=key, cluster_id=replica.cluster_id)

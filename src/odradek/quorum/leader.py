@@ -1,4 +1,4 @@
-"""Leading an epoch: who has fetched how far, what is therefore committed, and whether a majority is still there."""
+"""The role leader: progress of the replicas, what is committed, and whether a majority is still reachable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Leader(RoleState):
     def __init__(self, replica: Replica, granting: tuple[VoterKey, ...]) -> None:
         super().__init__(replica)
         self._granting = granting
-        # Of this epoch's first record. Nothing is committed in an epoch before that record is.
+        # The first record of this epoch is here. Nothing is committed in the epoch before that record is.
         self.epoch_start_offset = Offset(replica.log.log_end_offset)
         self._since_ms = replica.now.ms
         self._begin_due_ms = replica.now.ms
@@ -63,7 +63,7 @@ class Leader(RoleState):
         self._advance()
 
     def fetched(self, fetch: Fetch) -> None:
-        """By somebody whose log is a beginning of ours."""
+        """A replica fetched, and its log is a prefix of ours."""
         seat = self.replica.voters.seat_of(fetch.replica)
         self.progress.fetched(
             seat or fetch.replica, fetch.fetch_offset, Offset(self.replica.log.log_end_offset), self.replica.now.ms
@@ -72,14 +72,14 @@ class Leader(RoleState):
             self._advance()
 
     def heard(self, key: VoterKey) -> None:
-        """It reads a snapshot of ours."""
+        """This replica reads a snapshot, so it is alive."""
         self.progress.heard(self.replica.voters.seat_of(key) or key, self.replica.now.ms)
 
     def would_vote(self) -> bool:
         return False
 
     def may_commit(self, offset: Offset) -> bool:
-        """A record of an earlier epoch may be on a majority and still be lost, until one of this epoch follows it."""
+        """A record of an earlier epoch can be lost even on a majority, until a record of this epoch follows it."""
         return offset > self.epoch_start_offset
 
     def describe(self) -> list[ReplicaProgress]:
@@ -101,11 +101,11 @@ class Leader(RoleState):
             return
         self.changes.committed(replica)
         if own is None and replica.high_watermark > replica.voters_offset:
-            # Our own removal is committed.
+            # The removal of this node from the voters is committed.
             self.resign()
 
     def _silence_ends_ms(self) -> int:
-        """When a majority will have been silent for too long."""
+        """When the leader has to resign because a majority was silent for too long."""
         replica = self.replica
         own = replica.voters.seat_of(replica.key)
         heard = [replica.now.ms if key == own else self.progress.heard_ms(key) for key in replica.voters.keys]

@@ -1,4 +1,4 @@
-"""What the quorum must know about the log it agrees on, and what two logs say about each other."""
+"""What the quorum must know about the metadata log, and how two logs compare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.base.ids import LeaderEpoch, Offset
 
 
 class SnapshotId(NamedTuple):
-    # The log goes on here.
+    # The log continues here.
     end_offset: Offset
     epoch: LeaderEpoch
 
@@ -19,7 +19,7 @@ class EpochEnd(NamedTuple):
 
 
 class LogFacts(Protocol):
-    """Read at each step. What effects asked for is done by then: an append, a truncation."""
+    """Read at each step. The effects of earlier steps are done by then: appends, truncations."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -29,36 +29,36 @@ class LogFacts(Protocol):
 
     @property
     def synced_end_offset(self) -> int:
-        """Every record below is on disk for good. A truncation or a loaded snapshot may lower it."""
+        """Every record below it is durable. A truncation or a loaded snapshot may lower it."""
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record; of the newest snapshot when the log holds none; 0 when there is neither."""
+        """The epoch of the last record, or of the newest snapshot if the log is empty, or 0 if there is neither."""
 
     @property
     def oldest_snapshot(self) -> SnapshotId | None:
-        """The one that stands for everything before the log's start. None while the log starts at 0."""
+        """The snapshot that replaces everything before the log start. None while the log starts at 0."""
 
     @property
     def newest_snapshot(self) -> SnapshotId | None: ...
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch in the log up to `leader_epoch` and the offset where it ends; (-1, -1) when unknown."""
+        """The largest epoch in the log up to `leader_epoch`, and its end offset. (-1, -1) when unknown."""
 
 
 def end_of_log(log: LogFacts) -> tuple[LeaderEpoch, Offset]:
-    """Of two logs the one with the larger end holds everything that the other may have committed."""
+    """To compare two logs: the log with the larger end has every record that may be committed in the other."""
     return LeaderEpoch(log.last_epoch), Offset(log.log_end_offset)
 
 
 def parting(log: LogFacts, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch) -> EpochEnd | SnapshotId | None:
-    """Where a replica's log, known by its end, parts from the leader's `log`; None if it is a beginning of it.
+    """Where a replica's log, known by its end, diverges from the leader's `log`. None if it is a prefix of it.
 
-    A snapshot when the place lies before what `log` still holds.
+    A snapshot if that place is before the start of `log`.
     """
     newest = log.newest_snapshot
     if fetch_offset == 0:
-        # Cheaper than all records, if there is one.
+        # A snapshot, if there is one, is cheaper than all records.
         return newest
     if newest is not None and _is_before(log, fetch_offset, last_fetched_epoch):
         return newest
@@ -69,7 +69,7 @@ def parting(log: LogFacts, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch
 
 
 def truncation_point(log: LogFacts, diverging: EpochEnd) -> Offset:
-    """How much of a follower's `log` may agree with a leader whose epoch `diverging` ends there."""
+    """The end of the part of a follower's `log` that may match a leader whose epoch ends at `diverging`."""
     known_epoch, end_offset = _end_of_epoch(log, diverging.leader_epoch)
     if known_epoch == diverging.leader_epoch:
         return min(end_offset, diverging.end_offset)

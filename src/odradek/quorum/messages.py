@@ -1,6 +1,6 @@
-"""What voters and observers say to each other, freed of the wire: the shell translates to and from Kafka's messages.
+"""The messages between voters and observers. The shell translates them to and from Kafka's wire format.
 
-Every answer names the leader and the epoch as its sender knows them: that is how news of an election spreads.
+Every answer has the leader and the epoch that its sender knows. That is how nodes learn of an election.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from odradek.quorum.voters import Voter, VoterKey
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
     candidate: VoterKey
-    # Whom it is meant for. A directory id of zeros is not checked.
+    # The receiver. A directory id of zeros is not checked.
     voter: VoterKey
     cluster_id: str | None
-    # The epoch the candidate stands in; with `pre_vote` the one it is in and would leave.
+    # The epoch of the election; with `pre_vote`, the current epoch of the candidate.
     leader_epoch: LeaderEpoch
     last_epoch: LeaderEpoch
     log_end_offset: Offset
@@ -28,7 +28,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginEpoch:
-    """The leader tells those that do not fetch from it."""
+    """The leader announces itself to voters that do not fetch from it."""
 
     leader_id: BrokerId
     leader_epoch: LeaderEpoch
@@ -43,13 +43,13 @@ class EndEpoch:
     leader_id: BrokerId
     leader_epoch: LeaderEpoch
     cluster_id: str | None
-    # The most caught-up first: it need not wait before it stands.
+    # The most caught-up voter first: it may stand without a wait.
     successors: tuple[VoterKey, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """All below `fetch_offset` is durable at `replica`, and its last record is of `last_fetched_epoch`."""
+    """Everything below `fetch_offset` is durable on `replica`. Its last record has epoch `last_fetched_epoch`."""
 
     replica: VoterKey
     cluster_id: str | None
@@ -61,7 +61,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSnapshot:
-    """A part of a snapshot is asked for. The core says whether we lead, the shell which bytes."""
+    """A request for a part of a snapshot. The core checks that this node leads; the shell adds the bytes."""
 
     replica: VoterKey
     cluster_id: str | None
@@ -72,7 +72,7 @@ class ReadSnapshot:
 class AddVoter:
     voter: Voter
     cluster_id: str | None
-    # Otherwise once appended.
+    # False: the answer is sent when the change is appended.
     ack_when_committed: bool = True
 
 
@@ -96,12 +96,12 @@ Request = Vote | BeginEpoch | EndEpoch | Fetch | ReadSnapshot | AddVoter | Remov
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """To BeginEpoch, EndEpoch, ReadSnapshot, and to a Vote, Fetch or change of voters when it is refused."""
+    """The answer to BeginEpoch, EndEpoch, ReadSnapshot and voter changes, and to a refused Vote or Fetch."""
 
     error: ErrorCode = ErrorCode.NONE
     leader_id: BrokerId = NO_BROKER
     leader_epoch: LeaderEpoch
-    # For people.
+    # A text for users.
     reason: str = ""
 
 
@@ -115,9 +115,9 @@ class FetchAnswer(Answer):
     """Without an error, a divergence or a snapshot: the records from the fetch offset on, perhaps none."""
 
     high_watermark: Offset
-    # Where the leader's log parts from the replica's.
+    # Where the replica's log diverges from the leader's.
     diverging: EpochEnd | None = None
-    # The leader has this instead of the records asked for.
+    # The leader has this snapshot instead of the requested records.
     snapshot: SnapshotId | None = None
-    # Put in by the shell on both sides: whole batches, none of a later epoch than `leader_epoch`.
+    # Added by the shell on both sides: whole batches, none with a later epoch than `leader_epoch`.
     records: bytes | memoryview = b""

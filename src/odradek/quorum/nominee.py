@@ -1,6 +1,6 @@
-"""Standing for election: first it is asked who would vote (prospective), then, in a new epoch, who does (candidate).
+"""The roles of an election: prospective asks for pre-votes, then candidate asks for votes in a new epoch.
 
-The first round leaves the epoch alone, so that a voter that was cut off does not depose a leader when it comes back
+The pre-vote does not change the epoch, so that a voter that was partitioned does not depose a leader when it returns
 (KIP-996).
 """
 
@@ -46,7 +46,7 @@ class Nominee(RoleState):
 
     @abstractmethod
     def _decide(self) -> None:
-        """The count may have changed: whether it is won or lost."""
+        """Called after each vote: check whether the election is won or lost."""
 
     @abstractmethod
     def _time_is_up(self) -> None: ...
@@ -60,7 +60,7 @@ class Prospective(Nominee):
         super().__init__(replica, Ballot(pre_vote=True))
 
     def wait_anew(self) -> None:
-        """We voted for somebody else meanwhile."""
+        """This node voted for another candidate meanwhile."""
         self._election_deadline_ms = self.replica.election_deadline()
 
     def _decide(self) -> None:
@@ -74,7 +74,7 @@ class Prospective(Nominee):
         if last_leader in (NO_BROKER, self.replica.id):
             self.replica.become_unattached(self.replica.leader_epoch)
         else:
-            # It may be there after all.
+            # The last leader may still be alive.
             self.replica.become_follower(last_leader, self.replica.leader_epoch)
 
 
@@ -85,7 +85,7 @@ class Candidate(Nominee):
         super().__init__(replica, Ballot(pre_vote=False))
 
     def _decide(self) -> None:
-        # Who has lost waits to the end of the timeout as well: standing again at once would lose again.
+        # A candidate that lost also waits for the timeout: if it stood again at once, it would lose again.
         if self._ballot.is_won(self.replica):
             self.replica.become_leader(self._ballot.granting)
 

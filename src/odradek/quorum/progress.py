@@ -1,4 +1,4 @@
-"""How far the replicas of the metadata log are, as the leader knows from their fetches."""
+"""The progress of the replicas of the metadata log, as the leader knows it from their fetches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from odradek.base.ids import Offset
 from odradek.quorum.voters import VoterKey
 
-# An observer that is silent for so long is forgotten.
+# An observer that is silent for this long is forgotten.
 OBSERVER_SESSION_MS = 300_000
 _NEVER_MS = -(1 << 62)
 _NO_OFFSET = Offset(-1)
@@ -17,12 +17,12 @@ _NO_OFFSET = Offset(-1)
 @dataclass(slots=True)
 class ReplicaProgress:
     key: VoterKey
-    # All below is durable there.
+    # Everything below it is durable on that replica.
     end_offset: Offset
     last_fetch_ms: int
-    # When it last had all that the leader had.
+    # When it last had everything in the leader's log.
     caught_up_ms: int = _NEVER_MS
-    # The leader's end at the last fetch.
+    # The leader's log end at the last fetch.
     target: Offset = _NO_OFFSET
 
 
@@ -53,11 +53,11 @@ class Progress:
         return key in self._replicas and self._replicas[key].caught_up_ms >= since_ms
 
     def by_offset(self, keys: Iterable[VoterKey]) -> tuple[VoterKey, ...]:
-        """The most caught-up first."""
+        """The most caught-up replica first."""
         return tuple(sorted(keys, key=lambda key: (-self.end_offset(key), key)))
 
     def known(self, voters: Iterable[VoterKey]) -> list[ReplicaProgress]:
-        """Also the voters that were never heard."""
+        """All known replicas, and the voters that never fetched."""
         silent = [ReplicaProgress(key, _NO_OFFSET, _NEVER_MS) for key in voters if key not in self._replicas]
         return [*silent, *self._replicas.values()]
 

@@ -1,4 +1,4 @@
-"""Who leads the metadata log and how far it is committed. No I/O: events in, effects out."""
+"""Leader election and commits of the metadata log. No I/O: events in, effects out."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from odradek.quorum.voters import Voter, VoterSet
 class Quorum:
     """A voter, or an observer, of the metadata log: KRaft's rules (KIP-595, 630, 853, 996).
 
-    Each event is told with `step`, and all effects it leads to are carried out, in order, before the next one is told.
-    `deadline_ms` is the one timer: `Tick` when it has come. Roles and their order are in `roles.py`, what each does in
-    a module of its name, what is answered to peers in `requests.py`.
+    Pass each event to `step`, and run all its effects in order before the next event. `deadline_ms` is the only timer:
+    send `Tick` when it is reached. `roles.py` has the roles and their transitions, each role has a module of its name,
+    and `requests.py` has the answers to peers.
 
-    What the shell owes: a sync and `LogSynced` after the start and after every append, `VotersChanged` whenever the
-    newest VotersRecord of the log is another one, one answer or failure for each `Send`.
+    The shell must send: `LogSynced` after a sync, which it starts after the start and after every append;
+    `VotersChanged` when the newest VotersRecord of the log changes; one answer or failure for each `Send`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Quorum:
         *,
         cluster_id: str,
         timing: QuorumTiming | None = None,
-        # Whom to ask for the leader while the voters are not known.
+        # Peers to ask for the leader while the voters are unknown.
         bootstrap: tuple[BrokerId, ...] = (),
         # Whether an observer asks to become a voter.
         joins: bool = False,
@@ -76,57 +76,57 @@ class Quorum:
 
     @property
     def leader_id(self) -> BrokerId:
-        """NO_BROKER while nobody is known to lead this epoch, and when we led it and resigned."""
+        """NO_BROKER while this epoch has no known leader, and after this node led it and resigned."""
         return self._replica.leader_id
 
     @property
     def voters(self) -> VoterSet:
-        """The newest in the log, committed or not."""
+        """The newest voter set in the log, committed or not."""
         return self._replica.voters
 
     @property
     def voters_offset(self) -> Offset:
-        """Where they stand in the log: committed once the high watermark is past it. -1: those of the start."""
+        """The offset of the voter set: committed when the high watermark is past it. -1: the voters from the start."""
         return self._replica.voters_offset
 
     @property
     def is_voter(self) -> bool:
-        """An observer follows and never stands. That may change with the voter set."""
+        """False for an observer, which follows and never stands. This may change with the voter set."""
         return self._replica.is_voter
 
     @property
     def high_watermark(self) -> Offset:
-        """Never falls. -1 until it is known: a leader knows it when the first record of its epoch is committed."""
+        """Never decreases. -1 while unknown: a leader learns it when the first record of its epoch is committed."""
         return self._replica.high_watermark
 
     @property
     def epoch_start_offset(self) -> Offset:
-        """Of the first record of the epoch we lead; -1 if we do not. Below it others decided."""
+        """The offset of the first record of the epoch that this node leads. -1 if it does not lead."""
         state = self._replica.state
         return state.epoch_start_offset if isinstance(state, Leader) else Offset(-1)
 
     @property
     def deadline_ms(self) -> int | None:
-        """When to say `Tick`, on the clock of `Now.ms`. May change with every step."""
+        """When to send `Tick`, on the clock of `Now.ms`. May change with every step."""
         return self._replica.state.deadline_ms()
 
     @property
     def handed_over(self) -> bool:
-        """We lead no longer, and every other voter knows, or could not be told."""
+        """This node does not lead, and every other voter has answered its resignation or could not be reached."""
         state = self._replica.state
         return state.is_known if isinstance(state, Resigned) else not isinstance(state, Leader)
 
     def fetch_answer(self, fetch: Fetch) -> Answer:
-        """To a fetch that was held back: what is true now. Changes nothing."""
+        """The current answer to a delayed fetch. Changes nothing."""
         return fetch_answer(self._replica, fetch)
 
     def is_loading(self, snapshot: SnapshotId) -> bool:
-        """Asked right before a snapshot that has arrived takes the place of the log."""
+        """Check this right before the snapshot replaces the log."""
         state = self._replica.state
         return isinstance(state, Follower) and state.loading == snapshot
 
     def progress(self) -> list[ReplicaProgress]:
-        """What the leader knows of all replicas, itself first. Empty on others."""
+        """What the leader knows of all replicas, itself first. Empty on other nodes."""
         state = self._replica.state
         return state.describe() if isinstance(state, Leader) else []
 
@@ -163,13 +163,13 @@ class Quorum:
 
     def _start(self, event: Started) -> None:
         replica, election = self._replica, event.election
-        invariant(replica.leader_epoch < 0, "a quorum starts once")
+        invariant(replica.leader_epoch < 0, "a quorum can start only once")
         replica.voters = event.voters
-        # Where in the log is not known; at the latest here.
+        # The exact offset is unknown; this is the latest possible one.
         replica.voters_offset = Offset(replica.log.log_end_offset - 1 if event.voters_in_log else -1)
         replica.election = election
         if election.leader_epoch < replica.log.last_epoch:
-            # A directory put together by hand. The epoch never falls.
+            # The directory was assembled by hand. The epoch never decreases.
             replica.elect(ElectionState(leader_epoch=LeaderEpoch(replica.log.last_epoch)))
         leader_id = replica.election.leader_id
         if leader_id == replica.id:
@@ -177,7 +177,7 @@ class Quorum:
         elif leader_id != NO_BROKER:
             replica.take(Follower(replica, leader_id))
         else:
-            # A candidate does not go on as such: its log may have lost what it was voted for.
+            # A restarted candidate starts over: its log may have lost the records it was voted for.
             replica.take(Unattached(replica))
         if replica.may_stand and not replica.other_voters:
             replica.become_prospective()
@@ -195,12 +195,12 @@ class Quorum:
     def _snapshot(self, event: SnapshotProgress | SnapshotLoaded | SnapshotFailed) -> None:
         replica = self._replica
         if not isinstance(replica.state, Follower) or replica.state.loading != event.snapshot:
-            invariant(not isinstance(event, SnapshotLoaded), "a snapshot was loaded that nobody waits for")
+            invariant(not isinstance(event, SnapshotLoaded), "a snapshot was loaded that was not requested")
         elif isinstance(event, SnapshotProgress):
             replica.state.snapshot_progress()
         elif isinstance(event, SnapshotFailed):
             replica.state.snapshot_over(wait_ms=replica.timing.retry_backoff_ms)
         else:
-            # Whoever made it knew that it was committed.
+            # Snapshots contain only committed records.
             replica.advance_high_watermark(event.snapshot.end_offset)
             replica.state.snapshot_over(wait_ms=0)

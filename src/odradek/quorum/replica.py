@@ -1,4 +1,4 @@
-"""What a member of the quorum knows in any role, and its changes of role."""
+"""The state of a quorum member that does not depend on its role, and its changes of role."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Replica:
         bootstrap: tuple[BrokerId, ...],
         joins: bool,
     ) -> None:
-        # What we are, or would be, as a voter.
+        # This node as a voter, even if it is not one now.
         self.voter = voter
         self.log = log
         self.cluster_id = cluster_id
         self.timing = timing
         self._bootstrap = bootstrap
-        # As an observer we ask to become a voter (KIP-853's automatic joining).
+        # As an observer, ask to become a voter (KIP-853's automatic joining).
         self.joins = joins
-        # The epoch never falls, and what is written here is durable before it counts.
+        # The epoch never decreases. Every change is durable before it is used.
         self.election = ElectionState(leader_epoch=LeaderEpoch(-1))
-        # The newest in the log, committed or not.
+        # The newest voter set in the log, committed or not.
         self.voters = VoterSet(())
         self.voters_offset = Offset(-1)
-        # Never falls.
+        # Never decreases.
         self.high_watermark = Offset(-1)
         self.shutting_down = False
         self.now = Now(0, 0.0)
@@ -77,7 +77,7 @@ class Replica:
 
     @property
     def listener_name(self) -> str | None:
-        """Of the endpoint at which voters reach each other. None on the only voter, whom nobody reaches."""
+        """The listener name that voters use among themselves. None for a single voter without endpoints."""
         return self.voter.endpoints[0].name if self.voter.endpoints else None
 
     @property
@@ -90,31 +90,31 @@ class Replica:
 
     @property
     def peers(self) -> tuple[BrokerId, ...]:
-        """Who may know the leader."""
+        """The nodes that may know the leader."""
         known = dict.fromkeys((*(key.voter_id for key in self.other_voters), *self._bootstrap))
         return tuple(peer for peer in known if peer != self.id)
 
     def any_peer(self, but: BrokerId = NO_BROKER) -> BrokerId | None:
-        """One of them, by chance."""
+        """A random peer."""
         peers = [peer for peer in self.peers if peer != but]
         return peers[int(self.now.chance * len(peers))] if peers else None
 
-    # --- what elections rest on
+    # --- election rules
 
     def is_up_to_date(self, vote: Vote) -> bool:
-        """Whoever lacks a record that may be committed must not lead."""
+        """A candidate that lacks a record that may be committed must not lead."""
         return (vote.last_epoch, vote.log_end_offset) >= end_of_log(self.log)
 
     def has_vote_for(self, candidate: VoterKey) -> bool:
-        """One vote per epoch, and none once it has a leader."""
+        """One vote per epoch, and none after the epoch has a leader."""
         return self.election.leader_id == NO_BROKER and self.election.voted in (None, candidate)
 
     def is_addressed(self, voter: VoterKey) -> bool:
-        """What was said to a voter is not for the node that has its id and another disk."""
+        """A message to a voter is not for a node with the same id but another directory."""
         return voter == self.key or (voter.voter_id == self.id and voter.directory_id == ZERO_UUID)
 
     def elect(self, election: ElectionState) -> None:
-        invariant(election.leader_epoch >= self.leader_epoch, "an epoch fell")
+        invariant(election.leader_epoch >= self.leader_epoch, "the leader epoch decreased")
         if election != self.election:
             self.election = election
             self.effects.append(PersistElection(election))
@@ -124,14 +124,14 @@ class Replica:
             self.high_watermark = high_watermark
             self.effects.append(HighWatermarkAdvanced(high_watermark))
 
-    # --- news of elections
+    # --- learning of elections
 
     def learn(self, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> bool:
-        """A peer says who leads. True if that is news, and so a new role."""
+        """A peer named the leader. True if that was new and changed the role."""
         if leader_epoch < self.leader_epoch:
             return False
         if leader_id == self.id:
-            # Of an earlier life of this node, or resigned from since.
+            # This node led before its restart, or has resigned since.
             leader_id = NO_BROKER
         if leader_epoch > self.leader_epoch:
             if leader_id == NO_BROKER:
@@ -151,7 +151,7 @@ class Replica:
     # --- changes of role
 
     def become_unattached(self, leader_epoch: LeaderEpoch) -> None:
-        """In a newer epoch, or in this one after nobody wanted to vote for us."""
+        """In a newer epoch, or in this one after a lost election."""
         self._stop_leading()
         if leader_epoch > self.leader_epoch:
             self.elect(ElectionState(leader_epoch=leader_epoch))
@@ -164,7 +164,7 @@ class Replica:
         self._become(Follower(self, leader_id))
 
     def become_prospective(self) -> None:
-        invariant(self.may_stand, "only a voter stands")
+        invariant(self.may_stand, "only a voter may stand for election")
         self._become(Prospective(self))
 
     def become_candidate(self) -> None:
@@ -176,11 +176,11 @@ class Replica:
         self._become(Leader(self, granting))
 
     def resign(self, successors: tuple[VoterKey, ...]) -> None:
-        """The election stays as it is, so that we vote for nobody in this epoch."""
+        """The election state does not change, so that this node does not vote in this epoch."""
         self._become(Resigned(self, successors))
 
     def _stop_leading(self) -> None:
-        """Told before the new epoch is made durable: meanwhile nothing may be written, in the old epoch or the new."""
+        """Report this before the new epoch is durable: meanwhile nothing may be written, in neither epoch."""
         if isinstance(self.state, Leader):
             self._tell(NO_BROKER)
 

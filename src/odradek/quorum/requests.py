@@ -1,4 +1,4 @@
-"""What this member answers to its peers."""
+"""The answers of this member to requests of its peers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def handle(replica: Replica, token: object, request: Request) -> None:
             answer = _fetch(replica, request)
         case ReadSnapshot():
             answer = _read_snapshot(replica, request)
-    # Last: what the step wants durable stands before it.
+    # Last: the effects before it make the state durable.
     replica.effects.append(Reply(token, answer))
 
 
@@ -67,7 +67,7 @@ def fetch_answer(replica: Replica, fetch: Fetch) -> Answer:
 
 
 def _vote(replica: Replica, vote: Vote) -> Answer:
-    # A candidate has opened its epoch itself, so nothing can have been written in it.
+    # A candidate has started this epoch itself, so there are no records in it yet.
     newest_possible = vote.leader_epoch if vote.pre_vote else vote.leader_epoch - 1
     if vote.candidate.voter_id < 0 or vote.log_end_offset < 0 or not 0 <= vote.last_epoch <= newest_possible:
         return _answer(replica, ErrorCode.INVALID_REQUEST)
@@ -114,7 +114,7 @@ def _fetch(replica: Replica, fetch: Fetch) -> Answer:
     if not isinstance(replica.state, Leader) or not isinstance(answer, FetchAnswer):
         return answer
     if answer.diverging or answer.snapshot or fetch.replica.voter_id < 0:
-        # It does not have what we have below that offset.
+        # The replica does not have our records below that offset, so this is no progress.
         return answer
     replica.state.fetched(fetch)
     return fetch_answer(replica, fetch)
@@ -131,7 +131,7 @@ def _change_voters(replica: Replica, token: object, request: AddVoter | RemoveVo
     epoch = request.leader_epoch if isinstance(request, UpdateVoter) else replica.leader_epoch
     error = _leader_only(replica, epoch)
     if error is not None:
-        reason = "Only the leader of the metadata log changes who votes."
+        reason = "Only the leader of the metadata log can change the voters."
         replica.effects.append(Reply(token, _answer(replica, error, reason)))
     elif isinstance(replica.state, Leader):
         replica.state.changes.request(replica, replica.state, token, request)

@@ -1,4 +1,4 @@
-"""We led this epoch and do so no longer: tell the others, give them an election timeout, then open a new epoch."""
+"""The role resigned: this node led the epoch. It notifies the others, waits an election timeout, opens a new epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Resigned(RoleState):
         super().__init__(replica)
         self._election_deadline_ms = replica.election_deadline()
         self._successors = successors
-        # So many were told and have not answered yet.
+        # Number of voters that were notified and have not answered yet.
         self._unanswered = 0
 
     @property
@@ -39,16 +39,16 @@ class Resigned(RoleState):
     def tick(self) -> None:
         if self.replica.shutting_down or self.replica.now.ms < self._election_deadline_ms:
             return
-        # In this epoch peers would go on to name us as its leader. An observer has no say in epochs.
+        # A new epoch, because peers would still name this node as leader of the old one. An observer opens no epoch.
         newer = LeaderEpoch(self.replica.leader_epoch + 1)
         self.replica.become_unattached(newer if self.replica.is_voter else self.replica.leader_epoch)
 
     def over(self, request: Request) -> None:
-        # Who could not be told notices by its fetch timeout.
+        # A voter that could not be reached notices by its fetch timeout.
         if isinstance(request, EndEpoch):
             self._unanswered -= 1
         if self.is_known and not self.replica.is_voter and not self.replica.shutting_down:
-            # Our own removal was why: it is not us that the others wait for.
+            # This node resigned because it was removed: the others do not wait for it.
             self.replica.become_unattached(self.replica.leader_epoch)
 
     def _end_of_epoch(self) -> EndEpoch:

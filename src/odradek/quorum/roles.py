@@ -1,4 +1,4 @@
-"""The roles of a member, and which may follow which."""
+"""The roles of a quorum member, and the allowed transitions."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ class Role(Enum):
     RESIGNED = "resigned"
 
 
-# Observers are only ever unattached or followers.
+# Each comment lists the reasons for the transitions, in order. Observers are only unattached or followers.
 NEXT_ROLES = {
     # A newer epoch; the election timeout; a leader.
     Role.UNATTACHED: (Role.UNATTACHED, Role.PROSPECTIVE, Role.FOLLOWER),
     # A newer epoch; the fetch timeout; another leader.
     Role.FOLLOWER: (Role.UNATTACHED, Role.PROSPECTIVE, Role.FOLLOWER),
-    # A newer epoch, or too few would vote for us; enough would; the leader we had is still there.
+    # A newer epoch, or too few pre-votes; enough pre-votes; the last leader may still be there.
     Role.PROSPECTIVE: (Role.UNATTACHED, Role.CANDIDATE, Role.FOLLOWER),
-    # A newer epoch; the election timeout; enough votes; somebody else had enough.
+    # A newer epoch; the election timeout; enough votes; another node won.
     Role.CANDIDATE: (Role.UNATTACHED, Role.PROSPECTIVE, Role.LEADER, Role.FOLLOWER),
-    # A newer epoch; a majority is silent, or we stop, or we vote no longer; a leader of a newer epoch.
+    # A newer epoch; a silent majority, a shutdown, or removal from the voters; a leader of a newer epoch.
     Role.LEADER: (Role.UNATTACHED, Role.RESIGNED, Role.FOLLOWER),
-    # A newer epoch, or nobody else stood: never again leader in the epoch that we led, since records written and
-    # lost would be followed by others with the same offset and epoch; the only voter; another leader.
+    # A newer epoch, or no other node stood; the only voter; another leader. It never leads the same epoch again:
+    # lost records and new ones could have the same offset and epoch.
     Role.RESIGNED: (Role.UNATTACHED, Role.PROSPECTIVE, Role.FOLLOWER),
 }
 
 
 class RoleState(ABC):
-    """What a member remembers only while it has a role, and does in it."""
+    """The state and behaviour of a member in one role."""
 
     role: Role
-    # Whether one who has this role may vote for somebody else in its epoch, if it has not voted yet.
+    # Whether a member in this role may vote for another node in this epoch, if it has not voted yet.
     may_vote = False
 
     def __init__(self, replica: Replica) -> None:
@@ -58,29 +58,29 @@ class RoleState(ABC):
         """The role was just taken."""
 
     def end(self) -> None:
-        """Another one follows."""
+        """The role ends."""
 
     def tick(self) -> None:
-        """The deadline has come, or nearly."""
+        """The deadline was reached, or nearly."""
 
     def log_synced(self) -> None:
         """Our own log is durable up to a new end."""
 
     def voters_changed(self) -> None:
-        """The voter set is another one."""
+        """The voter set has changed."""
 
     def would_vote(self) -> bool:
-        """For a better candidate, were there an election (KIP-996)."""
+        """Whether to grant a pre-vote to an up-to-date candidate (KIP-996)."""
         return True
 
     def answered(self, request: Request, answer: Answer) -> None:
-        """By a peer, without error and in this epoch."""
+        """A peer answered, without error and in this epoch."""
 
     def failed(self, request: Request) -> None:
-        """Not answered, or with an error."""
+        """The request was not answered, or with an error."""
 
     def over(self, request: Request) -> None:
-        """Answered in whatever way, or not."""
+        """The request has ended, with or without an answer."""
 
     def peer_gone(self, peer: BrokerId) -> None:
         """Its process seems to have ended."""

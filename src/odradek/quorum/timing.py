@@ -1,4 +1,4 @@
-"""How long the quorum waits for what, and the moment of a step."""
+"""The timeouts of the quorum, and the time of a step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Now(NamedTuple):
-    """What a step may know of time and chance: the core looks at no clock and draws nothing."""
+    """The time and random number of a step. The core itself uses no clock and no random generator."""
 
     ms: int
     # In [0, 1), drawn by the shell for this step.
@@ -24,12 +24,12 @@ class QuorumTiming:
     retry_backoff_ms: int = 20
 
     def election_timeout(self, chance: float) -> int:
-        """Between one and two timeouts: voters that stood at the same moment must not do so again."""
+        """Between one and two timeouts, so that voters that stood at the same moment do not do so again."""
         return self.election_timeout_ms + int(chance * self.election_timeout_ms)
 
     @property
     def check_quorum_ms(self) -> int:
-        """A leader resigns after this long without fetches of a majority: more than a follower waits for its leader."""
+        """A leader resigns after this time without fetches of a majority. Longer than the followers' fetch timeout."""
         return self.fetch_timeout_ms * 3 // 2
 
     @property

@@ -1,4 +1,4 @@
-"""Nobody is known to lead this epoch: ask around, and stand when the election timeout passes."""
+"""The role unattached: the epoch has no known leader. Ask peers for it, and stand after the election timeout."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Unattached(RoleState):
         self.wait_anew()
 
     def wait_anew(self) -> None:
-        """Whom we voted for has at least as good a chance as we have."""
+        """Restart the election timeout: the candidate that got our vote goes first."""
         self._election_deadline_ms = self.replica.election_deadline()
 
     def over(self, request: Request) -> None:

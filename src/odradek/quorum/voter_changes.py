@@ -1,8 +1,8 @@
 """Changing who votes, one voter at a time (KIP-853).
 
-Two majorities of sets that differ in one voter have a member in common, so the new set counts as soon as its record is
-in the log. The next change waits until that record is committed, and the first one of an epoch until the epoch has
-committed something: an older change could still be in a log somewhere.
+If two voter sets differ in one voter, any majorities of the two have a common member. So the new set is used as soon
+as its record is in the log. The next change waits until that record is committed. The first change of an epoch waits
+until the epoch has committed a record, because another log could still have an older change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Pending(NamedTuple):
 
 
 class VoterChanges:
-    """Of one leader."""
+    """The voter changes of one leader."""
 
     def __init__(self) -> None:
         self._pending: _Pending | None = None
@@ -53,7 +53,7 @@ class VoterChanges:
             self._end(replica, _answer(replica))
 
     def abandon(self, replica: Replica) -> None:
-        """Another leader may or may not commit it."""
+        """The next leader may or may not commit the pending change."""
         if self._pending is not None:
             self._end(replica, _answer(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
@@ -64,9 +64,9 @@ class VoterChanges:
 
     def _busy(self, replica: Replica, leader: Leader) -> tuple[ErrorCode, str] | None:
         if replica.high_watermark <= leader.epoch_start_offset:
-            return ErrorCode.REQUEST_TIMED_OUT, "The leader has not committed anything in this epoch yet."
+            return ErrorCode.REQUEST_TIMED_OUT, "The leader has not committed a record in this epoch yet."
         if self._pending is not None or replica.voters_offset >= replica.high_watermark:
-            return ErrorCode.REQUEST_TIMED_OUT, "The change of voters before this one is not committed yet."
+            return ErrorCode.REQUEST_TIMED_OUT, "The previous voter change is not committed yet."
         return None
 
 
@@ -83,25 +83,25 @@ def _refusal(replica: Replica, leader: Leader, request: ChangeRequest) -> tuple[
 def _no_voter(replica: Replica, key: VoterKey) -> tuple[ErrorCode, str] | None:
     if replica.voters.seat_of(key) is not None:
         return None
-    return ErrorCode.VOTER_NOT_FOUND, f"Node {key.voter_id} with directory {uuid_text(key.directory_id)} does not vote."
+    return ErrorCode.VOTER_NOT_FOUND, f"Node {key.voter_id} with directory {uuid_text(key.directory_id)} is no voter."
 
 
 def _not_to_be_added(replica: Replica, leader: Leader, voter: Voter) -> tuple[ErrorCode, str] | None:
     node_id, listener = voter.key.voter_id, replica.listener_name
     known = [uuid_text(key.directory_id) for key in replica.voters.keys if key.voter_id == node_id]
     if known:
-        return ErrorCode.DUPLICATE_VOTER, f"Node {node_id} votes already, with directory {known[0]}."
+        return ErrorCode.DUPLICATE_VOTER, f"Node {node_id} is already a voter, with directory {known[0]}."
     if node_id < 0 or voter.key.directory_id == ZERO_UUID:
-        return ErrorCode.INVALID_REQUEST, "A voter is a node and its directory: one of them is missing."
+        return ErrorCode.INVALID_REQUEST, "A voter needs a node id and a directory id: one of them is missing."
     if listener is not None and all(endpoint.name != listener for endpoint in voter.endpoints):
-        return ErrorCode.INVALID_REQUEST, f"Node {node_id} needs an endpoint named {listener}, as all voters have."
+        return ErrorCode.INVALID_REQUEST, f"Node {node_id} needs an endpoint named {listener}, like all voters."
     if not leader.progress.is_caught_up(voter.key, _lately_ms(replica)):
         return ErrorCode.REQUEST_TIMED_OUT, f"Node {node_id} has not caught up with the metadata log."
     return None
 
 
 def _not_to_be_removed(replica: Replica, leader: Leader, key: VoterKey) -> tuple[ErrorCode, str] | None:
-    """The smaller set counts at once: if too few of it are there, it could never commit its own record."""
+    """The smaller set is used at once: with too few reachable voters it could never commit its own record."""
     left = [seat for seat in replica.other_voters if seat != replica.voters.seat_of(key)]
     there = [seat for seat in left if leader.progress.heard_ms(seat) >= _lately_ms(replica)]
     own = int(replica.voters.seat_of(replica.key) not in (None, replica.voters.seat_of(key)))

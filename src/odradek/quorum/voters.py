@@ -1,5 +1,5 @@
-"""Who votes: a voter is a node id together with the id of its metadata directory, so that a node that lost its
-disk is not mistaken for the voter it was (KIP-853)."""
+"""The voter set. A voter is a node id together with the id of its metadata directory, so that a node that lost its
+disk is not mistaken for the voter that it was (KIP-853)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.base.ids import ZERO_UUID, BrokerId, DirectoryId
 from odradek.protocol import control_records
 
 VOTERS_RECORD_VERSION = 0
-# The only protocol spoken: voter sets live in the log, not in a static configuration.
+# The only supported version: voter sets are in the log, not in a static configuration.
 KRAFT_VERSION = 1
 
 
@@ -46,7 +46,7 @@ class VoterSet:
     def seat_of(self, replica: VoterKey) -> VoterKey | None:
         """The voter that `replica` is. None for an observer, and for a node that votes with another directory.
 
-        A voter that was named without a directory is any that has its id.
+        A voter without a directory id matches every replica with its node id.
         """
         for key in self.keys:
             if key == replica or (key.voter_id == replica.voter_id and key.directory_id == ZERO_UUID):
@@ -57,7 +57,7 @@ class VoterSet:
         return any(key.voter_id == voter_id for key in self.keys)
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        """The same set, with what `voter` now says about itself."""
+        """The same set, with the updated entry of `voter`."""
         seat = self.seat_of(voter.key)
         return VoterSet(tuple(voter if known.key == seat else known for known in self.voters))
 

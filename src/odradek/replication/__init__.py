@@ -1,4 +1,4 @@
 """Leader and follower state of a partition: high watermark, leader epochs, in-sync replicas, waiting readers.
 
-Knows nothing of groups or transactions.
+This package knows nothing of groups or transactions.
 """

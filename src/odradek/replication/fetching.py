@@ -1,11 +1,11 @@
-"""What this broker fetches from one leader: which partitions, from where on, and when again after trouble.
+"""What this broker fetches from one leader: which partitions, from which offsets, and when to retry after an error.
 
-One question is under way at a time. It is an incremental one where the leader keeps a session (KIP-227): only what
-changed since the last one is named, so that thousands of idle partitions cost nothing.
+One fetch request is in flight at a time. If the leader keeps a fetch session (KIP-227), the request is incremental: it
+names only partitions that changed since the last one, so that thousands of idle partitions cost nothing.
 
     followed ──► due ──question()──► named ──answered()──► due, or named still when nothing changed
                   ▲                    │
-                  └──── after a while ─┴─► resting, or left out until the image tells of another leader epoch
+                  └── after a backoff ─┴─► resting, or left out until the image has another leader epoch
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.replication.partition import Partition
 
 NO_SESSION, FIRST = 0, 0
 INT32_MAX = 2**31 - 1
-# The first pause is short: at an election one side has often just heard of it a moment earlier.
+# The first backoff is short: at an election one side often learns of it only a moment before the other.
 REST_MS_MIN = 20
 
 Key = tuple[bytes, int]
@@ -31,7 +31,7 @@ class Question(NamedTuple):
     session_epoch: int
     topics: list[tuple[bytes, list[FetchPartition]]]
     forgotten: list[tuple[bytes, list[int]]]
-    # No longer, for the sake of those who rest.
+    # Not longer than the shortest backoff of a resting partition.
     max_wait_ms: int
 
 
@@ -41,14 +41,14 @@ class Fetching:
         self._max_wait_ms = max_wait_ms
         self._rest_ms_max = rest_ms_max
         self._followed: dict[Key, Partition] = {}
-        # To be named in the next question.
+        # To be named in the next request.
         self._due: dict[Key, None] = {}
-        # When to ask again, and how long the last rest was; the second outlives the first until things go well.
+        # When to retry, and the last backoff. The backoff is kept until a fetch succeeds.
         self._resting: dict[Key, int] = {}
         self._rest_ms: dict[Key, int] = {}
-        # What was asked for last: all that the leader answers for, named in its session or in this very question.
+        # The last requested positions: the leader answers for these, from its session or from this request.
         self._named: dict[Key, Position] = {}
-        # Still in the leader's session, and no longer wanted.
+        # Still in the leader's session, but no longer wanted.
         self._forgotten: dict[Key, None] = {}
         self._session_id = NO_SESSION
         self._session_epoch = FIRST
@@ -57,7 +57,7 @@ class Fetching:
         return len(self._followed)
 
     def follow(self, partition: Partition) -> None:
-        """From now on, or anew with another leader epoch."""
+        """Start to fetch this partition, or restart with another leader epoch."""
         key = _key(partition)
         self._followed[key] = partition
         self._due[key] = None
@@ -74,23 +74,23 @@ class Fetching:
     def follows(self, partition: Partition) -> bool:
         return self._followed.get(_key(partition)) is partition
 
-    # Asking
+    # Requests
 
     def unsynced(self, now_ms: int) -> list[Partition]:
-        """Those that have to sync what they have before they may ask for more: to ask is to acknowledge.
+        """The partitions that must sync their log before the next fetch: a fetch acknowledges everything before it.
 
-        Not only what came with the last answer: an election may bring what was got from another leader.
+        This is not only what came with the last reply: after an election it may be records from another leader.
         """
         self._end_rests(now_ms)
         due = [self._followed[key] for key in self._due]
         return [each for each in due if not each.log.offline and not each.is_synced(each.log.log_end_offset - 1)]
 
     def question(self, now_ms: int) -> Question | None:
-        """None while there is nothing to ask for."""
+        """The next request, or None while there is nothing to fetch."""
         self._end_rests(now_ms)
         for partition in [self._followed[key] for key in self._due]:
             if partition.log.offline:
-                # It may not have what it got last, and to ask for more is to acknowledge it.
+                # It may have lost the last records, and a fetch would acknowledge them.
                 self.leave(partition)
         asked = {key: position(self._followed[key]) for key in self._due}
         self._due.clear()
@@ -113,7 +113,7 @@ class Fetching:
             self._due[key] = None
 
     def idle_ms(self, now_ms: int) -> int | None:
-        """When `question` has none: after how long it may have one, None when only the image can tell."""
+        """How long until `question` may return a request. None when that depends on a new image."""
         return max(min(self._resting.values()) - now_ms, 0) if self._resting else None
 
     def _patience_ms(self, now_ms: int) -> int:
@@ -126,7 +126,7 @@ class Fetching:
             topics.setdefault(topic_id, []).append(FetchPartition(index, *where, self._partition_max_bytes))
         return list(topics.items())
 
-    # Being answered
+    # Replies
 
     def answered(self, reply: FetchReply, now_ms: int, wall_ms: int) -> None:
         if reply.error_code:
@@ -138,7 +138,7 @@ class Fetching:
                 self._answered_one((topic_id, part.partition), part, now_ms, wall_ms)
 
     def failed(self) -> None:
-        """No answer: the leader knows nothing of what it was asked last, or more than we know of."""
+        """The request failed: the leader may or may not have processed it."""
         self._begin_anew()
 
     def _answered_one(self, key: Key, part: PartitionReply, now_ms: int, wall_ms: int) -> None:
@@ -152,7 +152,7 @@ class Fetching:
         elif verdict is Verdict.RETRY:
             self._rest(key, now_ms)
         else:
-            # Followed again when the image tells of another epoch.
+            # Followed again when the image has another leader epoch.
             self.leave(partition)
 
     def _rest(self, key: Key, now_ms: int) -> None:
@@ -178,7 +178,7 @@ class Fetching:
             self._session_epoch = 1 if self._session_epoch == INT32_MAX else self._session_epoch + 1
 
     def _begin_anew(self) -> None:
-        """The next question names everything, and the session that it replaces: else the leader would keep both."""
+        """The next request names all partitions, and the session it replaces: otherwise the leader would keep both."""
         self._session_epoch = FIRST
 
     def _session_is_gone(self) -> None:

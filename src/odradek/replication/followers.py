@@ -1,4 +1,4 @@
-"""How far one follower has got, as its leader knows from its fetches."""
+"""The progress of one follower, as its leader knows it from the fetches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NEVER_MS = -(2**62)
 
 
 class Follower:
-    """During one leader epoch: a new leader, or an old one elected again, believes nothing it has not been told."""
+    """For one leader epoch. A new leader, also one that is elected again, starts without knowledge of its followers."""
 
     __slots__ = (
         "_fetched_ms",
@@ -25,12 +25,12 @@ class Follower:
     def __init__(self, broker_id: BrokerId) -> None:
         self.broker_id = broker_id
         self.broker_epoch = UNKNOWN
-        # All below it is in the follower's log, and is the same there as here.
+        # The follower has all records below it, and they are the same as here.
         self.log_end_offset = UNKNOWN
         self.log_start_offset = UNKNOWN
-        # When it last had everything that the leader had.
+        # When it last had everything in the leader's log.
         self.caught_up_ms = NEVER_MS
-        # Outside of a fetch session, which remembers it better: it knows what a follower may have dropped.
+        # Used only without a fetch session. A session tracks it better: it knows what the follower may have dropped.
         self.told_high_watermark = UNKNOWN
         self._fetched_ms = NEVER_MS
         self._leader_end_then = UNKNOWN
@@ -38,11 +38,11 @@ class Follower:
     def fetched(
         self, offset: int, *, log_start_offset: int, broker_epoch: int, leader_end_offset: int, now_ms: int
     ) -> None:
-        """It asked for `offset`, so it has everything before."""
+        """It fetches from `offset`, so it has everything before that."""
         if offset >= leader_end_offset:
             self.caught_up_ms = now_ms
         elif self._leader_end_then != UNKNOWN and offset >= self._leader_end_then:
-            # Under steady load it is never at the end, but always where the end was a moment ago.
+            # Under steady load it never reaches the log end, but it reaches the log end of its last fetch.
             self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset

@@ -1,13 +1,13 @@
-"""What a follower does with its leader's answer: append, truncate, begin anew, wait.
+"""What a follower does with its leader's reply: append, truncate, restart with an empty log, or wait.
 
-Everything here is about one partition and one answer, which says what the fetch that asked for it got:
+Everything here is about one partition and one reply:
 
-    records, watermarks   appended as they came, as far as they continue this log; then the watermarks follow
-    a diverging epoch     cut to where both histories agree, at the latest at the end of that epoch on either side
-    OFFSET_OUT_OF_RANGE   the leader's log begins after this one ends: begin anew where the leader's begins
-                          (also if it begins right there, or where it says to cut: the histories may part before)
+    records, watermarks   append the batches that continue this log, then update the watermarks
+    a diverging epoch     truncate to where both logs agree: at most the end of that epoch on either side
+    OFFSET_OUT_OF_RANGE   the leader's log begins after this one ends: restart empty at the leader's log start
+                          (also if it begins exactly there, or at the truncation offset: records before may differ)
     FENCED_LEADER_EPOCH   there is a newer leader: wait for the image
-    any other error       try again after a while
+    any other error       retry after a backoff
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _batch = Struct(">qii7xi")  # base offset, length, leader epoch, (magic, checksu
 
 
 class FetchAnswer(Protocol):
-    """One partition's share of a leader's reply."""
+    """The part of a leader's reply for one partition."""
 
     @property
     def error_code(self) -> int: ...
@@ -44,19 +44,19 @@ class FetchAnswer(Protocol):
 
 
 class Position(NamedTuple):
-    """What a follower asks for: all that the leader has after this."""
+    """The position a follower fetches from."""
 
     leader_epoch: int
     offset: int
-    last_epoch: int  # of the record before it, -1 when there is none
+    last_epoch: int  # of the record before `offset`, -1 when there is none
     log_start_offset: int
 
 
 class Verdict(Enum):
     GO_ON = auto()
-    RETRY = auto()  # after a while
-    AWAIT_IMAGE = auto()  # until the leader epoch is another one
-    GIVE_UP = auto()  # this log takes nothing any more
+    RETRY = auto()  # after a backoff
+    AWAIT_IMAGE = auto()  # until the leader epoch changes
+    GIVE_UP = auto()  # this log is offline
 
 
 def position(partition: Partition) -> Position:
@@ -66,7 +66,7 @@ def position(partition: Partition) -> Position:
 
 
 def take(partition: Partition, asked: Position, answer: FetchAnswer, wall_ms: int) -> Verdict:
-    """The leader's answer to a fetch from `asked`."""
+    """Process the leader's reply to a fetch from `asked`."""
     if partition.is_leader or not safeguards.is_still_wanted(
         asked.offset, partition.log.log_end_offset, asked.leader_epoch, partition.leader_epoch
     ):
@@ -97,7 +97,7 @@ def _append(partition: Partition, answer: FetchAnswer, wall_ms: int) -> Verdict:
 
 
 def _continuing(partition: Partition, records: memoryview) -> memoryview:
-    """The whole batches that come next in this log, of no later epoch than the one followed."""
+    """The whole batches that continue this log and are not of a later epoch than the followed one."""
     log = partition.log
     expected = log.log_end_offset
     position, end = 0, len(records)
@@ -114,8 +114,8 @@ def _continuing(partition: Partition, records: memoryview) -> memoryview:
         # The leader's log begins inside this batch: an empty log begins with the batch.
         begins_inside = position == 0 and log.log_start_offset == expected <= base + delta
         if base < expected and not begins_inside:
-            # A later one continues it, too: the leader's log is compacted, or was once.
-            logger.error("%s ends at %d, the leader sent a batch at %d", partition, expected, base)
+            # A gap before the batch is fine: the leader's log is or was compacted.
+            logger.error("%s ends at %d, but the leader sent a batch at %d", partition, expected, base)
             break
         expected = base + delta + 1
         position = after
@@ -130,7 +130,7 @@ def _truncate(partition: Partition, diverging: DivergingEpoch, leaders_start: in
         end if own_end < 0 else own_end, diverging.end_offset, partition.high_watermark
     )
     logger.info(
-        "%s: epoch %d ends at %d with the leader of epoch %d: cut from %d to %d",
+        "%s: epoch %d ends at %d on the leader of epoch %d: truncating from %d to %d",
         *(partition, diverging.leader_epoch, diverging.end_offset, partition.leader_epoch, end, offset),
     )
     if not _is_known_alike(partition, offset, leaders_start):
@@ -145,13 +145,13 @@ def _take_error(partition: Partition, answer: FetchAnswer) -> Verdict:
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return _begin_anew(partition, answer.log_start_offset)
     if code == ErrorCode.FENCED_LEADER_EPOCH:
-        logger.info("%s: %d no longer leads epoch %d", partition, partition.leader_id, partition.leader_epoch)
+        logger.info("%s: broker %d no longer leads epoch %d", partition, partition.leader_id, partition.leader_epoch)
         return Verdict.AWAIT_IMAGE
     return Verdict.RETRY
 
 
 def _begin_anew(partition: Partition, leaders_start: int) -> Verdict:
-    """Nothing of what is here is in the leader's log any more, or there is nothing here."""
+    """Restart if the leader has none of the records here any more, or if this log is empty."""
     log = partition.log
     is_empty = log.log_start_offset == log.log_end_offset
     if leaders_start < 0 or not (log.log_end_offset < leaders_start or is_empty):
@@ -160,14 +160,14 @@ def _begin_anew(partition: Partition, leaders_start: int) -> Verdict:
 
 
 def _is_known_alike(partition: Partition, offset: int, leaders_start: int) -> bool:
-    """What is here below `offset`, where the leader saw no difference or the last one."""
+    """Whether the records here below `offset` are known to be the same as on the leader."""
     return safeguards.is_known_alike(offset, leaders_start, partition.high_watermark)
 
 
 def _restart(partition: Partition, leaders_start: int) -> Verdict:
     log = partition.log
     logger.warning(
-        "%s: the leader's log begins at %d, this one has %d to %d and begins anew",
+        "%s: the leader's log begins at %d, deleting the local offsets %d to %d",
         *(partition, leaders_start, log.log_start_offset, log.log_end_offset),
     )
     partition.restart_at(leaders_start)
@@ -178,5 +178,5 @@ def _failed(partition: Partition, failure: KafkaError | OSError) -> Verdict:
     if partition.log.offline is not None:
         logger.error("%s is offline: %s", partition, failure)
         return Verdict.GIVE_UP
-    logger.warning("%s: what the leader sent was not stored: %s", partition, failure)
+    logger.warning("%s: cannot store the leader's reply, will retry: %s", partition, failure)
     return Verdict.RETRY

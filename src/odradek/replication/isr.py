@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 class IsrMember(NamedTuple):
     broker_id: BrokerId
-    # Under which it last fetched, -1 when it has not yet.
+    # With which it last fetched, -1 when it has not fetched yet.
     broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrProposal:
-    """To be applied only to the partition as it was at `partition_epoch`."""
+    """The controller applies it only if the partition epoch is still `partition_epoch`."""
 
     topic_id: TopicId
     partition: int
@@ -36,9 +36,9 @@ class IsrProposal:
         return tuple(member.broker_id for member in self.isr)
 
 
-# The controller was asked, knows this very partition epoch, and has refused: nothing was changed and nothing will be.
+# The controller knows this partition epoch and has refused: the change is not applied, now or later.
 NOT_APPLIED = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
-# What this leader knows is out of date. Its proposal may have been applied: until the image tells, both must be heeded.
+# The leader's state is out of date. Its proposal may have been applied: until the image says so, both ISRs count.
 OUT_OF_DATE = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_REQUEST,
@@ -52,11 +52,11 @@ Propose = Callable[["Partition", IsrProposal], None]
 
 
 def nobody_to_ask(partition: Partition, proposal: IsrProposal) -> None:
-    """Where no partition has followers, nothing is proposed."""
+    """For brokers whose partitions have no followers: nothing is ever proposed."""
 
 
 class LiveBrokers:
-    """Who is alive, as the cluster image last said. Shared by all partitions of a broker."""
+    """The live brokers according to the latest cluster image. Shared by all partitions of a broker."""
 
     __slots__ = ("registered",)
 
@@ -74,12 +74,12 @@ class LiveBrokers:
         return broker is not None and not broker.fenced
 
     def is_outdated(self, broker_id: int, broker_epoch: int) -> bool:
-        """A fetch of an incarnation before the registered one, late on its way."""
+        """True for a delayed fetch from an older incarnation than the registered one."""
         broker = self.registered.get(broker_id)
         return broker is not None and 0 <= broker_epoch < broker.broker_epoch
 
     def rack(self, broker_id: int) -> str | None:
-        """Of one that is alive."""
+        """The rack of a broker that is alive, or None."""
         broker = self.registered.get(broker_id)
         return None if broker is None or broker.fenced else broker.rack
 

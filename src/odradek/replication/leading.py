@@ -1,7 +1,7 @@
-"""What a leader knows of its followers: who holds what, whom the high watermark waits for, who joins or leaves the ISR.
+"""What a leader knows of its followers: their progress, whom a commit waits for, who joins or leaves the ISR.
 
-There is one proposal at a time. While it is under way, the high watermark waits for the committed ISR and for whoever
-the proposal adds; one it removes is waited for until the image says that it has left.
+There is one ISR proposal at a time. While it is in flight, the high watermark waits for the committed ISR and for the
+replicas that the proposal adds. It waits for a removed replica until the image says that the replica has left.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Leading:
         self._lag_ms_max = lag_ms_max
         self._epoch_start_offset = partition.log.log_end_offset
         self._followers: dict[int, Follower] = {}
-        # Those that must have a record before it is committed.
+        # The followers that must have a record before it is committed.
         self._awaited: list[Follower] = []
         self.proposal: IsrProposal | None = None
         self.assigned(now_ms)
@@ -41,7 +41,7 @@ class Leading:
     # The image, the clock
 
     def assigned(self, now_ms: int) -> None:
-        """Replicas or the committed ISR are what they are now."""
+        """The replicas or the committed ISR may have changed."""
         known = self._followers
         self._followers = {}
         for broker_id in self._partition.replicas:
@@ -56,11 +56,11 @@ class Leading:
         self._await_followers(now_ms)
 
     def brokers_changed(self, now_ms: int) -> None:
-        """Who may join the ISR is waited for, who may not any more is not."""
+        """A follower outside the ISR holds back the high watermark only while it is eligible to join."""
         self._await_followers(now_ms)
 
     def tick(self, now_ms: int) -> IsrProposal | None:
-        """From time to time: who has not kept up leaves the ISR."""
+        """Called periodically: propose to remove lagging followers from the ISR."""
         self._await_followers(now_ms)
         if self.proposal is not None:
             return None
@@ -76,7 +76,7 @@ class Leading:
         gone = {follower.broker_id: None for follower in lagging}
         for follower in lagging:
             logger.info(
-                "%s: %d is to leave the ISR %s, it has %d of %d and has not caught up for %d ms",
+                "%s: removing broker %d from the ISR %s: it is at offset %d of %d and has not caught up for %d ms",
                 *(partition, follower.broker_id, partition.isr, follower.log_end_offset, end, self._lag_ms_max),
             )
         return self._propose((member for member in partition.isr if member not in gone), now_ms)
@@ -92,7 +92,7 @@ class Leading:
     def fetched(
         self, follower: Follower, offset: int, *, log_start_offset: int, broker_epoch: int, now_ms: int
     ) -> IsrProposal | None:
-        """A follower has everything before `offset`, the same as here. Perhaps it joins the ISR now."""
+        """A follower has all records before `offset`. Propose to add it to the ISR if it qualifies now."""
         partition = self._partition
         follower.fetched(
             offset,
@@ -104,13 +104,16 @@ class Leading:
         if follower.broker_id in partition.isr:
             return None
         if self.proposal is None and self._may_join(follower):
-            logger.info("%s: %d is to join the ISR %s, it has %d", partition, follower.broker_id, partition.isr, offset)
+            logger.info(
+                "%s: adding broker %d to the ISR %s: it is at offset %d",
+                *(partition, follower.broker_id, partition.isr, offset),
+            )
             return self._propose((*partition.isr, follower.broker_id), now_ms)
         self._await_followers(now_ms)
         return None
 
     def nearest(self, rack: str, offset: int) -> BrokerId | None:
-        """Whom a consumer in that rack had better read from (KIP-392): in sync, there, and most caught up."""
+        """The replica a consumer in that rack should read from (KIP-392): in sync, in the rack, most caught up."""
         partition = self._partition
         if self._brokers.rack(partition.broker_id) == rack:
             return None
@@ -125,15 +128,15 @@ class Leading:
             return None
         return max(there, key=lambda follower: (follower.log_end_offset, follower.caught_up_ms)).broker_id
 
-    # The controller's answers
+    # Replies of the controller
 
     def committed(self, now_ms: int) -> None:
-        """The proposal was applied, or the image has overtaken it."""
+        """The proposal was applied, or a newer image has replaced it."""
         self.proposal = None
         self.assigned(now_ms)
 
     def refused(self, code: ErrorCode, now_ms: int) -> bool:
-        """Whether to send the same proposal again."""
+        """True: retry the same proposal."""
         if code in NOT_APPLIED:
             self.proposal = None
             self._await_followers(now_ms)
@@ -141,7 +144,7 @@ class Leading:
         return code not in OUT_OF_DATE
 
     def low_watermark(self, own_start: int) -> int:
-        """Below it no replica has anything any more that is alive, or may lead once it is."""
+        """No replica that is alive or eligible to lead has a record below it."""
         elr = self._partition.elr
         starts = [
             follower.log_start_offset
@@ -153,7 +156,7 @@ class Leading:
     # The high watermark
 
     def committed_end(self, own_end: int) -> int:
-        """Up to where all who must have a record have it."""
+        """The end of the records that all awaited followers have."""
         partition = self._partition
         if not safeguards.commits_with(len(partition.isr), partition.min_isr):
             return UNKNOWN
@@ -163,9 +166,9 @@ class Leading:
         return own_end
 
     def _await_followers(self, now_ms: int) -> None:
-        """Besides the maximal ISR also whoever keeps up and may join.
+        """Wait for the maximal ISR, and for followers that keep up and are eligible for the ISR.
 
-        Otherwise, under steady load, it would be behind the high watermark of a leader alone for ever.
+        Otherwise, under steady load, such a follower would always be behind the high watermark and never join.
         """
         proposed = () if self.proposal is None else self.proposal.members
         members = safeguards.maximal_isr(self._partition.isr, proposed)
@@ -187,7 +190,7 @@ class Leading:
     def _is_eligible(self, follower: Follower) -> bool:
         image = self._partition.image
         if image is not None and image.is_lost(follower.broker_id):
-            return False  # whom nobody would elect must not be the one that knows everything
+            return False  # a replica that the controller will not elect must not be the only one with committed data
         return self._brokers.may_join_isr(follower.broker_id, follower.broker_epoch)
 
     def _propose(self, members: Iterable[BrokerId], now_ms: int) -> IsrProposal:

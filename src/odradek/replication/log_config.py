@@ -1,4 +1,4 @@
-"""What a topic's configuration means for its logs."""
+"""The log configuration of a topic, from its topic and broker configuration."""
 
 from __future__ import annotations
 

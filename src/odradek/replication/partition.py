@@ -1,10 +1,10 @@
-"""One replica of a partition on this broker: leadership, epochs, high watermark, and those who wait for it.
+"""One replica of a partition on this broker: leadership, epochs, high watermark, and the requests that wait for it.
 
     log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 
-The high watermark of a leader follows the log end as far as every in-sync replica has it (`leading`), that of a
-follower what its leader says, as far as it has it (`following`). A log that asks for fsync (`flush.messages`) counts as
-having only what is synced: nothing is acknowledged or shown that a power cut could take.
+The high watermark of a leader is the log end that every in-sync replica has (`leading`). The high watermark of a
+follower is that of its leader, but at most its own log end (`following`). With `flush.messages`, only synced records
+count: no record is acknowledged or readable that a power cut could remove.
 """
 
 from __future__ import annotations
@@ -83,20 +83,20 @@ class Partition:
         propose: Propose = nobody_to_ask,
         lag_ms_max: int = LAG_MS_MAX,
     ) -> None:
-        """`propose` is given each change of the ISR that this replica, as leader, wants; it may not answer at once."""
+        """`propose` gets each ISR change that this replica wants as leader. It must not reply synchronously."""
         self.broker_id = broker_id
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
         self.min_isr_wanted = min_isr
-        # No more than there are replicas.
+        # At most the number of replicas.
         self.min_isr = min_isr
         self._brokers = brokers or LiveBrokers()
         self._propose = propose
         self._lag_ms_max = lag_ms_max
-        # Never goes back, except by truncation of a follower.
-        # (What was written down may be older than the last deletion of records.)
+        # Never moves back, except when a follower is truncated.
+        # (The checkpoint may be older than the last deletion of records.)
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
         self.leader_id = NO_BROKER
         self.is_leader = False
@@ -105,19 +105,19 @@ class Partition:
         self.replicas: tuple[BrokerId, ...] = ()
         # As committed by the controller.
         self.isr: tuple[BrokerId, ...] = ()
-        # Not in sync, and known to have all that is committed: may be elected as soon as they are back (KIP-966).
+        # Not in sync, but known to have all committed records: may be elected when they are back (KIP-966).
         self.elr: tuple[BrokerId, ...] = ()
-        # What was last applied.
+        # The image applied last.
         self.image: PartitionImage | None = None
         # While this replica leads others.
         self.leading: Leading | None = None
-        # Batches of clients that came and are not appended yet: one that comes now must not overtake them.
+        # Received client batches that are not appended yet: a later batch must not overtake them.
         self.unappended = 0
-        # Fetches to tell when the high watermark moves, in order of arrival; those of followers are told of appends.
+        # Fetches that wait for the high watermark, in order of arrival. Fetches of followers wait for appends.
         self.readers: dict[Reader, None] = {}
         self.tail_readers: dict[Reader, None] = {}
         self._request_sync = request_sync
-        # The first offset whose fsync was asked for and has not happened.
+        # The first offset whose fsync was requested but is not done.
         self._held_at = ALL_SYNCED
         self._committing = OffsetWaits()
         self._syncing = OffsetWaits()
@@ -133,7 +133,7 @@ class Partition:
     # Writing
 
     def append(self, batch: memoryview, acks: int, wall_ms: int) -> Appended:
-        """One batch of a client. The view may be written to and is not kept."""
+        """Append one batch of a client. The view may be modified and is not kept."""
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
@@ -143,7 +143,7 @@ class Partition:
         return appended
 
     def append_internal(self, batch: bytearray, wall_ms: int) -> Appended:
-        """A batch of this broker's own: a coordinator's. It is small enough to be recompressed on the event loop."""
+        """Append a batch of a coordinator. It is small enough to be recompressed on the event loop."""
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if len(self.isr) < self.min_isr:
@@ -158,27 +158,27 @@ class Partition:
         return offset < self.high_watermark
 
     def when_committed(self, offset: int, callback: Callback) -> None:
-        """Call back once the high watermark has passed `offset`, or with the reason why it will not."""
+        """Call back when the high watermark has passed `offset`, or with an error when it will not."""
         if offset < self.high_watermark:
             callback(ErrorCode.NONE)
         else:
             self._committing.add(offset, callback)
 
     def is_synced(self, offset: int) -> bool:
-        """Whether this replica has `offset` as durably as its topic asks for."""
+        """Whether `offset` is as durable here as the topic requires."""
         return offset < self._held_at
 
     def when_synced(self, offset: int, callback: Callback) -> None:
         if offset < self._held_at:
             callback(ErrorCode.NONE)
         elif self.log.offline is not None:
-            # Failed or taken away, and those who waited were told: nobody will sync it for one who comes now.
+            # The log failed or was deleted. No sync will come any more; earlier callbacks got this error, too.
             callback(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self._syncing.add(offset, callback)
 
     def when_trimmed(self, offset: int, callback: Callback) -> None:
-        """Call back once nobody who is alive or eligible begins below `offset`: whoever leads next has deleted it."""
+        """Call back when no live or eligible replica begins below `offset`: then every next leader has deleted it."""
         if self.low_watermark >= offset:
             callback(ErrorCode.NONE)
         else:
@@ -190,7 +190,7 @@ class Partition:
         return start if self.leading is None else self.leading.low_watermark(start)
 
     def forget(self, callback: Callback) -> None:
-        """Call back no more: whoever waited has given up."""
+        """Do not call back any more: the request was given up."""
         self._committing.forget(callback)
         self._syncing.forget(callback)
         self._trimming.forget(callback)
@@ -211,19 +211,19 @@ class Partition:
     # Syncing, driven by the group commit
 
     def synced(self, end_offset: int, *, again: bool) -> None:
-        """All below `end_offset` is durable. `again`: another sync was asked for since this one began."""
-        # A sync that was begun before a truncation says nothing about what was written after it.
+        """All below `end_offset` is durable. `again`: another sync was requested since this one began."""
+        # A sync that began before a truncation does not cover records written after it.
         durable = Offset(min(end_offset, self.log.recovery_point))
         self._held_at = max(self._held_at, durable) if again else ALL_SYNCED
         if self._syncing:
-            # Whoever hears of it may append at once (a backlog goes on): that is not synced yet.
+            # A callback may append at once, when a backlog continues. Those records are not synced yet.
             self._syncing.passed(min(self._held_at, self.log.log_end_offset))
         if self.is_leader:
-            # A follower's watermark is its leader's, however much of the rest is on disk here.
+            # Only for a leader: a follower takes its high watermark from its leader.
             self._advance()
 
     def sync_failed(self) -> None:
-        """The log is offline now; what was held back may be lost."""
+        """The log is offline now. Records that waited for the sync may be lost."""
         self._give_up(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _hold(self, offset: int) -> None:
@@ -242,9 +242,9 @@ class Partition:
         whole_first_batch: bool,
         from_follower: bool = False,
     ) -> FetchedPartition:
-        """Whole batches from the one that has `offset`, below `end_offset` (a watermark of this partition).
+        """Whole batches below `end_offset` (a watermark), beginning with the batch that holds `offset`.
 
-        `from_follower`: whoever reads knows that this replica may be one.
+        `from_follower`: the reader knows that this replica may be a follower.
         """
         if not self.is_leader and not from_follower:
             return FetchedPartition(self.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -256,7 +256,7 @@ class Partition:
         start = log.log_start_offset
         if not start <= offset <= log.log_end_offset:
             if not self.is_leader and offset > log.log_end_offset:
-                # The leader may well have it.
+                # The leader may have it.
                 return FetchedPartition(self.index, ErrorCode.OFFSET_NOT_AVAILABLE)
             return FetchedPartition(self.index, ErrorCode.OFFSET_OUT_OF_RANGE)
         try:
@@ -269,7 +269,7 @@ class Partition:
         return FetchedPartition(self.index, 0, self.high_watermark, self.last_stable_offset, start, region)
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
-        """What a client is told whose idea of the leader epoch (-1: none) differs from ours."""
+        """The error for a client whose leader epoch differs from ours. -1: the client sent none."""
         if current_leader_epoch == NO_EPOCH or safeguards.agrees_on_leader_epoch(
             current_leader_epoch, self.leader_epoch
         ):
@@ -282,7 +282,7 @@ class Partition:
 
     def apply(self, image: PartitionImage, now_ms: int) -> None:
         was_leader, old_epoch = self.is_leader, self.leader_epoch
-        invariant(image.leader_epoch >= old_epoch, f"the leader epoch of {self} went back from {old_epoch}")
+        invariant(image.leader_epoch >= old_epoch, f"the leader epoch of {self} fell below {old_epoch}")
         overtaken = image.partition_epoch > self.partition_epoch
         self.image = image
         self.leader_id = image.leader
@@ -311,7 +311,7 @@ class Partition:
         self._give_up(code)
 
     def _give_up(self, code: ErrorCode) -> None:
-        """Nobody may wait for this replica any more."""
+        """Fail everything that waits for this replica."""
         self._committing.fail(code)
         self._syncing.fail(code)
         self._trimming.fail(code)
@@ -328,7 +328,7 @@ class Partition:
     def _become_leader(self, now_ms: int) -> None:
         self.log.begin_epoch(self.leader_epoch)
         self._hold_what_a_crash_left()
-        # Before the first append: where an epoch begins, a follower's log must reach before it may join the ISR.
+        # Before the first append: a follower may join the ISR only when its log reaches the start of the epoch.
         self.leading = None
         self._lead_on(now_ms, overtaken=True)
         if len(self.replicas) > 1:
@@ -336,7 +336,7 @@ class Partition:
                 "%s: leading epoch %d from offset %d, high watermark %d, ISR %s",
                 *(self, self.leader_epoch, self.log.log_end_offset, self.high_watermark, self.isr),
             )
-            # Whoever follows with the epoch before must hear that it is over.
+            # Waiting fetches of followers have the old epoch and must learn of the new one.
             self._wake(self.tail_readers)
 
     def _lead_on(self, now_ms: int, *, overtaken: bool) -> None:
@@ -360,14 +360,14 @@ class Partition:
             self._wake(self.readers)
 
     def _hold_what_a_crash_left(self) -> None:
-        """In the page cache: it is not on disk yet."""
+        """Records above the recovery point may be only in the page cache."""
         if self.log.config.flush_messages < ALL_SYNCED and self.log.recovery_point < self.log.log_end_offset:
             self._hold(self.log.recovery_point)
 
     # Following
 
     def append_fetched(self, batches: memoryview, wall_ms: int) -> None:
-        """Whole batches of the leader that continue this log."""
+        """Append whole batches of the leader that continue this log."""
         log, before = self.log, self.log.log_end_offset
         try:
             log.append_as_follower(batches, wall_ms)
@@ -376,7 +376,7 @@ class Partition:
                 self._hold(before)
 
     def follow_watermarks(self, high_watermark: int, log_start_offset: int) -> None:
-        """The leader's. One that was just elected may know less than this follower has heard already."""
+        """Take the leader's watermarks. A new leader may have a lower high watermark than this follower."""
         end = min(high_watermark, self.log.log_end_offset)
         if end > self.high_watermark:
             self._commit(end)
@@ -385,10 +385,13 @@ class Partition:
             self.log.advance_log_start(start)
 
     def truncate_to(self, offset: int) -> None:
-        """Slow. What lies above is not part of the leader's history."""
+        """Slow. The records above `offset` are not in the leader's log."""
         if offset < self.high_watermark:
             logger.error(
-                "%s loses what was committed: cut to %d, the high watermark is %d", self, offset, self.high_watermark
+                "%s loses committed records: truncated to %d, the high watermark is %d",
+                self,
+                offset,
+                self.high_watermark,
             )
         try:
             self.log.truncate_to(offset)
@@ -396,23 +399,23 @@ class Partition:
             self._was_cut()
 
     def restart_at(self, offset: int) -> None:
-        """Slow. Nothing is left, the next record has `offset`."""
+        """Slow. Delete everything. The next record gets `offset`."""
         try:
             self.log.truncate_fully_and_start_at(offset)
         finally:
             self._was_cut()
 
     def _was_cut(self) -> None:
-        """Perhaps not as far as was wanted, when the disk failed."""
+        """Also called after a disk error, when the log may not be truncated completely."""
         log = self.log
         self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
-        # The fetcher of the leader before may wait for a sync of what is gone: nobody would tell it.
+        # The fetcher of the previous leader may wait for a sync of removed records, which would never come.
         self._syncing.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # Changes of the ISR
 
     def fetched_by(self, broker_id: int, broker_epoch: int, offset: int, *, log_start_offset: int, now_ms: int) -> None:
-        """A follower that agrees with this leader's history up to `offset` asks for what comes next."""
+        """A follower that has the same records as this leader up to `offset` fetches from there."""
         leading = self.leading
         follower = None if leading is None else leading.follower(broker_id)
         if leading is None or follower is None:
@@ -432,22 +435,22 @@ class Partition:
                 self._propose(self, proposal)
 
     def brokers_changed(self, now_ms: int) -> None:
-        """Some that have a replica live or died since, be it without a change of this partition."""
+        """Brokers with a replica were fenced or unfenced, maybe without a change of this partition."""
         if self.leading is not None:
             self.leading.brokers_changed(now_ms)
             self._move_watermarks()
 
     def _move_watermarks(self) -> None:
-        """Both of them: followers got further, or whoever died or was moved away is waited for no longer."""
+        """Advance both watermarks: followers progressed, or a replica that died or was moved no longer counts."""
         if self._trimming:
             self._trimming.passed(self.low_watermark)
         self._advance()
 
     def isr_accepted(self, proposal: IsrProposal, partition_epoch: int, now_ms: int) -> None:
-        """The controller's answer to a proposal. What was decided is told by the image, in its order.
+        """The controller accepted a proposal. The change itself takes effect with the image, in commit order.
 
-        For with fewer than min.insync.replicas those who left stay eligible to lead: whoever had the ISR of that moment
-        and a minimum from before would commit without them. No image comes when there was nothing to change.
+        With fewer than min.insync.replicas, removed replicas stay eligible to lead. A leader that combined the new ISR
+        with an older min.insync.replicas would commit records without them. No image comes if nothing changed.
         """
         leading = self.leading
         if leading is not None and leading.proposal is proposal and partition_epoch == self.partition_epoch:
@@ -455,11 +458,11 @@ class Partition:
             self._advance()
 
     def isr_refused(self, proposal: IsrProposal, code: ErrorCode, now_ms: int) -> bool:
-        """The controller's other answer, or that there was none. True: to be sent again after a while."""
+        """The controller refused a proposal or did not reply. True: retry after a backoff."""
         if self.leading is None or self.leading.proposal is not proposal:
             return False
         again = self.leading.refused(code, now_ms)
-        logger.info("%s: the ISR %s was refused with %s", self, proposal.members, code.name)
+        logger.info("%s: the controller refused the ISR %s with %s", self, proposal.members, code.name)
         self._advance()
         return again
 

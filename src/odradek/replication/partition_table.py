@@ -1,7 +1,7 @@
-"""The partitions this broker has a replica of, kept as the cluster image says.
+"""The partitions that have a replica on this broker, according to the cluster image.
 
-`apply` runs on the event loop, in the order of commits. When it returns, a partition that this broker leads takes
-writes, and one that was deleted is out of sight; its files go later.
+`apply` runs on the event loop, in commit order. When it returns, partitions that this broker leads accept writes, and
+deleted partitions are no longer visible. Their files are removed later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class HostedTopic:
-    """A topic and those of its partitions that are here."""
+    """A topic, and its partitions that have a replica here."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -38,7 +38,7 @@ class HostedTopic:
 
 
 class TopicSettings:
-    """What one image says about topics' configurations: found out once, and those without any of their own share it."""
+    """The topic configurations of one image, computed once. Topics without own configs share one result."""
 
     __slots__ = ("_broker", "_image", "_known", "_shared")
 
@@ -49,7 +49,7 @@ class TopicSettings:
         self._shared: tuple[LogConfig, int] | None = None
 
     def of(self, topic: str) -> tuple[LogConfig, int]:
-        """For its logs, and how many replicas must be in sync."""
+        """The log configuration and min.insync.replicas of a topic."""
         known = self._known.get(topic)
         if known is None:
             known = self._known[topic] = self._found(topic)
@@ -79,9 +79,11 @@ class PartitionTable:
         propose: Propose = nobody_to_ask,
         follow: Callable[[Partition], None] | None = None,
     ) -> None:
-        """`remove_later` is given a directory that was put aside and the milliseconds it shall stay, `propose` a change
-        of the ISR that a leader wants, `follow` a partition whose leader or leader epoch is another one now, or that
-        is no longer here.
+        """The callbacks get:
+
+        - `remove_later`: the directory of a deleted log, and after how many milliseconds to remove it
+        - `propose`: an ISR change that a leader wants
+        - `follow`: a partition whose leader or leader epoch changed, or that is no longer here
         """
         self._config = config
         self._broker_id = BrokerId(config.node_id)
@@ -94,7 +96,7 @@ class PartitionTable:
         self._brokers = LiveBrokers()
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
-        # Those that should be here, and whose log could not be created.
+        # Partitions that belong here, but whose log could not be created.
         self.unopened: dict[tuple[TopicId, int], PartitionImage] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
@@ -102,7 +104,7 @@ class PartitionTable:
         return None if hosted is None else hosted.partitions.get(index)
 
     def volume(self) -> Volume:
-        """Slow. Where the logs of all partitions lie."""
+        """Slow. The volume with the logs of all partitions."""
         return self._logs.volume()
 
     def all(self) -> Iterator[Partition]:
@@ -110,14 +112,14 @@ class PartitionTable:
             yield from hosted.partitions.values()
 
     def start(self, image: ClusterImage) -> None:
-        """The first image, once the logs are loaded. Logs of partitions that are not in it are put aside."""
+        """Apply the first image after the logs are loaded. Logs of partitions that are not in it are put aside."""
         self.apply(image, image.as_delta())
         for log in list(self._logs.logs.values()):
             if self.get(*log.topic_partition) is None:
                 self._logs.mark_stray(log.topic_partition)
 
     def tick(self, now_ms: int) -> None:
-        """Now and then, twice in replica.lag.time.max.ms: followers that do not keep up leave their ISR."""
+        """Called twice per replica.lag.time.max.ms: lagging followers are removed from the ISR."""
         for partition in self.all():
             partition.tick(now_ms)
 
@@ -126,7 +128,7 @@ class PartitionTable:
         self._brokers.registered = image.brokers
         for topic in delta.deleted:
             self._delete(topic)
-        # First: who leads from now on with a smaller ISR commits by the minimum that was decided before that.
+        # First: a smaller ISR in this image must be combined with the min.insync.replicas that was set before it.
         for hosted in self._concerned(delta.configs):
             for partition in hosted.partitions.values():
                 partition.min_isr_wanted = settings.of(hosted.name)[1]
@@ -139,7 +141,7 @@ class PartitionTable:
             self._brokers_changed(delta.brokers)
 
     def _brokers_changed(self, changed: tuple[BrokerId, ...]) -> None:
-        """A follower outside the ISR may be waited for, and its partition does not change when it is fenced."""
+        """A leader may wait for a follower outside the ISR. If that is fenced, the partition itself does not change."""
         now_ms = self._clock.monotonic_ms()
         for partition in self.all():
             if partition.leading is not None and any(broker_id in partition.replicas for broker_id in changed):
@@ -162,7 +164,7 @@ class PartitionTable:
                 try:
                     partition = self._open(hosted, image.index, settings)
                 except OSError as broken:
-                    # A full disk, say: this partition waits until it has room, the node and its others go on.
+                    # For example the disk is full. This partition waits for space; the others continue.
                     logger.error("%s-%d is offline, its log cannot be created: %s", topic.name, image.index, broken)  # noqa: TRY400
                     self.unopened[topic.topic_id, image.index] = image
                     continue
@@ -171,15 +173,15 @@ class PartitionTable:
                 self._apply(partition, image)
 
     def open_again(self, image: ClusterImage) -> None:
-        """Those whose log could not be created, as far as it can be now."""
+        """Retry the partitions whose log could not be created."""
         settings = TopicSettings(image, self._config)
         for topic_id in dict.fromkeys(topic_id for topic_id, _ in self.unopened):
             if topic_id in image.topics_by_id:
                 self._host(image.topics_by_id[topic_id], settings)
 
     def succeed(self, failed: Partition, reopened: Log) -> None:
-        """A log that failed was opened again. What waited for the old one hears that it failed."""
-        invariant(not failed.is_leader, f"{failed} leads while its log is opened again")
+        """A failed log was reopened. Requests that waited for the old log get an error."""
+        invariant(not failed.is_leader, f"{failed} leads while its log is reopened")
         hosted = self.topics_by_id[failed.topic_id]
         self._logs.succeed(failed.log, reopened)
         image, high_watermark, min_isr = failed.image, failed.high_watermark, failed.min_isr_wanted
@@ -203,7 +205,7 @@ class PartitionTable:
             self._follow(partition)
 
     def _leave(self, hosted: HostedTopic, here: list[PartitionImage]) -> None:
-        """The replicas that were here and are elsewhere now."""
+        """Discard the replicas that were moved to other brokers."""
         staying = {image.index: None for image in here}
         for index in [index for index in hosted.partitions if index not in staying]:
             self._discard(hosted.partitions.pop(index), ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -256,6 +258,6 @@ class PartitionTable:
     def _concerned(self, changed: tuple[ConfigResource, ...]) -> list[HostedTopic]:
         names = [resource.name for resource in changed if resource.type == TOPIC_RESOURCE]
         if len(names) < len(changed):
-            # A broker's keys are the defaults behind every topic's.
+            # Broker configs are the defaults of every topic.
             names = list(self.topics)
         return [self.topics[name] for name in names if name in self.topics]

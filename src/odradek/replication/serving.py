@@ -1,4 +1,4 @@
-"""A follower's fetch at its leader: what it is told, and what its asking tells of its progress."""
+"""A follower's fetch at its leader: the reply, and what the fetch says about the follower's progress."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from odradek.replication.partition import Partition
 
 
 class Replica(NamedTuple):
-    """Who fetches to follow."""
+    """The broker that fetches as a follower."""
 
     broker_id: int
-    broker_epoch: int  # -1: not said
+    broker_epoch: int  # -1: not sent
 
 
 def read_for_follower(
@@ -30,9 +30,9 @@ def read_for_follower(
     whole_first_batch: bool,
     arrived_ms: int | None,
 ) -> FetchedPartition:
-    """Up to the log's end. Where the follower's history is another one: where the two part, and no records.
+    """Records up to the log end. If the follower's log has diverged: the diverging epoch and no records.
 
-    `arrived_ms` is None when a fetch is looked at again: only when it arrives, it says how far the follower is.
+    `arrived_ms` is None when a waiting fetch is processed again. Only its arrival counts as progress of the follower.
     """
     error = _refusal(partition, fetch, replica)
     if error:
@@ -67,20 +67,20 @@ def read_for_follower(
 
 
 def told_high_watermark(partition: Partition, replica: Replica) -> int:
-    """What the follower heard last outside of a fetch session."""
+    """The high watermark last sent to the follower without a fetch session."""
     follower = None if partition.leading is None else partition.leading.follower(replica.broker_id)
     return UNKNOWN if follower is None else follower.told_high_watermark
 
 
 def tell_high_watermark(partition: Partition, replica: Replica, read: FetchedPartition) -> None:
-    """A follower that has to cut its log does not believe what came with it."""
+    """Record what was sent. A follower that must truncate ignores the high watermark of that reply."""
     follower = None if partition.leading is None else partition.leading.follower(replica.broker_id)
     if follower is not None:
         follower.told_high_watermark = read.high_watermark if read.diverging_epoch is None else UNKNOWN
 
 
 def _out_of_range(partition: Partition) -> FetchedPartition:
-    """With the place where the follower may begin anew."""
+    """The reply has the log start offset, where the follower may restart."""
     start = partition.log.log_start_offset
     return FetchedPartition(partition.index, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=start)
 
@@ -93,7 +93,7 @@ def _refusal(partition: Partition, fetch: FetchPartition, replica: Replica) -> E
         return error
     leading = partition.leading
     if leading is None or leading.follower(replica.broker_id) is None:
-        # With our own epoch it has seen an assignment that we have not: it shall try again.
+        # It has our leader epoch, so it knows an assignment that we do not know yet: make it retry.
         known = fetch.current_leader_epoch != NO_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
     if leading.is_outdated(replica.broker_id, replica.broker_epoch):

@@ -1,4 +1,4 @@
-"""Those who wait for a partition to get somewhere: replies for a commit, fetches for more to read."""
+"""Requests that wait for a partition: produce replies for a commit, fetches for more records."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Callback = Callable[[ErrorCode], None]
 
 
 class Reader(Protocol):
-    """Waits for more to read. Told in the middle of an append, it may only take a note of it."""
+    """A fetch that waits for more records. It is called during an append and may only set a flag."""
 
     def may_read_more(self, partition: Partition) -> None: ...
 
 
 class OffsetWaits:
-    """Callbacks, each for the moment when a partition has passed an offset."""
+    """Callbacks, each called when a partition has passed an offset."""
 
     __slots__ = ("_arrivals", "_heap")
 
@@ -37,13 +37,13 @@ class OffsetWaits:
         heappush(self._heap, (offset, self._arrivals, callback))
 
     def passed(self, end_offset: int) -> None:
-        """Everything below `end_offset` has got there."""
+        """Everything below `end_offset` is done: call back in offset order."""
         heap = self._heap
         while heap and heap[0][0] < end_offset:
             heappop(heap)[2](ErrorCode.NONE)
 
     def forget(self, callback: Callback) -> None:
-        # In place: this may be called by one of those whom `passed` calls.
+        # In place: a callback that `passed` calls may call this.
         self._heap[:] = [wait for wait in self._heap if wait[2] is not callback]
         heapify(self._heap)
 

@@ -1,1 +1,1 @@
-"""Who may do what. Every handler asks `authorize` before it acts."""
+"""Permissions. Every handler calls `authorize` before it acts."""

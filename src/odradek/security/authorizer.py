@@ -1,4 +1,4 @@
-"""Who may do what. Every handler asks before it acts; nothing else in the broker decides about permission.
+"""Permissions. Every handler asks the authorizer before it acts; no other code decides about permissions.
 
 Codes are Kafka's `AclOperation` and `ResourceType`, since they go over the wire (authorized operations, ACLs).
 """
@@ -58,7 +58,7 @@ class AllowAll:
         return True
 
 
-# What can be asked about each kind of resource, in the order of the wire codes.
+# The operations of each resource type, in the order of the wire codes.
 OPERATIONS_OF: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.TOPIC: (
         Operation.READ,

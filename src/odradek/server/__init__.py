@@ -1,4 +1,4 @@
 """The async shell: listener, framing, back-pressure, reply order, one handler per Kafka API.
 
-Holds no rule that belongs below.
+The protocol rules are in the layers below, not here.
 """

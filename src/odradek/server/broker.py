@@ -34,9 +34,9 @@ NEWS_TIMEOUT_S = 5.0
 class Broker:
     node_id: BrokerId
     cluster_id: str
-    # Of the listener that clients come to; brokers reach each other there, too.
+    # The listener for clients; brokers reach each other there, too.
     listener_name: str
-    # As it is in force now.
+    # Currently in force.
     config: BrokerConfig
     clock: Clock
     rng: Rng
@@ -45,7 +45,7 @@ class Broker:
     # What this broker advertises and answers, by API key.
     apis: Mapping[int, Api | FrameApi]
     partitions: PartitionTable
-    # Decides while this node leads the metadata quorum; `channel` reaches whoever does.
+    # Decides while this node leads the metadata quorum; `channel` reaches the node that leads.
     controller: ActiveController
     channel: ControllerChannel
     producer_ids: ProducerIds
@@ -53,7 +53,7 @@ class Broker:
     # The latest committed cluster image this broker has applied.
     image: ClusterImage
 
-    # Told of the configuration when a dynamic key of it changed.
+    # Called with the configuration when a dynamic key changed.
     on_configured: Callable[[BrokerConfig], None] = lambda _config: None
 
     fetch_sessions: FetchSessions = field(init=False)
@@ -68,12 +68,12 @@ class Broker:
         self.unappended = Unappended(self.clock, self.spawner)
 
     def answer_parked_fetches(self) -> None:
-        """Before a stop: nobody shall wait for more."""
+        """Before a stop: parked fetches must not wait for more records."""
         for fetch in list(self.parked_fetches):
             fetch.answer()
 
     def apply(self, image: ClusterImage, delta: ImageDelta) -> None:
-        """A commit of the metadata log. Partitions come first: what follows may write to a partition just led."""
+        """Applies a metadata commit. Partitions come first: later steps may write to a partition just led."""
         self.image = image
         if any(resource.type == BROKER_RESOURCE for resource in delta.configs):
             self.config = effective_broker_config(image, self.config)
@@ -85,7 +85,7 @@ class Broker:
             event.set()
 
     async def knows_topic(self, name: str) -> None:
-        """The controller has created it: until this broker has heard, or for as long as it seems worth waiting."""
+        """Waits until this broker knows a topic that the controller has created, or until NEWS_TIMEOUT_S."""
         with suppress(TimeoutError):
             async with asyncio.timeout(NEWS_TIMEOUT_S):
                 while name not in self.image.topics:

@@ -1,7 +1,7 @@
-"""Compaction, by itself: the dirtiest log first, one at a time, its records read and written far from the event loop.
+"""Log compaction: the dirtiest log first, one at a time; records are read and written off the event loop.
 
-The loop plans, and puts the result in place in a few steps; between them it may have truncated, deleted or closed the
-log, and then the result is of no use.
+The loop plans, and puts the result in place in a few steps. Between these steps the log may be truncated, deleted or
+closed; then the result is discarded.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Cleaner:
         pauses: Pauses,
     ) -> None:
         """`slow` makes a call on the data directory off the loop, one at a time; `later` makes one after a while."""
-        # Another one when a dynamic key changes: `pauses` are reconsidered then.
+        # Replaced when a dynamic key changes; `pauses` are reconsidered then.
         self.config = config
         self._pauses = pauses
         self._step_began_ms = 0
@@ -53,15 +53,15 @@ class Cleaner:
         self._each = each
         self._slow = slow
         self._later = later
-        # A search or a run is under way that nobody needs to wait for.
+        # A search or a run is under way that a stop may cancel.
         self.interruptible = False
 
     async def clean_dirtiest(self, passed_over: dict[Partition, None]) -> bool:
-        """False when there was nothing to do, or it could not be done. What fails by itself is `passed_over` next."""
+        """False when there was nothing to do, or it could not be done. A log that fails is added to `passed_over`."""
         partition = await self._dirtiest(passed_over)
         if partition is None:
             return False
-        # Once more: while others were looked at, this one may have been cut or deleted.
+        # Check again: while others were looked at, this one may have been truncated or deleted.
         dirt = self._due(partition)
         if dirt is None:
             return True
@@ -75,7 +75,7 @@ class Cleaner:
             return True
         except OSError as broken:
             if broken.errno == errno.ENOSPC:
-                raise  # no other would fare better
+                raise  # no other log would succeed
             logger.warning("%s is not compacted this time: %s", partition, broken)
             passed_over[partition] = None
             return True
@@ -110,7 +110,7 @@ class Cleaner:
         return dirt if dirt.is_due(log.config) else None
 
     async def _run(self, plan: CleaningPlan) -> Cleaned:
-        """A thread would share the interpreter with the loop, but to start a process takes longer than a small log."""
+        """A thread slows the event loop, but for a small log starting a process takes longer than cleaning."""
         disk = self._logs.disk
         self.interruptible = True
         self._step_began_ms = self._clock.monotonic_ms()
@@ -126,7 +126,7 @@ class Cleaner:
             self.interruptible = False
 
     async def _rest(self, moved_bytes: int) -> None:
-        """Until the step took as long as it must, by the rate that is in force."""
+        """Sleeps until the step has taken as long as the configured rate requires."""
         took_ms = self._clock.monotonic_ms() - self._step_began_ms
 
         def left_ms() -> int:
@@ -141,10 +141,10 @@ class Cleaner:
         await self._slow(self._logs.write_checkpoints)
         for replacement in cleaned.replacements:
             if not await self._swap(log, plan, replacement):
-                # Perhaps retention was faster with these: then the others still count.
+                # Perhaps retention deleted these segments first: the other replacements are still valid.
                 await self._slow(discard, Folder(self._logs.disk, plan.directory), replacement)
         if not log.is_as_planned(plan):
-            logger.info("%s changed while it was compacted: another time", partition)
+            logger.info("%s changed while it was compacted: compaction will be retried", partition)
             return False
         log.cleaned(plan, cleaned.end_offset)
         await self._slow(self._logs.write_checkpoints)

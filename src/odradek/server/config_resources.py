@@ -1,4 +1,4 @@
-"""What the configuration APIs (32, 33, 44) ask before they look at a resource, and how two of them change it."""
+"""What the configuration APIs (32, 33, 44) check before they read a resource, and how two of them change it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R", p33_alter_configs.AlterConfigsResource, p44_incremental_alter_c
 def check_resource(ctx: RequestContext, operation: Operation, resource_type: int, name: str) -> None:
     """Permission first. A broker resource is this broker, or nameless: every broker.
 
-    What reaches the controller came to a broker before, and may be about any.
+    A request at the controller was checked by the broker that forwarded it, and may name any broker.
     """
     if resource_type == TOPIC_RESOURCE:
         if not ctx.authorize(operation, ResourceType.TOPIC, name):
@@ -38,7 +38,7 @@ def check_resource(ctx: RequestContext, operation: Operation, resource_type: int
 async def alter(
     ctx: RequestContext, wanted: Sequence[R], decide: Callable[[ClusterImage, Sequence[R]], Decision[list[Outcome]]]
 ) -> list[Outcome]:
-    """The resources that may be changed are decided about together; what is refused before comes first."""
+    """Changes all allowed resources in one decision. The outcomes of refused resources come first."""
     allowed, outcomes = _sorted(ctx, wanted)
     return outcomes + await ctx.host.controller.submit(lambda image: decide(image, allowed))
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 LOAD_BYTES = 256 * limits.KIB
-# Timers served before others get the loop.
+# Timers handled before other tasks get the event loop.
 TIMERS_PER_TURN = 50
 _COMMIT_TIMEOUT: TimerKey = ("commit timeout", "", "")
 
@@ -110,7 +110,7 @@ class Led:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.engine = engine
-        # From when its log has been read: waits for the commit of what was there. Ends with the leadership.
+        # Set once the log has been read: waits until all of it is committed. Ends with the leadership.
         self.finishing: asyncio.Task[None] | None = None
 
 
@@ -134,7 +134,7 @@ class GroupCoordination:
     # For handlers
 
     def partition_for(self, group_id: str) -> int:
-        """Tools compute the same."""
+        """The same hash as in Kafka: tools compute it, too."""
         return positive_java_hash(group_id) % self._partition_count
 
     def ask(self, group_id: str, turn: Turn) -> Any:  # noqa: ANN401
@@ -145,7 +145,7 @@ class GroupCoordination:
         return answer.take() if answer.is_given else answer.wait()
 
     async def answered(self, group_id: str, turn: Turn) -> Any:  # noqa: ANN401
-        """As `ask`, for one who has time until the answer is given."""
+        """As `ask`, for a caller that can await the answer."""
         answer = self.ask(group_id, turn)
         return await answer if isawaitable(answer) else answer
 
@@ -202,14 +202,14 @@ class GroupCoordination:
             self._topics_deleted(deleted)
 
     def look_again(self) -> None:
-        """A partition may lead later than the commit that says so: once its log could be created."""
+        """A partition may become leader after the commit that says so: once its log has been created."""
         if self._stopped:
             return
         for index in range(self._partition_count):
             self._follow_leadership(index)
 
     def stop(self) -> None:
-        """Whoever waits is sent to another coordinator; nothing is led any more, whatever is still committed."""
+        """Answers waiting requests with NOT_COORDINATOR. From now on it leads nothing, whatever commits follow."""
         self._stopped = True
         self._lead_nothing()
         if self._wakeup is not None:
@@ -223,7 +223,7 @@ class GroupCoordination:
         led = self._led.get(index)
         if led is not None and (partition is not led.partition or partition.leader_epoch != led.leader_epoch):
             self._unload(index)
-            log.info("the leadership of %s moved: its groups are loaded anew wherever it went", led.partition)
+            log.info("the leadership of %s moved: its new leader loads its groups", led.partition)
         if partition is not None and index not in self._led:
             self._load(index, partition)
 
@@ -249,7 +249,10 @@ class GroupCoordination:
                 self._spawner.spawn("load groups", self._load_all())
 
     async def _load_all(self) -> None:
-        """One after the other, in slices: nothing else waits long. Requests hear that their group is being loaded."""
+        """One partition at a time, in slices, so that nothing else waits long.
+
+        Meanwhile requests get COORDINATOR_LOAD_IN_PROGRESS.
+        """
         while self._to_load:
             led = self._to_load[0]
             with self._unloaded_on_failure(led):
@@ -284,12 +287,12 @@ class GroupCoordination:
                 if led.engine.is_closed():
                     return
             offset = led.engine.written_up_to
-        # Beside the others: with too few replicas in sync this may take until they are back.
+        # In a task of its own: with too few in-sync replicas this may wait until they are back.
         led.finishing = self._spawner.spawn("finish loading groups", self._finish_loading(led, end))
 
     async def _finish_loading(self, led: Led, end: int) -> None:
         with self._unloaded_on_failure(led):
-            # Before that, what groups committed before a crash would not show: to them as if it had never been.
+            # Otherwise offsets that groups committed before a crash would be invisible, as if never committed.
             await _until_committed(led.partition, end - 1)
             self._perform(led, led.engine.finish_loading(self._now()))
             self._perform(led, led.engine.state.topics_known(self._topics_by_id, self._now()))
@@ -350,7 +353,7 @@ class GroupCoordination:
             while due:
                 self._fire(*due.popleft())
         finally:
-            # One failed: the others keep their turn for as long as the node goes on.
+            # If one failed, the others are due at once, for as long as the node runs.
             for timer in due:
                 self._timers.set(timer, now_ms)
             self._plan_wakeup()
@@ -369,7 +372,7 @@ class GroupCoordination:
 
 @lru_cache(maxsize=16_384)
 def positive_java_hash(text: str) -> int:
-    """The absolute value of Java's `String.hashCode`; 0 for the one hash that has none."""
+    """The absolute value of Java's `String.hashCode`; 0 for -2**31, which has none."""
     code = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & 0xFFFFFFFF

@@ -1,10 +1,11 @@
-"""Partitions whose log failed: others take over, and it comes back when the disk works again.
+"""Partitions whose log failed: other replicas take over, and the log is opened again when the disk works again.
 
-    failed ──the controller is told──► LOST, in no ISR ──the disk works──► opened again ──told──► a follower, or elected
+    failed ──reported──► LOST, in no ISR ──the disk works──► opened again ──reported──► a follower, or elected
 
-The controller hears of it as in Kafka (AssignReplicasToDirs): a replica in a lost directory neither leads nor counts as
-in sync. Where nobody else could take over it is told only once the disk works, so that what is there stays readable
-until then; told it is, since whoever begins again with what is left of its log needs a new leader epoch.
+The broker reports it to the controller as in Kafka (AssignReplicasToDirs): a replica in a lost directory neither leads
+nor counts as in sync. If no other replica could take over, the broker reports only once the disk works, so that the
+records stay readable until then. It has to report: a replica that restarts with the rest of its log needs a new leader
+epoch.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class FailedLogs:
         on_opened: Callable[[], None],
     ) -> None:
         """`directory`: where all logs of this broker are. `slow` runs a call on it off the loop, one at a time.
-        `on_opened` is told when partitions may have come to lead without any commit.
+        `on_opened` is called when partitions may have become leader without a metadata commit.
         """
         self._channel = channel
         self._broker_id = broker_id
@@ -75,7 +76,7 @@ class FailedLogs:
         self._pause_ms = 0
 
     async def look(self) -> None:
-        """Twice a second."""
+        """Called twice a second."""
         failed = [partition for partition in self._partitions.all() if partition.log.offline is not None]
         unopened = self._partitions.unopened
         if failed or unopened:
@@ -88,8 +89,8 @@ class FailedLogs:
             )
             if works:
                 await self._bring_back(failed)
-        # Not only what was brought back here: any change to its topic may have created a log, the process before this
-        # one may have lost it, and a message from then may come late.
+        # Not only logs reopened here: a topic change may have created a log that the previous process had lost, or a
+        # report of that process may have arrived late.
         lost = [each for each in self._partitions.all() if each.log.offline is None and self._is_lost(each.image)]
         await self._tell(self._directory, _replicas(lost))
 
@@ -107,7 +108,7 @@ class FailedLogs:
     def _rest(self, broken: Exception) -> None:
         self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS_MIN), PAUSE_MS_MAX)
         self._try_again_ms = self._clock.monotonic_ms() + self._pause_ms
-        logger.warning("logs that failed stay offline, the disk is no better: %s", broken)
+        logger.warning("failed logs stay offline, the disk still fails: %s", broken)
 
     async def _bring_back(self, failed: list[Partition]) -> None:
         trouble: Exception | None = None
@@ -115,7 +116,7 @@ class FailedLogs:
             if self._may_reopen(partition):
                 try:
                     await self._reopen(partition)
-                except (OSError, KafkaError) as broken:  # or what can be read of it makes no sense
+                except (OSError, KafkaError) as broken:  # KafkaError: the log can be read but is invalid
                     if self._is_here(partition):  # and not deleted, its files with it
                         trouble = broken
         if self._partitions.unopened:
@@ -127,7 +128,7 @@ class FailedLogs:
             self._rest(trouble)
 
     def _may_reopen(self, partition: Partition) -> bool:
-        """Still: while others were told of or opened, its topic may have been deleted, and created anew."""
+        """Checked again: while others were reported or opened, its topic may have been deleted and recreated."""
         # A sync that was under way when it failed may not have ended yet.
         return self._is_here(partition) and self._is_lost(partition.image) and not partition.log.sync_in_flight
 
@@ -139,10 +140,12 @@ class FailedLogs:
                 reopened.release()
                 return
             self._partitions.succeed(partition, reopened)
-        logger.warning("%s is back: it has %d to %d", partition, reopened.log_start_offset, reopened.log_end_offset)
+        logger.warning(
+            "%s is online again, offsets %d to %d", partition, reopened.log_start_offset, reopened.log_end_offset
+        )
 
     async def _tell(self, directory: DirectoryId, replicas: list[Replica]) -> None:
-        """What the image says afterwards is what counts: until it says so, it is told again."""
+        """Ignores the answer: `look` reports again until the image shows the change."""
         if not replicas:
             return
         topics: dict[bytes, AssignReplicasToDirsRequestTopicData] = {}
@@ -157,7 +160,7 @@ class FailedLogs:
         try:
             await self._channel.ask(request, AssignReplicasToDirsResponse, timeout_ms=ANSWER_TIMEOUT_MS)
         except KafkaError as lost:
-            logger.info("the controller could not be told where %d replicas are: %s", len(replicas), lost)
+            logger.info("could not report the directory of %d replicas to the controller: %s", len(replicas), lost)
 
     def _is_here(self, partition: Partition) -> bool:
         return self._partitions.get(partition.topic, partition.index) is partition

@@ -1,9 +1,9 @@
-"""Fetch sessions (KIP-227): a client says once what it fetches, and is answered with what changed.
+"""Fetch sessions (KIP-227): a client names its partitions once, and each answer has only what changed.
 
 A request is (session id, session epoch): (0, -1) has no session, (any, 0) asks for a new one, (id, -1) ends one,
 (id, n) is the n-th incremental request of one. A broker without room answers with id 0: each request stays a full one.
-Room is made at the cost of sessions that nobody uses, and for followers of consumers' ones: a follower without a
-session names all of its partitions in every request, as long as the broker lives.
+To make room, the broker evicts idle sessions, and for a follower also sessions of consumers: a follower without a
+session names all of its partitions in every request, as long as it runs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from odradek.protocol.fetch_response import FetchedPartition
 NO_SESSION = 0
 EPOCH_FIRST, EPOCH_LAST = 0, -1
 INT32_MAX = 2**31 - 1
-# A session that was used more recently is not given up, but for a follower.
+# A session that was used more recently is evicted only for a follower.
 EVICTABLE_AFTER_MS = 120_000
 
 
 class Wanted:
-    """One partition of a fetch, with what its client was last told about it."""
+    """One partition of a fetch, with what was last sent to its client about it."""
 
     __slots__ = ("fetch", "high_watermark", "log_start_offset", "topic")
 
@@ -35,8 +35,11 @@ class Wanted:
         self.log_start_offset = -1
 
     def ask_again(self, fetch: FetchPartition) -> None:
-        """Named once more, but not for records that came: then what was told may have been dropped, too. A follower
-        does so while its leader epoch changes, and would wait for the next record to hear of the watermark."""
+        """The client names the partition again. If it has not moved on, it may have dropped the last answer.
+
+        Then the watermark is sent again. A follower drops answers while its leader epoch changes; without this it
+        would get the watermark only with the next record.
+        """
         known = self.fetch
         if fetch.fetch_offset == known.fetch_offset or fetch.current_leader_epoch != known.current_leader_epoch:
             self.high_watermark = self.log_start_offset = -1
@@ -53,9 +56,9 @@ class FetchSession:
         self.by_topic_id = by_topic_id
         self.is_followers = is_followers
         self.last_used_ms = now_ms
-        # What the next request of this session has to say.
+        # The epoch that the next request of this session must have.
         self.epoch = 1
-        # In the order in which partitions are served: those that got records go to the end.
+        # In the order in which partitions are served: a partition that got records moves to the end.
         self.wanted = {(entry.topic, entry.fetch.partition): entry for entry in wanted}
 
     def update(self, request: FetchRequest) -> None:
@@ -96,7 +99,7 @@ class FetchPlan:
         return self._session is not None and not self._incremental
 
     def answers(self, entry: Wanted, read: FetchedPartition) -> bool:
-        """Whether the reply, which is about to be sent, has to name this partition; takes a note that it did."""
+        """Whether the reply, which is about to be sent, has to name this partition; remembers what is sent."""
         if self._session is None:
             return True
         news = (
@@ -107,8 +110,8 @@ class FetchPlan:
             or read.high_watermark != entry.high_watermark
             or read.log_start_offset != entry.log_start_offset
         )
-        # After an error both are -1, so that the partition is named again once the error is gone. And a follower that
-        # has to cut its log does not believe what came with it.
+        # After an error both are -1, so that the partition is named again once the error is gone. A follower that
+        # has to truncate its log ignores the watermark in that answer.
         entry.high_watermark = read.high_watermark if read.diverging_epoch is None else -1
         entry.log_start_offset = read.log_start_offset
         if read.records is not None:
@@ -163,7 +166,7 @@ class FetchSessions:
         return FetchPlan(list(session.wanted.values()), session, incremental=True)
 
     def _make_room(self, more_sessions: int, more_partitions: int, *, for_follower: bool) -> bool:
-        """Nobody loses a session for one that finds no room even so."""
+        """Evicts sessions only if that makes enough room."""
         excess_sessions = len(self._sessions) + more_sessions - self._sessions_max
         excess_partitions = self._partitions + more_partitions - limits.fetch_session_partitions_max
         evictable = self._evictable(by_follower=for_follower)
@@ -180,7 +183,7 @@ class FetchSessions:
         return True
 
     def _evictable(self, *, by_follower: bool) -> Iterator[FetchSession]:
-        """What is worth least first: of consumers' sessions the small ones, which are soon said again."""
+        """Least valuable first: idle sessions, then small ones of consumers, which are cheap to create again."""
         idle_before_ms = self._clock.monotonic_ms() - EVICTABLE_AFTER_MS
         for session in self._sessions.values():
             if session.last_used_ms >= idle_before_ms:

@@ -1,11 +1,11 @@
-"""One fetcher for each leader that this broker follows: asks, hands the answer on, and asks again at once.
+"""One fetcher for each leader that this broker follows: fetches, hands the answer on, and fetches again at once.
 
-What to ask for and what an answer means is `replication.fetching`; here is only the waiting. A follower whose topic
-asks for fsync (`flush.messages`) waits for it before the next question, since to ask for an offset is to say that
-everything before it is safe here.
+`replication.fetching` decides what to fetch and what an answer means; this module only waits. A follower whose topic
+requires fsync (`flush.messages`) waits for it before the next fetch, since a fetch offset means that everything before
+it is safe here.
 
-An election brings partitions to follow while a question waits at their leader for records of others. The connection
-is given up then, since a leader reads nothing behind a question that waits; the next one asks for all of them.
+An election may add partitions while a fetch is parked at their leader. The fetcher then closes the connection, since a
+leader reads nothing behind a parked fetch. The next fetch asks for all partitions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAUSE_MS_MIN = 20
 
 
 class Fetchers:
-    """All of a broker's. `follow` is what `PartitionTable` tells of changes."""
+    """All fetchers of a broker. `PartitionTable` calls `follow` when a partition changes."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Fetchers:
         clock: Clock,
         spawner: Spawner,
     ) -> None:
-        """`broker_epoch`: that of this incarnation, by which leaders know it from the ones before."""
+        """`broker_epoch`: the epoch of this incarnation; leaders use it to tell it from earlier ones."""
         self.config = config
         self.cluster_id = cluster_id
         self.broker_epoch = broker_epoch
@@ -54,7 +54,7 @@ class Fetchers:
         self._stopping = False
 
     def follow(self, partition: Partition) -> None:
-        """Its leader or leader epoch is another one, or it is no longer here."""
+        """The partition's leader or leader epoch changed, or this broker no longer has the partition."""
         leader = NO_BROKER if partition.is_leader else partition.leader_id
         for leader_id, fetcher in self._fetchers.items():
             if leader_id != leader:
@@ -73,7 +73,7 @@ class Fetchers:
 
 
 class Fetcher:
-    """Of one leader: a task while there is something to follow."""
+    """Fetches from one leader, in a task while there is something to follow."""
 
     def __init__(self, owner: Fetchers, leader_id: BrokerId) -> None:
         self._owner = owner
@@ -85,7 +85,7 @@ class Fetcher:
             rest_ms_max=config.replica_fetch_backoff_ms,
         )
         self._news = asyncio.Event()
-        # An answer is waited for, and is still wanted.
+        # A fetch is under way, and its answer is still wanted.
         self._asking = False
         self._task: asyncio.Task[None] | None = None
         self._pause_ms = 0
@@ -95,7 +95,7 @@ class Fetcher:
         self._news.set()
         if self._asking:
             self._asking = False
-            self._owner.peers.hang_up(self._leader_id, PURPOSE, "there is more to ask for")
+            self._owner.peers.hang_up(self._leader_id, PURPOSE, "there are more partitions to fetch")
         if self._task is None:
             self._task = self._owner.spawner.spawn(f"fetch from {self._leader_id}", self._run())
 
@@ -122,10 +122,10 @@ class Fetcher:
             self._task = None
 
     async def _sync(self) -> None:
-        """What is asked for next, also what others bring that are followed meanwhile."""
+        """Syncs what the next fetch asks for, including partitions added meanwhile."""
         while unsynced := self._fetching.unsynced(self._owner.clock.monotonic_ms()):
             for partition in unsynced:
-                # Done, or failed: then its log is offline, and it will not be asked for again.
+                # Done, or failed: then its log is offline, and the next fetch leaves it out.
                 await outcome(partition, partition.when_synced, partition.log.log_end_offset - 1)
 
     async def _ask(self, question: Question) -> None:
@@ -136,14 +136,14 @@ class Fetcher:
             if not self._asking:
                 return
             if not self._pause_ms:
-                logger.warning("nothing can be fetched from %d: %s", self._leader_id, failure)
+                logger.warning("cannot fetch from broker %d: %s", self._leader_id, failure)
             self._asking = False
             self._pause_ms = min(max(2 * self._pause_ms, PAUSE_MS_MIN), self._owner.config.replica_fetch_backoff_ms)
             await self._idle(self._pause_ms)
             return
         self._asking = False
         if self._pause_ms:
-            logger.info("fetching from %d again", self._leader_id)
+            logger.info("fetching from broker %d again", self._leader_id)
             self._pause_ms = 0
         clock = self._owner.clock
         self._fetching.answered(reply, clock.monotonic_ms(), clock.wall_ms())

@@ -1,6 +1,6 @@
-"""Every fsync of the data logs: one at a time, off the loop, for all who wait.
+"""Every fsync of the data logs: one at a time, off the loop, shared by all waiters.
 
-Whatever is appended while one runs is the next group, so those who need an fsync (`flush.messages`) share its cost.
+What is appended while one runs is in the next group, so topics that need an fsync (`flush.messages`) share its cost.
 Segments that were filled are synced in the background, to keep recovery after a crash short.
 """
 
@@ -22,7 +22,7 @@ class GroupCommit:
 
     def __init__(self, spawner: Spawner) -> None:
         self._spawner = spawner
-        # What no fsync under way covers, in order of arrival: all of a log, or only its filled segments.
+        # Not covered by the fsync under way, in order of arrival: whole logs, or only their filled segments.
         self._waiting: dict[Partition, None] = {}
         self._filled_segments: dict[Partition, None] = {}
         self._running: asyncio.Task[None] | None = None
@@ -36,7 +36,7 @@ class GroupCommit:
         self._run_if_idle()
 
     async def idle(self) -> None:
-        """Until nothing is left to sync."""
+        """Waits until nothing is left to sync."""
         while self._running is not None:
             await asyncio.wait([self._running])
 

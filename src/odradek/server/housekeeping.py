@@ -1,6 +1,6 @@
-"""What a broker does by itself: retention, checkpoints, background fsync, forgetting producers, removing old files.
+"""Background chores of a broker: retention, checkpoints, fsync, forgetting producers, removing old files.
 
-Compaction, too: `cleaner` says how, this when.
+Compaction, too: `cleaner` does it, this module says when.
 
 Slow calls on the data directory run off the loop, one at a time.
 """
@@ -35,7 +35,7 @@ FLUSH_CHECK_MS = 1000
 FLUSH_CHECK_MS_MIN = 10
 PRODUCER_CHECK_MS = 600_000
 NEVER_MS = 2**63 - 1
-# Partitions looked at before others get the loop.
+# Partitions handled before other tasks get the event loop.
 PARTITIONS_PER_TURN = 200
 
 
@@ -64,12 +64,12 @@ class Housekeeping:
             later=self._later,
             pauses=self._pauses,
         )
-        # Out of their logs, and on disk as if they were not: the log start could not be made durable.
+        # Segments removed from their logs but not from disk: the new log start could not be made durable.
         self._unretired: dict[Log, list[DeletedSegment]] = {}
         self._removals: dict[asyncio.TimerHandle, None] = {}
 
     def start(self, partitions: PartitionTable, more: Sequence[Chore] = ()) -> None:
-        """`more`: what else is to be done, and every how many milliseconds."""
+        """`more`: further chores, with their intervals in milliseconds."""
         self._partitions = partitions
         config = self._config
         for name, interval_ms, chore in (
@@ -87,12 +87,12 @@ class Housekeeping:
             self._chores.append(self._compaction)
 
     def configure(self, config: BrokerConfig) -> None:
-        """Dynamic keys changed. What waits by the old ones waits by the new ones from now on."""
+        """Dynamic keys changed. Pauses under way use the new values from now on."""
         self._config = self._cleaner.config = config
         self._pauses.reconsider()
 
     async def stop(self) -> None:
-        """Ends the chores. What still waits for its removal is found by the next start."""
+        """Ends the chores. Files that still wait for removal are found by the next start."""
         self._stopping.set()
         self._pauses.reconsider()
         for removal in self._removals:
@@ -112,7 +112,7 @@ class Housekeeping:
     async def delete_expired(self) -> None:
         self._forget_unretired()
         async for partition in self._each():
-            # Other failed logs lose what expired like any other: on a full disk these are what makes room.
+            # Other failed logs lose expired segments, too: on a full disk that makes room.
             if not self._logs.is_reserved(partition.log):
                 await self._delete_expired_of(partition)
 
@@ -135,7 +135,7 @@ class Housekeeping:
         self._later(delay_ms, f"remove segments of {partition}", partial(remove, expired))
 
     def _forget_unretired(self) -> None:
-        """Those of logs that are gone, and of logs that were opened again: this removed what had expired."""
+        """For logs that are gone, and for logs that were opened again: reopening removed the expired segments."""
         for log in [log for log in self._unretired if self._logs.get(log.topic_partition) is not log]:
             for deleted in self._unretired.pop(log):
                 deleted.segment.close()
@@ -151,7 +151,7 @@ class Housekeeping:
 
     async def write_high_watermarks(self) -> None:
         async with self._directory_turn:
-            # Not before its turn: topics may go and come while it waits.
+            # Collected only now: topics may be deleted and created while this waits for its turn.
             marks = {partition.log: int(partition.high_watermark) for partition in self._partitions.all()}
             if {log.topic_partition: mark for log, mark in marks.items()} != self._logs.high_watermarks:
                 await self._spawner.blocking(self._logs.write_high_watermarks, marks)
@@ -165,7 +165,7 @@ class Housekeeping:
         self._partitions.tick(self._clock.monotonic_ms())
 
     async def flush(self) -> int:
-        """Ask for the fsyncs that are due; returns after how many milliseconds to look again."""
+        """Starts the fsyncs that are due. Returns after how many milliseconds to check again."""
         next_ms = FLUSH_CHECK_MS
         async for partition in self._each():
             log = partition.log
@@ -189,7 +189,7 @@ class Housekeeping:
             await self._try(name, chore)
 
     async def _try(self, name: str, chore: Callable[[], Awaitable[None]]) -> None:
-        """A full disk must not end a node that can still be read from. What a chore left undone, a later one does."""
+        """A full disk must not stop a node that can still serve reads. A later run does what this one could not."""
         try:
             await chore()
         except OSError as broken:
@@ -218,7 +218,7 @@ class Housekeeping:
             return False
 
     async def _each(self) -> AsyncIterator[Partition]:
-        """Those that are still there when their turn comes."""
+        """All partitions, except those deleted before their turn comes."""
         for position, partition in enumerate(list(self._partitions.all())):
             if position % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await asyncio.sleep(0)

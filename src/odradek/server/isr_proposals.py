@@ -1,7 +1,7 @@
-"""What leaders of partitions want changed in their ISR, asked of the active controller: one request at a time.
+"""Sends the ISR changes that partition leaders propose to the active controller, one request at a time.
 
-Whatever is wanted while one is under way goes into the next. Each proposal is answered once: that it was accepted, and
-then the partition hears of it by the image, or why not; then the partition may want something else.
+Proposals made while a request is under way go into the next. Each proposal is answered once. If it was accepted, the
+partition gets the new ISR with the image. If not, the partition gets the reason and may propose something else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class IsrProposals:
     def __init__(self, *, channel: ControllerChannel, broker_id: BrokerId, clock: Clock, spawner: Spawner) -> None:
         self._channel = channel
         self._broker_id = broker_id
-        # Known once the broker is registered; nobody leads anything before.
+        # Known once the broker is registered; it leads nothing before.
         self.broker_epoch = -1
         self._clock = clock
         self._spawner = spawner
@@ -73,7 +73,7 @@ class IsrProposals:
         if again:
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)
             for partition, proposal in again:
-                # It may have come to want something else meanwhile.
+                # The partition may have proposed something else meanwhile.
                 self._waiting.setdefault(partition, proposal)
 
     def _answer(
@@ -83,7 +83,7 @@ class IsrProposals:
         answer: AlterPartitionResponsePartitionData | None,
         failure: ErrorCode,
     ) -> bool:
-        """Whether to ask again."""
+        """Whether to retry."""
         now_ms = self._clock.monotonic_ms()
         code = failure if answer is None else error_code(answer.error_code)
         if answer is None or code is not ErrorCode.NONE:

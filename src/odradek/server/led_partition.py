@@ -1,4 +1,4 @@
-"""The partition that a client names, if this broker leads it as the client believes."""
+"""The partition that a client names, if this broker leads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.server.broker import Broker
 
 
 def local_partition(broker: Broker, topic: str, index: int) -> Partition:
-    """A partition that exists elsewhere is NOT_LEADER_OR_FOLLOWER: the client is to look again, not to give up."""
+    """A partition on other brokers is NOT_LEADER_OR_FOLLOWER: the client refreshes its metadata and retries."""
     partition = broker.partitions.get(topic, index)
     if partition is None:
         known = broker.image.topics.get(topic)

@@ -1,6 +1,6 @@
-"""A broker's membership of its cluster (KIP-631): registered, heard from regularly, unfenced once it has caught up.
+"""A broker's membership of its cluster (KIP-631): it registers, sends heartbeats, is unfenced once it has caught up.
 
-Each start is a new incarnation with a broker epoch of its own. Whoever loses its place to another incarnation stops.
+Each start is a new incarnation with a broker epoch of its own. A broker whose id another incarnation takes stops.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ logger = logging.getLogger(__name__)
 RETRY_PAUSE_S = 0.05
 RETRY_PAUSE_MAX_S = 1.0
 CONTROLLER_TIMEOUT_MS = 5_000
-# Asking again would change nothing: the directory or the configuration is wrong.
+# A retry would not help: the directory or the configuration is wrong.
 HOPELESS = (
     ErrorCode.INCONSISTENT_CLUSTER_ID,
     ErrorCode.INVALID_REGISTRATION,
     ErrorCode.UNSUPPORTED_VERSION,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 )
-# How long a broker waits for its leaderships to move before it goes without (KIP-631's controlled shutdown).
+# How long a broker waits for its leaderships to move before it stops anyway (KIP-631's controlled shutdown).
 LEAVE_TIMEOUT_MS = 30_000
-# Longer than an election takes: when all controllers are stopped before a broker, it has nobody left to ask.
+# Longer than an election takes: if all controllers are stopped before a broker, no controller will answer.
 NOBODY_THERE_MS = 3_000
 
 
 async def register_controller(channel: ControllerChannel, itself: ControllerRegistration) -> None:
-    """Other nodes learn where this controller is reached and what it supports. Tried until it is done."""
+    """Registers this controller, so that other nodes learn its address and features. Retries until it succeeds."""
     request = ControllerRegistrationRequest(
         controller_id=itself.controller_id,
         incarnation_id=itself.incarnation_id,
@@ -109,30 +109,30 @@ class BrokerLifecycle:
                 break
             if refusal in HOPELESS:
                 broker_id = self._registration.broker_id
-                raise KafkaError(refusal, f"the controller does not take broker {broker_id}: {refusal.name}")
+                raise KafkaError(refusal, f"the controller refuses to register broker {broker_id}: {refusal.name}")
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_PAUSE_MAX_S)
         self._heartbeats = self._spawner.spawn("broker heartbeats", self._beat())
-        # Then it has seen all that was decided before.
+        # Then this broker has applied all earlier decisions.
         await self._seen(lambda: self._feed.image.offset >= self.broker_epoch)
         return self.broker_epoch
 
     async def serve(self) -> None:
-        """Everything is in place here: returns once this node, too, knows that the controller has unfenced it."""
+        """Asks to be unfenced. Returns once this node's own image shows that it is."""
         self._ready = True
         self._at_once.set()
         await self._unfenced.wait()
         await self._seen(lambda: not self._feed.image.brokers[self._registration.broker_id].fenced)
 
     async def leave(self) -> None:
-        """Until others lead what this broker led; not for ever, nor when no controller is there to arrange it."""
+        """Waits until other brokers lead its partitions; not for ever, nor when no controller can arrange it."""
         self._leaving = True
         self._heard_ms = self._clock.monotonic_ms()
         self._at_once.set()
         deadline_ms = self._heard_ms + LEAVE_TIMEOUT_MS
         while not self._may_end.is_set() and self._clock.monotonic_ms() < deadline_ms:
             if self._nobody_decides():
-                # No warning: so ends the last node of every cluster that is stopped.
+                # No warning: this happens to the last node of every cluster that is stopped.
                 logger.info("most voters are gone: leaving without handing over")
                 break
             with suppress(TimeoutError):
@@ -141,7 +141,7 @@ class BrokerLifecycle:
         self.stop()
 
     def hurry(self) -> None:
-        """The connection to the controller broke, or it changed: it shall hear at once that this broker lives."""
+        """The connection to the controller broke, or the controller changed: send a heartbeat at once."""
         self._at_once.set()
 
     def stop(self) -> None:
@@ -170,7 +170,7 @@ class BrokerLifecycle:
         return error_code(answer.error_code)
 
     async def _seen(self, holds: Callable[[], bool]) -> None:
-        """Until this node's own image says so."""
+        """Waits until `holds` is true of this node's own image."""
         while not holds():
             seen = asyncio.Event()
             self._feed.once(seen.set)

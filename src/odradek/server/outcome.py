@@ -1,4 +1,4 @@
-"""What a partition calls back with, for one who would rather await it."""
+"""Turns a callback of a partition into a future."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.replication.waiting import Callback
 
 
 def outcome(partition: Partition, when: Callable[[int, Callback], None], offset: int) -> asyncio.Future[ErrorCode]:
-    """Of one of the partition's `when_…`. The partition forgets a waiter that gave up."""
+    """A future for one of the partition's `when_…`. The partition forgets a waiter that gave up."""
     told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
     def tell(code: ErrorCode) -> None:

@@ -17,9 +17,9 @@ TIMEOUT_MS = 30_000
 
 
 async def create_by_itself(broker: Broker, wanted: Sequence[CreatableTopic]) -> list[CreatableTopicResult]:
-    """Returns when this broker knows them, too, also those of others: what follows may be asked of it at once.
+    """Returns when this broker knows the topics, whichever node created them: it can serve them at once.
 
-    Only what could not be created is a result with an error.
+    Only topics that could not be created have a result with an error.
     """
     request = CreateTopicsRequest(topics=list(wanted), timeout_ms=TIMEOUT_MS)
     response = await broker.channel.ask(request, CreateTopicsResponse, timeout_ms=TIMEOUT_MS)

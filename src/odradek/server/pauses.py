@@ -23,6 +23,6 @@ class Pauses:
                 return
 
     def reconsider(self) -> None:
-        """Every pause under way asks again how long it is."""
+        """Every pause under way computes its length again."""
         self._reconsidered.set()
         self._reconsidered = asyncio.Event()

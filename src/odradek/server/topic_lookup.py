@@ -1,4 +1,4 @@
-"""From the name or id a client sent to the partitions this broker has, or to the error it should hear."""
+"""From the name or id a client sent to the partitions this broker has, or to the error for the client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOPIC = ResourceType.TOPIC
 
 
 def find_topic(ctx: BrokerContext, topic: str | bytes, operation: Operation) -> HostedTopic | KafkaError:
-    """The topic with whatever partitions of it are here, if the client may do `operation` on it."""
+    """The topic with its partitions on this broker, if the client may do `operation` on it."""
     table = ctx.broker.partitions
     hosted = table.topics.get(topic) if isinstance(topic, str) else table.topics_by_id.get(topic)
     if hosted is None:
@@ -37,7 +37,7 @@ def find_topic_for_replica(ctx: BrokerContext, topic: str | bytes) -> HostedTopi
 
 
 def missing_partition(ctx: BrokerContext, hosted: HostedTopic, index: int) -> ErrorCode:
-    """Why this broker has no such partition: its log could not be created, another has it, or nobody."""
+    """Why this broker has no such partition: its log failed, it is on other brokers, or it does not exist."""
     image = ctx.broker.image.topics_by_id.get(hosted.topic_id)
     if image is not None and 0 <= index < len(image.partitions):
         here = ctx.broker.node_id in image.partitions[index].replicas

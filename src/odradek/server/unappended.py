@@ -1,8 +1,8 @@
 """Batches whose records must be read before the append, which takes too long for the event loop.
 
-A topic that is compacted looks for keys, one with `compression.type` recompresses. Each partition has a queue: its
-batches are appended in the order in which they came, and a batch that needs no look waits behind those that do. What is
-in a queue is appended even when its client has left: with acks=0 a client may leave as soon as it has sent.
+A compacted topic checks for keys, one with `compression.type` recompresses. Each partition has a queue: its batches are
+appended in the order in which they came, and a batch that needs no check waits behind earlier ones that do. A queued
+batch is appended even when its client has left: with acks=0 a client may leave as soon as it has sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _nobody(_: Appended | KafkaError) -> None: ...
 
 
 class TooMuchQueued(KafkaError):
-    """The client must send the batch again, and everything it has sent behind it."""
+    """The client must send the batch again, and everything that it has sent after it."""
 
 
 class Arrival:
@@ -40,7 +40,7 @@ class Arrival:
     def __init__(self, batch: bytearray, acks: int) -> None:
         self.batch = batch
         self.acks = acks
-        # Is called once it is appended or refused, not before the next turn of the event loop.
+        # Called once it is appended or refused, not before the next turn of the event loop.
         self.told: Told = _nobody
 
 
@@ -69,7 +69,7 @@ class Unappended:
         if self._bytes >= limits.unappended_bytes_max:
             raise TooMuchQueued(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{self._bytes} bytes wait to be recompressed or checked for keys already: send the batch again",
+                f"{self._bytes} bytes already wait to be recompressed or checked for keys: send the batch again",
             )
         self._bytes += len(batch)
         partition.unappended += 1
@@ -107,7 +107,7 @@ class Unappended:
             return refusal
         except InvariantBroken:
             raise
-        except OSError as broken:  # what was asked of the log before it wrote anything
+        except OSError as broken:  # raised before the log wrote anything
             logger.warning("%s cannot be written to: %s", partition, broken)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         except Exception:
@@ -119,8 +119,8 @@ class Unappended:
 def _ready(batch: bytearray, config: LogConfig) -> bytearray | KafkaError:
     """Slow. A refusal is returned without its traceback.
 
-    That would hold on to what was unpacked, up to 100 MiB, until cycles are collected: some bombs in a row once took
-    all memory.
+    A traceback would keep the decompressed records, up to 100 MiB, until cycles are collected: a few decompression
+    bombs in a row once took all memory.
     """
     try:
         return ready_to_append(batch, config)

@@ -1,7 +1,7 @@
-"""The cluster as a client may see it: which brokers are alive and where, and partitions in those terms.
+"""The cluster as a client may see it: the live brokers, their addresses, and partitions in those terms.
 
-`listener` is the name of the one at which it is asked: a client is told of addresses of the same name, as it may not
-reach others.
+`listener` is the name of the listener that the request came to: a client gets addresses of listeners of the same name,
+as it may not reach others.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def visible_brokers(image: ClusterImage, listener: str, *, fenced_too: bool = Fa
 
 
 def acting_controller(image: ClusterImage, listener: str, here: int, rng: Rng) -> int:
-    """Told to clients as the controller: every broker takes what is meant for it.
+    """The broker that clients see as the controller: every broker accepts requests for the controller.
 
-    Whoever answers is surely there; that the others are alive may be news from before a majority was lost. One who is
-    fenced or leaving names another.
+    The answering broker is certainly alive; what it knows of the others may be old, if the majority was lost since. A
+    broker that is fenced or leaving names another.
     """
     alive = [broker.broker_id for broker in visible_brokers(image, listener)]
     staying = [each for each in alive if not image.brokers[BrokerId(each)].in_controlled_shutdown] or alive
@@ -46,7 +46,7 @@ def acting_controller(image: ClusterImage, listener: str, here: int, rng: Rng) -
 
 
 def live_broker_ids(image: ClusterImage, listener: str) -> dict[int, None]:
-    """To be asked once for an answer, as an answer may be about thousands of partitions."""
+    """Call it once per answer, as an answer may be about thousands of partitions."""
     return dict.fromkeys(broker.broker_id for broker in visible_brokers(image, listener))
 
 

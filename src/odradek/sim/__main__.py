@@ -1,4 +1,4 @@
-"""`odradek sim --seeds 0..100 --nodes 3` runs many worlds, `--seed 7 --nodes 3 --trace` tells the story of one."""
+"""`odradek sim --seeds 0..100 --nodes 3` runs many simulations; `--seed 7 --nodes 3 --trace` traces one."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from odradek.sim.world import Outcome, World
 
 # Brokers, and controllers that are no brokers.
 Size = tuple[int, int]
-# Of ten seeds, in a mixed run.
+# The sizes of ten seeds, in a mixed run.
 MIX: tuple[Size, ...] = ((3, 0), (3, 0), (3, 0), (3, 0), (3, 0), (3, 0), (5, 0), (3, 3), (1, 0), (1, 0))
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="odradek sim", description=__doc__)
-    parser.add_argument("--seeds", metavar="A..B", help="every seed from A up to, not including, B; from 0 without A")
+    parser.add_argument("--seeds", metavar="A..B", help="all seeds from A (default 0) up to, but not including, B")
     parser.add_argument("--seed", type=int, help="one seed")
-    parser.add_argument("--nodes", type=int, default=1, help="how many brokers; 1 unless given")
+    parser.add_argument("--nodes", type=int, default=1, help="number of brokers (default 1)")
     parser.add_argument(
-        "--controllers", type=int, default=0, help="how many controllers; unless given, the brokers are"
+        "--controllers", type=int, default=0, help="number of controllers (default: the brokers are controllers, too)"
     )
-    parser.add_argument("--mixed", action="store_true", help="with --seeds: worlds of all sizes, most of three nodes")
-    parser.add_argument("--jobs", type=int, default=1, help="with --seeds: how many processes")
-    parser.add_argument("--trace", action="store_true", help="tell what happens")
-    parser.add_argument("--bytes", action="store_true", help="with --trace: every piece that arrives, too")
+    parser.add_argument("--mixed", action="store_true", help="with --seeds: mixed cluster sizes, mostly three nodes")
+    parser.add_argument("--jobs", type=int, default=1, help="with --seeds: number of processes")
+    parser.add_argument("--trace", action="store_true", help="print every event")
+    parser.add_argument("--bytes", action="store_true", help="with --trace: also every piece of data that arrives")
     options = parser.parse_args(arguments)
     if options.seed is not None:
         return _one(options.seed, (options.nodes, options.controllers), trace=options.trace, pieces=options.bytes)
@@ -55,7 +55,7 @@ def _one(seed: int, size: Size, *, trace: bool, pieces: bool) -> int:
 
 
 def _many(seeds: range, sizes: tuple[Size, ...], jobs: int) -> int:
-    """A seed's world has the size that stands at its place, counted around."""
+    """Seeds take their sizes from `sizes` in turn."""
     started = time.perf_counter()
     failed = 0
     faults: dict[str, int] = {}
@@ -106,13 +106,13 @@ def _run(sizes: tuple[Size, ...], seed: int) -> Outcome:
     brokers, controllers = sizes[seed % len(sizes)]
     outcome = World(seed, nodes=brokers, controllers=controllers).run()
     if outcome.problem is not None:
-        # Whatever it was can be told, but perhaps not be sent to another process.
+        # The text can be sent to another process; the exception itself perhaps cannot.
         outcome.problem = RuntimeError(f"{type(outcome.problem).__name__}: {outcome.problem}")
     return outcome
 
 
 class _Aside(logging.Handler):
-    """What the node itself says, at its place in the story."""
+    """Prints the node's own log lines at their place in the trace."""
 
     def __init__(self, world: World) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster hold when all is quiet: the same metadata, the same logs, and nobody left behind."""
+"""What the nodes of a cluster hold when all is quiet: the same metadata and the same logs on every node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.sim.truth import Truth
 
 
 def not_yet_quiet(truth: Truth) -> str | None:
-    """What is still to come, or None: V1 leaders, V3 full ISRs, V4 brokers that know it, R3 logs of one length."""
+    """What is still missing, or None: V1 leaders, V3 full ISRs, V4 brokers with all metadata, R3 logs of one length."""
     image = truth.image()
     running = truth.running()
     if image is None or not truth.is_whole():
@@ -37,7 +37,7 @@ def not_yet_quiet(truth: Truth) -> str | None:
 
 
 def check_images(truth: Truth) -> None:
-    """Q11: at the same offset, the same truth."""
+    """Q11: at the same offset, the same image."""
     running = truth.running()
     first = running[0].quorum.feed.image
     for each in running[1:]:
@@ -48,7 +48,7 @@ def check_images(truth: Truth) -> None:
 
 
 def log_starts(truth: Truth) -> dict[str, int]:
-    """By directory: where the partition begins on every replica."""
+    """By directory: the highest log start offset among the replicas."""
     starts: dict[str, int] = {}
     for each in truth.running():
         for partition in each.replicas():
@@ -64,12 +64,12 @@ def check_replica_logs(
     deleted_at: Mapping[str, Mapping[bytes, int]] = {},
     may_lose: Collection[str] = (),
 ) -> None:
-    """R3, once more from the disks: where two replicas have the same offset they have the same batch.
+    """R3, checked again from the disks: where two replicas have the same offset, they have the same batch.
 
-    Of a compacted topic the same record, and of each key the same latest one.
+    In a compacted topic they have the same record, and the same latest record of each key.
 
-    What was deleted and lies there still is nobody's truth. `deleted_at`: by directory and key, the last deletion.
-    `may_lose`: where a record may have been replaced by one that all have lost since.
+    Deleted records that are still on a disk are not compared. `deleted_at`: by directory and key, the last deletion.
+    `may_lose`: where a record may have been replaced by one that all replicas have lost since.
     """
     known: dict[str, tuple[str, StoredLog]] = {}
     for name, files in files_by_node.items():
@@ -103,7 +103,7 @@ def _check_compacted_logs(
     }
     for name, content in contents.items():
         for other, others in contents.items():
-            # It may be new here, and still copying; where records are lost, there is no latest one to lack.
+            # A new replica may still be copying. Where records may be lost, none has to have the latest one.
             end = logs[name].end if safe else 0
             where = f"{directory} of {name}, compared to {other},"
             check_compacted(where, others, content, deletions, end=end, deleted_at=deleted_at)

@@ -1,4 +1,4 @@
-"""Who takes part in a run besides the nodes: every client that the knobs ask for."""
+"""The clients of a run: every client that the knobs ask for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from odradek.sim.workloads.worker import Errand, Worker
 
 
 class Cast:
-    """`errand` gives a client of that name its machine and all it needs."""
+    """`errand` gives the client of that name its machine and all that it needs."""
 
     def __init__(self, knobs: Knobs, machines: Sequence[Machine], errand: Callable[[str], Errand]) -> None:
         self._knobs = knobs
@@ -36,7 +36,7 @@ class Cast:
         self._grower = Grower("grower", errand("grower"), GROWN, 1) if "growth" in knobs.chores else None
 
     def places(self, topic: TopicPlan) -> tuple[Place, ...]:
-        """All that anybody may have written to."""
+        """All partitions that a client may have written to."""
         if self._grower is not None and topic.name == GROWN:
             return tuple((GROWN, partition) for partition in range(self._grower.partitions))
         return topic.places
@@ -92,13 +92,13 @@ class Cast:
         return Producer(name, errand, plan)
 
     def _around_compaction(self) -> list[Worker]:
-        """Who writes keys, who reads them, and who changes how they are compacted."""
+        """Clients that write keys, read them, and change how they are compacted."""
         plan = self._knobs.compacted
         if plan is None:
             return []
         topic, deletions = plan.topic, self.deletions
         if not plan.deletions_stay:
-            # A reader may be slower than they go.
+            # Compaction may remove a deletion before a slow reader sees it.
             deletions = Deletions.ARE_MISSED
         workers: list[Worker] = [
             *(self._keyed_producer(f"key{n}", plan, idempotent=True) for n in range(plan.idempotent_producers)),
@@ -133,7 +133,7 @@ class Cast:
         return [*members, CommitAuditor("auditor", self._errand("auditor"), group)]
 
     def _operators(self, places: tuple[Place, ...]) -> list[Worker]:
-        """Who does what to a cluster in use."""
+        """Clients that change a cluster in use."""
         knobs = self._knobs
         workers: list[Worker] = []
         if "moves" in knobs.chores:

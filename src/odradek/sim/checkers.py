@@ -1,7 +1,7 @@
-"""The promises, checked. Named as in docs/internals/simulation.md: L the log, P producers, J what clients see.
+"""Checks the promises. Named as in docs/internals/simulation.md: L the log, P producers, J what clients see.
 
-What a power cut may take depends on the topic: with flush.messages=1 nothing that was acknowledged or read, otherwise
-whatever was not synced, as long as a prefix remains. A killed process takes nothing.
+What a power cut may lose depends on the topic: with flush.messages=1 no record that was acknowledged or read, otherwise
+all that was not synced, as long as a prefix remains. A killed process loses nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RecoveryWatch:
     """L2: after any stop the log is a prefix of what was appended, and holds everything that was synced.
 
     Between two incarnations that recovered, the machine may stop any number of times, in the middle of recovery too.
-    The metadata log of a cluster is for others to check: what is not committed may be cut off before logs are loaded.
+    `quorum_watch` checks the metadata log of a cluster: uncommitted records may be truncated before logs are loaded.
     """
 
     alone: bool = True
@@ -36,7 +36,7 @@ class RecoveryWatch:
     whole: bool = True
 
     def stopping(self, files: dict[str, bytes], synced_to: Mapping[str, int] | None, *, power_cut: bool) -> None:
-        """`synced_to` by directory, None for all of everything."""
+        """`synced_to` by directory; None: everything is synced."""
         if self.whole:
             self.before = stored_logs(files)
             strays = {path.partition("/")[0] for path in files if path.partition("/")[0].endswith(STRAY)}
@@ -48,7 +48,7 @@ class RecoveryWatch:
             self.power_was_cut |= power_cut
 
     def loaded(self, files: dict[str, bytes], leaving: Callable[[str], bool]) -> dict[str, StoredLog]:
-        """`leaving`: whether a directory may be on its way out, because its topic is being deleted."""
+        """`leaving`: whether a directory may be about to be removed, because its topic is being deleted."""
         after = stored_logs(files)
         log_starts = checkpointed(files, "log-start-offset-checkpoint")
         if not self.whole:
@@ -67,17 +67,17 @@ class RecoveryWatch:
                 raise Violation(f"L2 {directory} is gone after a {stop}")
             return
         before = self.before.get(directory, floor)
-        # One without records that was just beginning anew may begin where it did before; if it was in sync, R2 notices.
+        # An empty log that was just starting again may be back at its old start; if it was in sync, R2 notices.
         if after.end < floor.end and floor.batches:
             raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, {floor.end} was safe")
         if is_compacted(directory):
-            # What was just being compacted may be so now.
+            # A compaction that was under way may be complete now.
             where = f"{directory} after a {stop}"
             check_compacted(where, floor.content(), after.content(), Deletions.GO, start=max(after.start, log_start))
         else:
             self._compare_batches(directory, floor, after, stop)
         if self.power_was_cut and not floor.batches and directory in self.put_aside:
-            # Nothing of the new one was synced, so its name may be the old one's again.
+            # Nothing of the new log was synced, so the name may be the old log's again.
             return
         if directory == METADATA_LOG:
             # A new leader has written to it before the node serves.
@@ -86,7 +86,7 @@ class RecoveryWatch:
             raise Violation(
                 f"L2 {directory} begins at {after.start} after a {stop}, with a hole from {before.start} on"
             )
-        # The power may go before a follower has made a truncation durable; then it will do so again.
+        # A power cut may come before a follower has made a truncation durable; then it truncates again.
         if after.end > max(before.end, floor.end) and self.alone:
             raise Violation(f"L2 {directory} ends at {after.end} after a {stop}, only {before.end} was ever written")
         if is_compacted(directory):
@@ -116,7 +116,7 @@ def _up_to(logs: Mapping[str, StoredLog], ends: Mapping[str, int]) -> dict[str, 
 
 
 def check_sightings(history: History, place: Place, final: dict[int, bytes], *, safe: bool) -> None:
-    """J1 no lost write, J2 one offset one value. `safe`: not even a power cut takes anything."""
+    """J1 no lost write, J2 one offset one value. `safe`: not even a power cut may lose a record."""
     for sighting in still_promised(history, place, safe=safe):
         offset = sighting.offset
         if final.get(offset) != sighting.value:
@@ -129,17 +129,17 @@ def check_sightings(history: History, place: Place, final: dict[int, bytes], *, 
 def check_keyed_sightings(
     history: History, place: Place, final: dict[int, bytes], deletions: Deletions, *, safe: bool
 ) -> None:
-    """J2, J3 and, of the latest record of each key, J1: L6 of a compacted topic."""
+    """L6 of a compacted topic: J2, J3, and J1 for the latest record of each key."""
     promised = {sighting.offset: sighting.value for sighting in still_promised(history, place, safe=safe)}
     check_compacted(str(place), promised, final, deletions, deleted_at=last_deletions(history, place))
     check_duplicates(history, place, {**promised, **final})
 
 
 def still_promised(history: History, place: Place, *, safe: bool) -> Iterator[Sighting]:
-    """J2 on the way. An offset means something else after each time that the log came back shorter than it.
+    """Checks J2 on the way. After the log came back shorter than an offset, that offset may have another value.
 
-    A log that did not come back at all has lost everything: a power cut may take the name of a directory. Whether it
-    was allowed to is for L2 to say.
+    A log that did not come back at all has lost everything: a power cut may take the name of a directory. L2 checks
+    whether that was allowed.
     """
     ends = [(incarnation, by_place.get(place, 0)) for incarnation, by_place in sorted(history.ends_at_start.items())]
     horizon = history.deleted_below.get(place, 0)
@@ -158,7 +158,7 @@ def still_promised(history: History, place: Place, *, safe: bool) -> Iterator[Si
 
 
 def check_duplicates(history: History, place: Place, final: dict[int, bytes]) -> None:
-    """J3. With what is deleted goes the memory that it was written; a stop may bring back the one and not the other."""
+    """J3. Not below the log start: a deletion also drops producer state, and a stop may bring back only the records."""
     first_at: dict[bytes, int] = {}
     for offset in sorted(offset for offset in final if offset >= history.deleted_below.get(place, 0)):
         value = final[offset]
@@ -178,7 +178,7 @@ def check_jumps(history: History, topics: Mapping[str, TopicPlan]) -> None:
 
 
 def check_retention(retention_bytes: int, place: Place, start: int, log: StoredLog, lost_bytes: int = 0) -> None:
-    """L6: retention by size leaves at least the size. It may have counted `lost_bytes` that the next leader took."""
+    """L6: retention by size leaves at least that size. It may have counted `lost_bytes` that were truncated later."""
     kept = lost_bytes + sum(len(batch.data) for batch in log.batches)
     if retention_bytes >= 0 and start > 0 and kept < retention_bytes:
         raise Violation(f"L6 {place} keeps {kept} bytes, retention.bytes is {retention_bytes}")

@@ -22,7 +22,7 @@ Address = tuple[str, int]
 
 
 class BrokerConnection(asyncio.BufferedProtocol):
-    """`incarnation` is the node's at the time of connecting: what is heard here was said by that one."""
+    """`incarnation` is the node's at the time of connecting: all replies on it come from that incarnation."""
 
     def __init__(self, client_id: str, address: Address, incarnation: int) -> None:
         self._client_id = client_id.encode()
@@ -88,14 +88,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return await future
 
     def close(self) -> None:
-        """What is in flight still arrives at the broker: a retry on another connection may overtake it."""
+        """Bytes in flight still arrive at the broker: a retry on another connection may overtake them."""
         if self._transport is not None:
             self._transport.close()
 
     def _take_reply(self, reply: bytes) -> None:
         (correlation_id,) = _int32.unpack_from(reply)
         if not self._waiting:
-            raise SimulationFailed(f"a reply with correlation id {correlation_id} to nobody's question")
+            raise SimulationFailed(f"a reply with correlation id {correlation_id}, but no request is under way")
         expected, decode, future = self._waiting.popleft()
         if correlation_id != expected:
             raise SimulationFailed(f"the reply to request {expected} has correlation id {correlation_id}")
@@ -106,7 +106,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
 def _lose(future: asyncio.Future[Any]) -> None:
     future.set_exception(ConnectionResetError("the connection was lost"))
-    # A client that pipelines may have given up on it already: marked as seen.
+    # A client that pipelines may no longer wait for it: mark the exception as retrieved.
     future.exception()
 
 
@@ -124,11 +124,11 @@ class ClientHost:
         self.newest_epochs: dict[tuple[bytes, int], int] = {}
 
     async def connect(self, address: Address) -> BrokerConnection:
-        """Raises ConnectionError when nobody listens, TimeoutError when nobody answers."""
+        """Raises ConnectionError when there is no listener, TimeoutError when there is no answer."""
         made: list[BrokerConnection] = []
 
         def make() -> BrokerConnection:
-            # Called at the moment the listener was found: this incarnation, not the one at the time of asking.
+            # Called when the listener was found: the incarnation of now, not of the time of the call.
             made.append(BrokerConnection(self.host.name, address, self._incarnation(address)))
             return made[-1]
 

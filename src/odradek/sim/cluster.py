@@ -26,7 +26,7 @@ def controller_endpoint(number: int) -> tuple[str, int]:
 
 
 def settings_of(number: int, knobs: Knobs) -> dict[str, str]:
-    """A node alone says nothing of clusters."""
+    """The settings of one node; a single node has no cluster settings."""
     host, port = address_of(number)
     listener = f"PLAINTEXT://{host}:{port}"
     if knobs.nodes == 1:
@@ -57,7 +57,7 @@ def voters_of(knobs: Knobs) -> list[int]:
 
 
 def draw_voters(rng: Random, knobs: Knobs) -> tuple[str, VoterSet]:
-    """The id of the cluster, and who votes at first."""
+    """The id of the cluster, and its first voters."""
     ids = SimRng(rng)
     voters = tuple(
         Voter(
@@ -70,7 +70,7 @@ def draw_voters(rng: Random, knobs: Knobs) -> tuple[str, VoterSet]:
 
 
 def format_disk(disk: SimDisk, number: int, cluster_id: str, voters: VoterSet | None, clock: SimClock) -> DirectoryId:
-    """As an operator does before the first start. Without voters: a disk for one who has lost its own."""
+    """As an operator does before the first start. Without voters: a new disk for a node that has lost its own."""
     node_id = BrokerId(number)
     formatting = (
         among(node_id, voters, cluster_id=cluster_id)

@@ -1,8 +1,8 @@
 """What differs between two seeds of a cluster, on top of what differs between two seeds of a node.
 
-What may be lost follows from how power is cut. With `flush.messages=1`, nothing, however many lose their power.
-Without, nothing as long as one machine loses its power at a time: when all replicas of all partitions are in sync, and
-not again before they are. Otherwise what was not synced may go.
+What may be lost depends on how power is cut. With `flush.messages=1` nothing is lost, however many machines lose power.
+Without it, nothing is lost if one machine loses power at a time: only when all replicas of all partitions are in sync,
+and not again before they are. Otherwise records that were not synced may be lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from odradek.sim.inode import DiskKnobs
 from odradek.sim.knobs import CHORES, CLUSTER_FAULTS, LOST_DISK, POWER_CUTS, Focus, Knobs, TopicPlan
 
 GROWN = "grown"
-# What is changed of topics in use.
+# The configs that are changed on topics in use.
 TUNED = {
     "internal.segment.bytes": ("3000", "10000", "1048576"),
     "index.interval.bytes": ("0", "300", "4096"),
@@ -26,7 +26,7 @@ COMBINED, BROKER, CONTROLLER = ("broker", "controller"), ("broker",), ("controll
 
 
 def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controllers: int) -> Knobs:
-    """Without controllers of their own, all brokers are controllers, too."""
+    """Without separate controllers, all brokers are controllers, too."""
     roles = (COMBINED,) * brokers if not controllers else (BROKER,) * brokers + (CONTROLLER,) * controllers
     nodes = len(roles)
     drawn = tuple(fault for fault in CLUSTER_FAULTS if rng.random() < 0.5)
@@ -47,7 +47,7 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
         nodes=nodes,
         roles=roles,
         replicas=replicas,
-        # Through a straw, no follower keeps up with the metadata of many topics.
+        # With tiny pieces, no follower keeps up with the metadata of many topics.
         net=replace(knobs.net, piece_bytes_max=max(1_500, knobs.net.piece_bytes_max), window_bytes=65_536),
         disk=_disk(knobs.disk, faults, cuts=cuts, at_once=at_once),
         faults=faults,
@@ -75,7 +75,7 @@ def draw_cluster(rng: Random, knobs: Knobs, focus: Focus, brokers: int, controll
 
 
 def _draw_at_once(rng: Random, focus: Focus, faults: tuple[str, ...], *, cuts: bool) -> bool:
-    """Whether several machines may be without what they had not synced at the same time."""
+    """Whether several machines may lose unsynced data at the same time."""
     at_once = cuts and "power cut of several" in faults
     if cuts and not at_once:
         at_once = rng.random() < 0.3
@@ -85,13 +85,13 @@ def _draw_at_once(rng: Random, focus: Focus, faults: tuple[str, ...], *, cuts: b
 
 
 def _draw_session_ms(rng: Random, slow_us: int) -> int:
-    """What is committed waits for disks; a session must not be over before."""
+    """Commits wait for slow disks; a session must not time out before."""
     return rng.choice((1000, 3000, 6000) if slow_us <= 1_000 else (3000, 6000) if slow_us < 200_000 else (9000,))
 
 
 def _disk(disk: DiskKnobs, faults: tuple[str, ...], *, cuts: bool, at_once: bool) -> DiskKnobs:
     if LOST_DISK in faults or (cuts and not at_once):
-        # Where a disk or a memory may be lost, the others are needed: none of them gives up by itself.
+        # If a machine may lose its disk or unsynced data, the others are needed: none may stop on a disk error.
         return replace(disk, short_write=0.0, write_error=0.0, sync_error=0.0)
     # After a failed sync only a new boot of the machine helps, and that is a power cut of its own.
     return disk if at_once else replace(disk, sync_error=0.0)
@@ -102,7 +102,7 @@ def _draw_broker(rng: Random, session_ms: int) -> dict[str, str]:
         "broker.session.timeout.ms": str(session_ms),
         "broker.heartbeat.interval.ms": str(session_ms // rng.choice((3, 10))),
         "replica.lag.time.max.ms": rng.choice(("500", "2000", "10000")),
-        # Small enough for nodes to hear of the metadata by snapshots.
+        # Small enough that nodes get metadata by snapshots.
         "metadata.log.max.record.bytes.between.snapshots": rng.choice(("2000", "20000", "20971520")),
         "internal.metadata.log.segment.bytes": rng.choice(("20000", "8388608")),
     }
@@ -111,7 +111,7 @@ def _draw_broker(rng: Random, session_ms: int) -> dict[str, str]:
 def _draw_chores(rng: Random, focus: Focus, faults: tuple[str, ...]) -> tuple[str, ...]:
     drawn = tuple(chore for chore in CHORES if rng.random() < 0.5)
     chosen = drawn if focus.chores is None else focus.chores
-    # A voter less by request and another one by accident would be a majority less.
+    # One voter removed on request and another lost with its disk: there would be no majority.
     return tuple(chore for chore in chosen if chore != "voters" or LOST_DISK not in faults)
 
 

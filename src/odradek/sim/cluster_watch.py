@@ -1,6 +1,6 @@
-"""Looks into all nodes of a cluster while they run: what must hold at every moment, whatever breaks.
+"""Inspects all nodes of a cluster while they run: checks what must hold at every moment, whatever breaks.
 
-Named as in docs/internals/simulation.md: R replication, L one log; of the quorum, `quorum_watch`.
+Named as in docs/internals/simulation.md: R replication, L one log. `quorum_watch` checks the quorum.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Replica = tuple[bytes, int]
 
 
 class ClusterWatch:
-    """`safe`: the topics that nothing in this run may cost a committed record. `deletions`: of the compacted one.
+    """`safe`: the topics that must not lose a committed record in this run. `deletions`: of the compacted topic.
 
-    `shortened` is told of which partition a node has cut its log, and by how many bytes.
+    `shortened` is called with the partition when a node has truncated its log, and with the number of bytes.
     """
 
     def __init__(
@@ -38,15 +38,15 @@ class ClusterWatch:
         self._safe = safe
         self._deletions = deletions
         self._shortened = shortened
-        # By node and partition: how often its log was cut, and how large it was.
+        # By node and partition: how often its log was truncated, and how large it was.
         self._cuts: dict[tuple[int, Replica], tuple[Log, int, int]] = {}
         self._quorum = QuorumWatch()
         self._leaders: dict[tuple[Replica, int], int] = {}
         self._ledgers: dict[Replica, Ledger | CompactedLedger] = {}
-        # By node, partition and leader epoch; and of which log, since one that failed is opened again as after a crash.
+        # By node, partition and leader epoch; with the log, since a failed log is opened again as after a crash.
         self._watermarks: dict[tuple[Host, Replica, int], tuple[Log, int, int]] = {}
         self._image_offset = -1
-        # By partition: the newest decision that any replica was told of.
+        # By partition: the newest partition epoch that any replica has applied.
         self._told: dict[Replica, int] = {}
 
     def look(self) -> None:
@@ -82,7 +82,7 @@ class ClusterWatch:
         if partition.leader != NO_BROKER and partition.leader not in partition.isr:
             raise Violation(f"R7 {partition.leader} leads {name} and is not in its ISR {partition.isr}")
         if len(partition.isr) == 1 and partition.leader == NO_BROKER:
-            # The last who has everything is remembered, wherever it is.
+            # The last in-sync replica stays in the ISR, even if it is offline.
             return
         for member in partition.isr:
             registration = image.brokers.get(member)
@@ -120,7 +120,7 @@ class ClusterWatch:
         return CompactedLedger(name, self._deletions) if is_compacted(name) else Ledger("R3", name)
 
     def _look_at_candidates(self, image: ClusterImage, running: dict[int, Running]) -> None:
-        """R2: whoever may lead next has all that is committed. R4: whoever leads waits for all of them."""
+        """R2: each replica that may lead next has all committed records. R4: the leader waits for all of them."""
         replicas = {
             (number, partition.topic_id, partition.index): partition
             for number, each in running.items()
@@ -131,7 +131,7 @@ class ClusterWatch:
                 continue
             for decided in topic.partitions:
                 if decided.partition_epoch < self._told.get((topic.topic_id, decided.index), -1):
-                    # The controller that told it has died before anybody looked at it.
+                    # A replica applied a newer decision; the controller died before this check saw it.
                     continue
                 ledger = self._ledgers.get((topic.topic_id, decided.index))
                 for member in (*decided.isr, *decided.elr):
@@ -159,7 +159,7 @@ class ClusterWatch:
 
 
 def _look_at_fetchers(each: Running) -> None:
-    """R8: what a node follows it fetches from one leader, and what it leads from nobody."""
+    """R8: a node fetches a partition that it follows from one leader, and never fetches one that it leads."""
     fetched: dict[Replica, int] = {}
     for leader, partition in each.fetched():
         replica = (partition.topic_id, partition.index)
@@ -170,6 +170,6 @@ def _look_at_fetchers(each: Running) -> None:
 
 
 def _is_registered(image: ClusterImage, each: Running) -> bool:
-    """Whether the truth speaks of this life of the node."""
+    """Whether the image has the registration of this incarnation of the node."""
     registration = image.brokers.get(each.number)
     return registration is not None and registration.broker_epoch == each.node._broker_epoch

@@ -1,4 +1,4 @@
-"""What differs between two seeds that compact, drawn from a stream of its own: other worlds stay as they are."""
+"""What differs between two seeds that compact, drawn from a separate stream: other draws of a seed do not change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.sim.keyed import COMPACTED
 from odradek.sim.knobs import CompactedPlan, Focus, Knobs, TopicPlan
 
 _DAY_MS = "86400000"
-# What is changed of the topic in use, besides its policy.
+# The configs that are changed on the topic in use, besides its policy.
 RETUNED = {
     "internal.segment.bytes": ("400", "1000", "3000"),
     "min.cleanable.dirty.ratio": ("0.0", "0.3"),
@@ -57,7 +57,7 @@ def _draw_topic(rng: Random, *, groups_safe: bool, deletions_stay: bool) -> Topi
         name=COMPACTED,
         partitions=rng.randrange(1, 3),
         configs=configs,
-        # What keeps the offsets of groups safe keeps any topic safe.
+        # If the offsets of groups are safe without a sync, so is any topic.
         safe=groups_safe or "flush.messages" in configs,
         retention_bytes=retention_bytes,
         deleted_from=retention_bytes >= 0,

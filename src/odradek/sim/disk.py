@@ -1,4 +1,4 @@
-"""A disk that is honest about what a power cut does.
+"""A simulated disk that loses unsynced data in a power cut, as a real one does.
 
 Every file has the content the running process sees and the content that would survive a power cut; every name likewise.
 `File.sync` makes content durable, `sync_dir` makes names durable, and nothing else does. A power cut keeps an arbitrary
@@ -51,7 +51,7 @@ class SimDisk:
         self.pending: list[_NameChange] = []
         self.mounted: MountedDisk | None = None
         self.faults = {"short write": 0, "write error": 0, "sync error": 0, "torn file": 0, "lost name": 0}
-        # Whether it refused something to the process that has it mounted.
+        # Whether it failed an operation of the process that has it mounted.
         self.disturbed = False
         self.sync_failed = False
         # There is no room for anything written.
@@ -125,7 +125,7 @@ class SimDisk:
                 replaced.parent = None
             if node is not None:
                 directory.names[name] = node
-        # A rename took its node out of the old place after all: the new place counts.
+        # A rename has moved its node: the new place counts.
         for directory, name, node in changes:
             if node is not None:
                 node.parent, node.name = directory, name
@@ -288,7 +288,7 @@ class MountedDisk:
 
 
 class SimFile:
-    """As strict as the port allows: a closed or removed file that nobody pinned cannot be used."""
+    """As strict as the port allows: a closed or removed file that is not pinned cannot be used."""
 
     def __init__(self, mounted: MountedDisk, inode: Inode) -> None:
         self._mounted = mounted

@@ -1,4 +1,4 @@
-"""What the clients of a run saw, and when the node began anew: the evidence for the checkers."""
+"""What the clients of a run saw, and when the node restarted: the evidence for the checkers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Violation(Exception):
 
 
 class Sighting(NamedTuple):
-    """Somebody was told by one incarnation of the node that this value has this offset."""
+    """One incarnation of the node reported to a client that this value has this offset."""
 
     incarnation: int
     offset: int
@@ -26,21 +26,21 @@ Place = tuple[str, int]
 
 @dataclass(slots=True)
 class History:
-    # Every value ever sent, and where: whatever is read must be in here. Values are unique in a run.
+    # Every value ever sent, and where: every value that is read must be in here. Values are unique in a run.
     sent: dict[bytes, Place] = field(default_factory=dict)
     # Written by idempotent producers: these must appear once.
     once: dict[bytes, None] = field(default_factory=dict)
     sightings: dict[Place, list[Sighting]] = field(default_factory=dict)
-    # Where each partition ended when an incarnation had recovered its logs. Of those left out there was no log.
+    # Where each partition ended when an incarnation had recovered its logs. A partition left out had no log.
     ends_at_start: dict[int, dict[Place, int]] = field(default_factory=dict)
-    # Below this nothing is promised any more: somebody deleted it or asked to.
+    # Below this nothing is promised any more: it was deleted, or a client asked to delete it.
     deleted_below: dict[Place, int] = field(default_factory=dict)
     producer_ids: dict[int, str] = field(default_factory=dict)
-    # Readers that were told that their position does not exist: place, position, earliest, latest.
+    # Answers to readers that their position does not exist: place, position, earliest, latest.
     jumps: list[tuple[Place, int, int, int]] = field(default_factory=list)
     acked_records: int = 0
     polled_records: int = 0
-    # Of those, from a follower.
+    # Of these, read from a follower.
     polled_nearby: int = 0
 
     def sends(self, place: Place, values: Sequence[bytes], *, once: bool) -> None:

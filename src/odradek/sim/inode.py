@@ -72,7 +72,7 @@ class Inode(Node):
         self.pending.clear()
 
     def lose_dirty_pages(self) -> None:
-        """A failed fsync: pages count as clean that never reached the disk, so the next fsync succeeds in vain."""
+        """A failed fsync marks pages as clean that never reached the disk, so the next fsync succeeds without them."""
         self.pending.clear()
 
     def power_cut(self, rng: Random, knobs: DiskKnobs) -> None:

@@ -1,4 +1,4 @@
-"""Checks that look into the running node: what no client can see, and what must agree with the files on disk."""
+"""Checks inside the running node: what no client can see, and what must agree with the files on disk."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def logs_of(node: Node) -> list[Log]:
 
 
 def check_producers(log: Log, stored: StoredLog, wall_ms: int, *, safe: bool) -> None:
-    """L4: what the log remembers of a producer is what its batches say.
+    """L4: the producer state of the log agrees with its batches.
 
-    Compaction leaves only the last one of a producer. Where that may be lost, a batch before it is remembered by a
-    snapshot alone.
+    Compaction leaves only the last batch of a producer. Where that may be lost, only a snapshot remembers the batch
+    before it.
     """
     last: dict[int, tuple[int, int, int]] = {}
     for batch in stored.batches:
@@ -38,9 +38,9 @@ def check_producers(log: Log, stored: StoredLog, wall_ms: int, *, safe: bool) ->
 
 
 def check_epochs(log: Log, stored: StoredLog) -> None:
-    """L4: the leader epoch of each batch is the one that the log would name for its offset, if it names any.
+    """L4: the leader epoch of each batch agrees with the epoch that the log has for its offset, if it has any.
 
-    A deletion of records that a crash undid may have forgotten the epochs of what is back.
+    A crash may undo a deletion of records; then the log may lack the epochs of the records that are back.
     """
     entries = log.leader_epochs.entries()
     for batch in stored.batches:
@@ -52,7 +52,7 @@ def check_epochs(log: Log, stored: StoredLog) -> None:
 
 
 def check_indexes(files: dict[str, bytes]) -> None:
-    """L4, after a clean stop: every index entry points at the batch that it names, the last time at the latest."""
+    """L4, after a clean stop: every index entry points at the batch it names; the last time entry is the latest."""
     for path, index in files.items():
         directory, _, name = path.rpartition("/")
         if "." in directory:

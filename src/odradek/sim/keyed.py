@@ -1,7 +1,7 @@
-"""Records with keys, and what a compacted log must still say.
+"""Records with keys, and which of them a compacted log must still have.
 
-Told as `key=value@time`, or as `key!name@time` when it deletes the key: the name is in a header, since otherwise nobody
-could tell two deletions apart.
+Written here as `key=value@time`, or as `key!name@time` when it deletes the key. The name is in a header: without it two
+deletions of a key would look the same.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _DELETES = ord("!")
 
 
 class Deletions(Enum):
-    """What has become of a deletion that nothing came after."""
+    """What may happen to a deletion that is the latest record of its key."""
 
     STAY = "it is there"
     GO = "it is there, or nothing of its key is"
-    ARE_MISSED = "whoever was away for longer than delete.retention.ms may have an older value for good"
+    ARE_MISSED = "a replica or reader that was away for longer than delete.retention.ms may keep an older value"
 
 
 def tell(key: bytes, text: bytes, time: int, *, deletes: bool) -> bytes:
@@ -53,12 +53,12 @@ def is_compacted(directory: str) -> bool:
 
 
 def latest_by_key(content: Mapping[int, bytes]) -> dict[bytes, int]:
-    """`content`: what is told of each offset."""
+    """`content`: each record as text, by offset."""
     return {key_of(content[offset]): offset for offset in sorted(content)}
 
 
 def last_deletions(history: History, place: Place) -> dict[bytes, int]:
-    """By key, where it was last deleted, as far as anybody was told; a deletion nobody heard of again lies anywhere."""
+    """By key, the offset of its last deletion. A deletion that no client saw again may be at any offset."""
     told_at: dict[bytes, int] = {}
     for sighting in history.sightings.get(place, ()):
         told_at[sighting.value] = max(sighting.offset, told_at.get(sighting.value, -1))
@@ -80,10 +80,10 @@ def check_compacted(
     end: int = OFFSET_MAX,
     deleted_at: Mapping[bytes, int] = {},
 ) -> None:
-    """J2: what is left is what was written there. L6: the latest of each key is left, if it lies from `start` to `end`.
+    """J2: `left` has only what was written. L6: the latest of each key is left, if it lies from `start` to `end`.
 
-    What is left may go on beyond what is known to be written. `deleted_at`: where a key was last deleted. Where
-    deletions go, one may be gone from what is left, with all before it, and unknown to what is written.
+    `left` may have more than `written`. `deleted_at`: where a key was last deleted. Where deletions are removed, one
+    may be missing from `left`, with all before it, and also from `written`.
     """
     for offset, told in left.items():
         if written.get(offset, told) != told:

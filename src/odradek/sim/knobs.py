@@ -1,7 +1,7 @@
 """What differs between two seeds besides chance: sizes, delays, which faults exist at all.
 
-Drawn anew for every seed, each fault switched off in about half of them (swarm testing): a rare interplay shows only
-when something else does not cover it.
+Drawn for every seed. Each fault is off in about half of them (swarm testing): some rare combinations only show when
+another fault does not hide them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class TopicPlan:
     name: str
     partitions: int
     configs: dict[str, str]
-    # Nothing that can happen in this run may cost it a record that was acknowledged or read.
+    # Whatever happens in this run, it must not lose a record that was acknowledged or read.
     safe: bool
     # Retention may take its oldest records; at least this many bytes remain.
     retention_bytes: int = -1
-    # Somebody asks for records to be deleted.
+    # A client asks for records to be deleted.
     deleted_from: bool = False
 
     # It keeps the latest record of each key.
@@ -62,7 +62,7 @@ class CompactedPlan:
     idempotent_producers: int
     plain_producers: int
     batches_per_producer: int
-    # Whether its deletions outlive the run. Otherwise whoever was away for too long may have missed one.
+    # Whether its deletions outlive the run. Otherwise a replica or reader that was away too long may have missed one.
     deletions_stay: bool
 
 
@@ -71,38 +71,38 @@ class Knobs:
     nodes: int
     # What each machine is: broker, controller, or both.
     roles: tuple[tuple[str, ...], ...]
-    # Of each topic of the run, and of the group coordinator's.
+    # For each topic of the run, and for __consumer_offsets.
     replicas: int
     net: NetKnobs
     disk: DiskKnobs
     step_cost_ns: int
     slow_call_mean_us: int
     faults: tuple[str, ...]
-    # Whether the power goes, now and then.
+    # Whether machines lose power now and then.
     loses_power: bool
-    # Whether several machines may be without what they had not synced at the same time.
+    # Whether several machines may lose unsynced data at the same time.
     power_cuts_at_once: bool
     fault_gap_mean_s: float
     duration_s: float
     request_timeout_s: float
     pause_mean_s: float
-    # How far clocks are apart in the beginning, and how much faster or slower than another one may run.
+    # How far apart clocks are at the beginning, and how much their speeds may differ.
     clock_skew_ms: int
     clock_drift_ppm: int
-    # So many machines may be down at once.
+    # How many machines may be down at once.
     down_max: int
     down_mean_s: float
     wall_mean_s: float
     topics: tuple[TopicPlan, ...]
     broker: dict[str, str]
-    # Whether __consumer_offsets is synced before a commit is acknowledged, or nothing can cost it anything.
+    # Whether __consumer_offsets is synced before a commit is acknowledged, or cannot lose anything in this run.
     groups_safe: bool
     idempotent_producers: int
     plain_producers: int
     group_members: int
     batches_per_producer: int
     chores: tuple[str, ...] = ()
-    # Whether brokers and some of the readers stand in racks, so that they read from followers.
+    # Whether brokers and some of the readers have racks, so that they read from followers.
     racks: bool = False
     compacted: CompactedPlan | None = None
 
@@ -113,7 +113,7 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
-    """What is not left to chance, for a test that looks for something rare."""
+    """Values that are fixed instead of drawn, for a test of something rare."""
 
     faults: tuple[str, ...] | None = None
     syncs_all: bool | None = None

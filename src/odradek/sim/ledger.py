@@ -1,4 +1,4 @@
-"""What was committed, as first seen: the same everywhere and for ever."""
+"""Committed records, as first seen: every node must have the same ones, from then on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ_BYTES = 1 << 20
 
 
 class Ledger:
-    """Of one log that exists on several nodes. Kept batch by batch; each node is read on from where it was left."""
+    """For one log on several nodes. Kept batch by batch; each node is read on from where the last look ended."""
 
     def __init__(self, promise: str, name: str) -> None:
         self._promise = promise
@@ -26,7 +26,7 @@ class Ledger:
         self.end = 0
 
     def compare(self, host: Host, log: Log, high_watermark: int) -> None:
-        """What a node takes for committed must be what the others do."""
+        """All nodes must have the same committed batches."""
         position = max(self._read_to.get(host, 0), log.log_start_offset)
         with _perhaps_another_time():
             for batch in _batches(log, position, high_watermark):
@@ -45,23 +45,23 @@ class Ledger:
 
 
 class CompactedLedger:
-    """Of one that every node compacts by itself: record by record, and nobody lacks the latest of a key."""
+    """For a log that every node compacts on its own: compared by record; no node may lack the latest of a key."""
 
     def __init__(self, name: str, deletions: Deletions) -> None:
         self._name = name
         self._deletions = deletions
-        # By offset: what is told of the record, and its leader epoch.
+        # By offset: the record as text, and its leader epoch.
         self._records: dict[int, tuple[bytes, int]] = {}
         # By key.
         self._latest: dict[bytes, int] = {}
         self._read_to: dict[Host, int] = {}
         self._shapes: dict[Host, list[tuple[int, int]]] = {}
-        # Whose segments are others than at the last look, and up to where it is committed.
+        # Nodes whose segments changed since the last look, and their high watermarks.
         self._changed: dict[Host, tuple[Log, int]] = {}
         self.end = 0
 
     def compare(self, host: Host, log: Log, high_watermark: int) -> None:
-        """From where this node was left, or all of it when it has rolled, compacted or deleted anything."""
+        """From where the last look ended, or all of the log when the node has rolled, compacted or deleted anything."""
         with _perhaps_another_time():
             self._compare(host, log, high_watermark)
 
@@ -89,8 +89,11 @@ class CompactedLedger:
             raise Violation(f"R3 {self._name} at {offset}: {host.name} has {found}, and {known} was committed")
 
     def require_latest(self, *, all_compared: bool) -> None:
-        """A leader has perhaps compacted by what only it knows to be committed yet, and whoever copies from it lacks
-        what was replaced. So who seems to lack something is judged when nobody is missing."""
+        """Checks that no node lacks the latest record of a key.
+
+        A leader may have compacted by records that only it knows to be committed, and its followers then lack the
+        replaced ones. So a node that seems to lack a record is judged only once all nodes have been compared.
+        """
         for host, (log, high_watermark) in self._changed.items():
             with _perhaps_another_time():
                 try:
@@ -103,11 +106,11 @@ class CompactedLedger:
         self._changed.clear()
 
     def _require_latest(self, host: Host, log: Log, high_watermark: int) -> None:
-        """Where this node is not yet, the one that it follows has perhaps compacted away what this one lacks."""
+        """Above this node's high watermark, its leader may have compacted away the records that it lacks."""
         start = log.log_start_offset
         left = {offset: told for batch in _batches(log, start, log.log_end_offset) for offset, told in batch.records()}
         unseen = self._last_unseen(high_watermark) if self._deletions is not Deletions.STAY else -1
-        # A deletion may come and go between two looks. Who has missed none has nothing of the key then.
+        # A deletion may be written and removed between two looks. A node that missed none then has nothing of the key.
         has_missed_none = self._deletions is not Deletions.ARE_MISSED
         keys_left = {key_of(told) for told in left.values()} if has_missed_none else set()
         latest = {
@@ -126,7 +129,7 @@ def _shape(log: Log) -> list[tuple[int, int]]:
 
 
 def _perhaps_another_time() -> suppress:
-    """Whoever reads may have to build an index again that a power cut took, and the disk may not take it now."""
+    """Reading may rebuild an index that a power cut removed, and the disk may fail that write now."""
     return suppress(OSError)
 
 

@@ -2,11 +2,10 @@
 
 Each callback belongs to a `Host` (one incarnation of a simulated machine or process). asyncio promises that
 the callbacks of one loop run in the order they were scheduled, so a host's callbacks stay first in, first out; between
-hosts nothing is promised and the seed chooses. A host that was cut off never runs again: no `finally` block, no last
-words.
+hosts nothing is promised and the seed chooses. A host that was cut off never runs again, not even its `finally` blocks.
 
-What asyncio offers beyond callbacks, timers, futures and tasks raises NotImplementedError: threads, sockets, signals
-and subprocesses would let the real world in.
+Only callbacks, timers, futures and tasks are supported. All else in asyncio raises NotImplementedError: threads,
+sockets, signals and subprocesses are not deterministic.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ PPM = 1_000_000
 
 
 class SimulationFailed(Exception):
-    """The run broke a rule of the simulation itself: an exception nobody handled, a livelock, a deadlock."""
+    """The run broke a rule of the simulation itself: an unhandled exception, a livelock, a deadlock."""
 
 
 class PowerCut(BaseException):
@@ -86,7 +85,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.world = Host("world")
         self.current = self.world
         self._tasks: list[asyncio.Task[Any]] = []
-        # Of hosts that were cut.
+        # Callbacks of hosts that were cut.
         self._undone: list[_Callback | _Timer] = []
         self._digest = hashlib.blake2b(digest_size=16)
         self._running = False
@@ -106,7 +105,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self.current = before
 
     def cut(self, host: Host) -> None:
-        """The host stops between two instructions. What it was to do stays referenced until `close`, to end quietly."""
+        """The host stops between two instructions. Its callbacks stay referenced until `close`, which ends them."""
         host.alive = False
         self._undone += host.ready
         host.ready.clear()
@@ -120,7 +119,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._list(host)
 
     def note(self, text: str) -> None:
-        """One line of the run's story; part of the digest whether or not anybody reads it."""
+        """One line of the run's trace; always part of the digest, even when it is not printed."""
         self._digest.update(text.encode())
         if self.story is not None:
             self.story(self.now_ns, self.current.name, text)
@@ -163,7 +162,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return timer
 
     def time(self) -> float:
-        """As the host that asks counts it."""
+        """The time on the current host's clock."""
         return self.now_ns * self.current.tempo_ppm // PPM / SECOND_NS
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -256,7 +255,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.now_ns += self._step_cost_ns
 
     def close(self) -> None:
-        """End every task left over, in the order of their making, deaf to whatever their clean-up tries to do."""
+        """Ends every task left over, in the order of creation, and ignores what their clean-up tries to do."""
         self._closed = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a task cut before its first step was never awaited
@@ -283,7 +282,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         if self._closed or isinstance(failure, PowerCut):
             return
         if isinstance(failure, Violation):
-            # Noticed in the middle of a node's work, but not by it.
+            # A checker raised it while a node's callback ran; it is not the node's failure.
             self.failures.append(failure)
             return
         handle = context.get("handle")
@@ -297,7 +296,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 
 def _lasts_ns(counted_ns: int, host: Host) -> int:
-    """How long it takes until the host has counted so much, rounded up: no timer fires before its time."""
+    """How long it takes until the host's clock has counted so much, rounded up: no timer fires early."""
     return -(-counted_ns * PPM // host.tempo_ppm)
 
 
@@ -310,5 +309,5 @@ def _name_of(handle: asyncio.Handle) -> str:
 
 
 def _close_quietly(coroutine: Any) -> None:
-    with suppress(BaseException):  # the dead may say anything; nobody listens
+    with suppress(BaseException):  # a cut host may raise anything; it is ignored
         coroutine.close()

@@ -25,7 +25,7 @@ from odradek.sim.on_disk import StoredLog
 from odradek.sim.ports import SimClock, SimSpawner
 from odradek.sim.randomness import SimRng, Streams
 
-# A node that is asked to stop, and is neither paused nor walled in, takes no longer.
+# A node that is asked to stop, and is neither paused nor behind a wall, takes no longer.
 STOPPING_S = 60.0
 
 
@@ -54,7 +54,7 @@ class Machine:
         self.is_controller = self._config.controller_listener is not None
         self.clock = self._new_clock()
         self.disk = SimDisk(streams.stream(f"disk {number}"), knobs.disk)
-        # Of the disk that it has now.
+        # The id of the disk that it has now.
         self.directory_id: DirectoryId | None = None
         if knobs.nodes > 1:
             self._cluster_id, voters = draw_voters(streams.stream("voters"), knobs)
@@ -112,28 +112,28 @@ class Machine:
         if isinstance(result, Finished) and isinstance(result.result, Cleaned):
             self.compactions += 1
         elif getattr(call, "__func__", None) is LogDirectory.load:
-            # Nobody has led, followed or answered yet: what is on disk now is what recovery made of it.
+            # The node has not led, followed or answered yet: the disk has exactly what recovery left.
             self._loaded = True
             recovered = self.recovery.loaded(self.disk.files(), self._leaving)
             directory: LogDirectory = getattr(call, "__self__")  # noqa: B009 mypy knows no bound methods
             for log in directory.logs.values():
                 if log.topic_id is None:
-                    # A power cut took its name, which its first sync would have kept: it will be put aside.
+                    # A power cut took its topic id, which its first sync would have kept: it will be put aside.
                     recovered[log.directory] = StoredLog(0, 0, [])
             self._on_loaded(self.incarnation, recovered)
 
     def _leaving(self, directory: str) -> bool:
-        """Its topic is one of those that come and go: their own clients keep account of them."""
+        """Its topic is created and deleted during the run: the clients that do this check it."""
         return directory.rpartition("-")[0] not in self._staying
 
     def _failed(self, task: str, problem: BaseException) -> None:
-        """A node may give up by itself, but only when its disk did."""
+        """A node may fail by itself, but only after a disk error."""
         if isinstance(problem, Violation | SimulationFailed) or not self.disk.disturbed:
             self._loop.call_exception_handler({"message": f"an exception escaped from {task}", "exception": problem})
         else:
             self._loop.note(f"{self.name} gives up: {problem}")
             if self.host is None:
-                # Another of its tasks has given up before.
+                # Another of its tasks has failed before.
                 return
             self.kill()
             self._loop.call_at_ns(self._loop.now_ns + SECOND_NS, self._loop.world, self.boot_if_down)
@@ -141,7 +141,7 @@ class Machine:
     # Five ways to go down. A later `boot` brings it up again.
 
     def lose_disk(self) -> None:
-        """Power and disk; somebody puts a new one in, under another directory id."""
+        """Loses power and disk. The new disk has another directory id."""
         self.lose_power()
         self._loop.note(f"{self.name} has lost its disk")
         faults = self.disk.faults
@@ -188,7 +188,7 @@ class Machine:
                 raise Violation(f"V2 {self.name} was asked to stop and did not")
             await asyncio.sleep(0.01)
         if not host.alive:
-            # It had hardly stopped when it was killed.
+            # It was killed just after it had stopped.
             return
         if (problem := stopping.exception()) is not None:
             self._failed("stop", problem)
@@ -214,14 +214,14 @@ class Machine:
         return {log.directory: log.recovery_point for log in logs_of(self.node)}
 
     def cut_at_operation(self, count: int, go_down: Callable[[], None]) -> None:
-        """Go down in the middle of things: before the `count`th operation from now that changes the disk."""
+        """Goes down before the `count`th operation from now that changes the disk."""
         mounted = self.disk.mounted
         if mounted is None:
             return
         target = mounted.operations + count
 
         def perhaps(_what: str) -> None:
-            # Not while a checker reads its logs, and has to build an index again.
+            # Not while a checker reads its logs and rebuilds an index.
             if mounted.operations >= target and self._loop.current is self.host:
                 go_down()
 

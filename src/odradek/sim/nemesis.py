@@ -1,4 +1,4 @@
-"""The one who breaks things, at moments drawn from the seed.
+"""Injects faults, at moments drawn from the seed.
 
 Each fault ends by itself, later: several may hold at once. In the end all is repaired, and stays so.
 """
@@ -22,7 +22,7 @@ BURIED_WITHIN_S = 30.0
 
 
 class Nemesis:
-    """Half of what it breaks in a cluster is of whoever leads the most."""
+    """In a cluster, half of its faults hit the nodes that lead the most."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class Nemesis:
         self._rng = rng
         self._truth = truth
         self._under_way: list[asyncio.Task[None]] = []
-        # Lost its disk, or what it had in memory, and the controller does not know it yet: whoever else failed now, or
-        # were only taken for dead, might have the only copy.
+        # Lost its disk or its unsynced data, and the controller does not know it yet. Another machine that failed now,
+        # or was fenced, might have the only copy.
         self._mourned: Machine | None = None
         self._vigil: asyncio.Task[None] | None = None
         self.fired: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Until the run's time is over; leaves all nodes up and the network open."""
+        """Runs until the run's time is over; leaves all nodes up and the network open."""
         ends_at = self._loop.time() + self._knobs.duration_s
         while self._loop.time() < ends_at:
             await asyncio.sleep(self._rng.expovariate(1.0) * self._knobs.fault_gap_mean_s)
@@ -58,7 +58,7 @@ class Nemesis:
         await self._make_peace()
 
     def _raise_the_dead(self) -> bool:
-        """Boots one that is down; one alone always, one of several half of the time."""
+        """Boots a machine that is down: a single machine always, one of several half of the time."""
         down = [machine for machine in self._machines if machine.host is None]
         if down and (len(self._machines) == 1 or self._rng.random() < 0.5):
             self._rng.choice(down).boot()
@@ -66,10 +66,10 @@ class Nemesis:
         return False
 
     async def _make_peace(self) -> None:
-        """From here on nothing breaks. A disk that was full or failing was replaced: the node has to begin anew."""
+        """From here on nothing breaks. A node whose disk was full or failing has to restart."""
         self._calm_down()
         self._net.knobs = replace(self._net.knobs, straggle=0.0)
-        # Who is about to stop must have stopped, or it would do so later.
+        # Stops under way must be over, or they would happen later.
         await asyncio.gather(*self._under_way, return_exceptions=True)
         self._calm_down()
         await self._bury()
@@ -81,7 +81,7 @@ class Nemesis:
             machine.boot_if_down()
 
     async def _bury(self) -> None:
-        """Nobody else goes while one is mourned."""
+        """Waits until no machine is mourned: until then no other machine may go down."""
         ends_at = self._loop.time() + BURIED_WITHIN_S
         while self._mourned is not None and self._loop.time() < ends_at:
             for machine in self._machines:
@@ -89,7 +89,7 @@ class Nemesis:
             await asyncio.sleep(0.1)
 
     def _calm_down(self) -> None:
-        """Ends what only disturbs, and what would happen at a write to come."""
+        """Ends all disturbances, and cancels faults that wait for a write."""
         self._net.tear_down_all()
         self._net.slow_ways.clear()
         for host in (*self._clients, *(machine.host for machine in self._machines)):
@@ -103,7 +103,7 @@ class Nemesis:
     # Who is hit
 
     def _victim(self) -> Machine | None:
-        """One that is up, if one more may go down."""
+        """A machine that is up."""
         up = [machine for machine in self._machines if machine.host is not None]
         if not up:
             return None
@@ -117,7 +117,7 @@ class Nemesis:
         return self._knobs.down_max - sum(machine.host is None for machine in self._machines)
 
     def _may_lose_power(self, machine: Machine) -> bool:
-        """Any time, or not before all others have what this one will have lost; again before it takes part again."""
+        """At any time, or only once all others have the data it will lose. While mourned, it may lose power again."""
         if self._knobs.power_cuts_at_once or self._mourned is machine:
             return True
         return self._mourned is None and self._truth.stays_whole()
@@ -132,7 +132,7 @@ class Nemesis:
             self._mourn(machine)
 
     def _mourn(self, machine: Machine) -> None:
-        """It goes alone, among healthy ones, until it has said that it comes back with less."""
+        """No other machine fails until this one has registered again, with less data."""
         if self._mourned is None:
             self._mourned = machine
             self._calm_down()
@@ -206,7 +206,7 @@ class Nemesis:
             self._begin(self._stay_down(machine))
 
     async def _kill_and_lose_power(self, machine: Machine) -> None:
-        """What the killed one had not synced is shown by the next one; and then it is gone."""
+        """The restarted process serves what the killed one had not synced; then the power cut takes it."""
         self._mourn_memory(machine)
         machine.kill()
         machine.boot()
@@ -218,7 +218,7 @@ class Nemesis:
         self._lose_power(machine)
 
     def _may_lose_disk(self) -> bool:
-        """Not before all others have what is on it, its vote included."""
+        """Only once all others have the data on it, and all controllers are voters again."""
         is_quiet = all(task.done() for task in self._under_way)
         return is_quiet and self._truth.stays_whole() and self._truth.have_all_seats()
 
@@ -241,7 +241,7 @@ class Nemesis:
                 self._hit_recovery(machine)
 
     def _hit_recovery(self, machine: Machine) -> None:
-        """Once more while it is still getting up."""
+        """Fails again while it still recovers."""
         if "power cut at a write" in self._knobs.faults:
             machine.cut_at_operation(self._operations(), partial(self._lose_power, machine))
         elif "kill at a write" in self._knobs.faults:

@@ -1,12 +1,11 @@
 """A network between hosts: streams of bytes with delays, odd cuts, resets, clogs, walls and silence.
 
-One direction of a connection delivers its bytes in order, always: that is TCP's promise, not the scheduler's choice.
-Everything else is open: how many pieces a write arrives in, when, and whether the other end is still there. A machine
-that lost power says nothing (half-open); a killed process resets its peers; a machine that came back resets those who
-still believe in the old connection.
+One direction of a connection always delivers its bytes in order, as TCP promises. Everything else is open: how many
+pieces a write arrives in, when, and whether the other end is still there. A machine that lost power sends nothing
+(half-open connections). A killed process resets its connections. A machine that boots again resets old connections.
 
-A wall stands between two addresses in one direction: what is sent against it waits until it falls, and connections are
-not made. One that rejects also breaks the connections that it stands across, as a firewall with manners does.
+A wall (a network partition) blocks one direction between two addresses: bytes sent wait until it falls, and connections
+are not made. A wall that rejects also resets the connections across it, as some firewalls do.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from odradek.sim.transport import SimLink, SimTransport
 
 Way = tuple[str, str]
 
-# When nobody answers, the first packet is sent again after each of these; then whoever connects is told.
+# Without an answer, the first packet is sent again after each of these; then the connection attempt fails.
 _CONNECT_AGAIN_MS = (200, 400, 800, 1600, 3200)
 
 
@@ -43,7 +42,7 @@ class NetKnobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wall:
-    """`ways`: from which address to which nothing passes."""
+    """`ways`: pairs of addresses (from, to) between which nothing passes."""
 
     ways: tuple[Way, ...]
     rejects: bool = False
@@ -129,7 +128,7 @@ class SimNet:
         return self.connections
 
     def reset_one(self) -> bool:
-        """A middlebox forgets one connection: what was in flight is lost, each end hears of it in its own time."""
+        """A middlebox forgets one connection: bytes in flight are lost, and each end learns of it at its own time."""
         living = self.living()
         if not living:
             return False
@@ -203,7 +202,7 @@ class HostNet:
         await self._until_answered(host, port)
         listener = net.listeners.get((host, port))
         if listener is None or not listener.host.alive or net.rejected_between(self._host.address, host):
-            raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
+            raise ConnectionRefusedError(111, f"no socket open on {host}:{port}")
         connection = _Connection(net, self._host, listener.host)
         net.connections.append(connection)
         client, server = connection.ends
@@ -217,7 +216,7 @@ class HostNet:
             if not net.silence_between(own.address, host):
                 return
             await _until(net, net.loop.now_ns + again_ms * MILLISECOND_NS)
-        raise TimeoutError(110, f"nobody answers on {host}:{port}")
+        raise TimeoutError(110, f"no responses from {host}:{port}")
 
     def link(self, transport: asyncio.Transport) -> SimLink:
         if not isinstance(transport, SimTransport):

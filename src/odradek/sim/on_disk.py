@@ -1,4 +1,4 @@
-"""What a data directory holds, read from outside: the checkers' own eyes, independent of the log's code."""
+"""What a data directory holds, read by the checkers' own code, independent of the log's code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stored_logs(files: dict[str, bytes]) -> dict[str, StoredLog]:
     segments: dict[str, dict[int, bytes]] = {}
     for path in sorted(files):
         directory, _, name = path.rpartition("/")
-        # What is about to take the place of another segment counts as soon as that one is gone.
+        # A segment that is about to replace another one counts once the other is gone.
         base, suffix, rest = name.partition(".log")
         if suffix and rest in ("", ".swap") and "/" not in directory and "." not in directory:
             segments.setdefault(directory, {}).setdefault(int(base), files[path])

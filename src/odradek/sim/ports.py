@@ -1,4 +1,4 @@
-"""The ports of a simulated host, cut from the same cloth as the real ones in `adapters`."""
+"""The ports of a simulated host, with the same interfaces as the real ones in `adapters`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WALL_START_MS = 1_800_000_000_000
 
 
 class SimClock:
-    """`wall_offset_ms` may be changed at any time: clocks on walls jump."""
+    """`wall_offset_ms` may be changed at any time: wall clocks jump."""
 
     def __init__(self, loop: SimLoop, tempo_ppm: int = PPM) -> None:
         self._loop = loop
@@ -35,7 +35,7 @@ class SimClock:
 
 
 class SimSpawner:
-    """`on_failure` hears of each exception that escaped a task, `on_done` of each slow call and its result."""
+    """`on_failure` is called with each exception that escaped a task, `on_done` with each slow call and its result."""
 
     def __init__(
         self,

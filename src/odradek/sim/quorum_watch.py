@@ -1,4 +1,4 @@
-"""Looks into all members of the quorum while they run: what must hold of the metadata log at every moment.
+"""Inspects all members of the quorum while they run: checks what must hold of the metadata log at every moment.
 
 Named as in docs/internals/simulation.md.
 """
@@ -20,7 +20,7 @@ class QuorumWatch:
         self._committed = Ledger("Q5", "the metadata log")
         self._epochs: dict[Host, int] = {}
         self._committed_to: dict[Host, int] = {}
-        # By node, disk and epoch, as written down: votes outlive whoever gave them.
+        # By node, disk and epoch, as stored: a vote outlives the process that cast it.
         self._votes: dict[tuple[int, bytes | None, int], VoterKey] = {}
         self._voters_seen: dict[Host, list[tuple[int, VoterSet]]] = {}
 
@@ -36,7 +36,7 @@ class QuorumWatch:
             leader = self._leaders.setdefault(epoch, each.number)
             if leader != each.number:
                 raise Violation(f"Q1 nodes {leader} and {each.number} both lead the metadata log in {epoch}")
-        # From one life to the next it may: what was not on disk yet was not told to anybody either.
+        # Across a restart it may go back: an epoch that was not on disk yet was not sent to any node either.
         if epoch < self._epochs.get(each.host, -1):
             raise Violation(f"Q2 node {each.number} went back to epoch {epoch} of the metadata log")
         self._epochs[each.host] = epoch
@@ -56,7 +56,7 @@ class QuorumWatch:
             raise Violation(f"Q3 the metadata of node {each.number} went back to {committed}")
         self._committed_to[each.host] = committed
         self._committed.compare(each.host, log, committed)
-        # Who leads an epoch that others have left behind, and was not told yet, may lack what they have committed.
+        # A leader of an old epoch, which has not heard of the new one yet, may lack records committed since.
         if each.quorum.is_leading and each.quorum.core.leader_epoch >= max(self._epochs.values()):
             end = log.log_end_offset
             if end < self._committed.end:
@@ -70,7 +70,7 @@ class QuorumWatch:
             )
 
     def _look_at_voters(self, each: Running) -> None:
-        """Q10. What a node has from a snapshot was not the next step after what it had before."""
+        """Q10. Voters from a snapshot may differ by more than one step from those before."""
         sets, seen = each.voter_sets(), self._voters_seen.get(each.host, [])
         self._voters_seen[each.host] = sets
         news = sets[max(0, len(seen) - 1) :] if seen and sets[: len(seen)] == seen else []

@@ -1,4 +1,4 @@
-"""Which topics recompress what clients write, drawn from a stream of its own: other worlds stay as they are.
+"""Which topics recompress batches, drawn from a separate stream: the other draws of a seed do not change.
 
 The simulated clients do not compress, so a topic that asks for gzip recompresses every batch.
 """

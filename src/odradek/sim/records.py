@@ -1,7 +1,7 @@
 """Record batches as the simulated clients and the checkers see them.
 
-Written apart from `protocol`: a mistake there cannot hide here as well. Clients write without compression; a topic may
-store gzip. Of a record without a key only the value counts; what of one with a key is in `keyed`.
+Does not use `protocol`, so that a bug there is not repeated here. Clients write without compression; a topic may store
+gzip. A record without a key is represented by its value; `keyed` says how a record with a key is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SeenBatch:
         return self.base_sequence + self.last_offset - self.base_offset
 
     def records(self) -> list[tuple[int, bytes]]:
-        """By offset: the value, or what is told of a record with a key."""
+        """By offset: the value, or the text of a record with a key."""
         body = self.data[HEADER_BYTES:]
         unpacked = gzip.decompress(body) if self.is_gzip else body
         return [(self.base_offset + delta, told) for delta, told in _records(unpacked, self.base_timestamp)]
@@ -76,7 +76,7 @@ def _batch(
 
 
 def whole_batches(data: bytes) -> Iterator[SeenBatch]:
-    """Up to the first that is cut short or damaged."""
+    """All batches up to the first that is incomplete or damaged."""
     position = 0
     while (batch := batch_at(data, position)) is not None:
         yield batch

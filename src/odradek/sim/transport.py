@@ -42,9 +42,9 @@ class SimTransport(asyncio.Transport):
         self._fin_arrived = False
         self._deaf = False
         self.lost = False
-        # No piece sent by this end arrives earlier than the one before it.
+        # No piece sent by this end arrives earlier than the previous piece.
         self.not_before_ns = 0
-        # Sent against a wall.
+        # Packets held back by a wall.
         self._held: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._reset_is_held = False
 
@@ -66,7 +66,7 @@ class SimTransport(asyncio.Transport):
         self._loop.call_at_ns(arrival_ns, self.peer.host, arrives, *args)
 
     def _acknowledge(self, length: int) -> None:
-        """Acknowledgements do not wait for the pieces before them, nor do these for them."""
+        """Acknowledgements and pieces do not wait for each other."""
         if self._held or self._net.is_walled(self.host, self.peer.host):
             self._held.append((self.peer._piece_was_read, (length,)))
             return
@@ -74,7 +74,7 @@ class SimTransport(asyncio.Transport):
         self._loop.call_at_ns(arrival_ns, self.peer.host, self.peer._piece_was_read, length)
 
     def wall_fell(self) -> None:
-        """Some wall, maybe not the last between the two."""
+        """A wall fell, maybe not the last between the two."""
         if self._net.is_walled(self.host, self.peer.host):
             return
         held, self._held = self._held, deque()

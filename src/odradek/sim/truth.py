@@ -1,4 +1,4 @@
-"""What is true of the whole cluster, seen from inside: what no client and no single node can know."""
+"""The state of the whole cluster, read from inside all nodes: more than any client or single node can know."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUORUM_STATE = f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A machine whose node lives."""
+    """A machine whose node is alive."""
 
     machine: Machine
     host: Host
@@ -41,7 +41,7 @@ class Running:
         return self.node._quorum
 
     def is_member(self) -> bool:
-        """Of the quorum: it may be long before it serves anybody."""
+        """Whether it takes part in the quorum; clients may be served much later."""
         quorum = getattr(self.node, "_quorum", None)
         return quorum is not None and quorum.has_loaded
 
@@ -50,31 +50,31 @@ class Running:
         return [] if broker is None else broker.partitions.all()
 
     def fetched(self) -> Iterator[tuple[BrokerId, Partition]]:
-        """What it fetches, and from whom."""
+        """The partitions that it fetches, each with the leader that it fetches from."""
         fetchers = getattr(self.node, "_fetchers", None)
         for leader, fetcher in () if fetchers is None else fetchers._fetchers.items():
             for partition in fetcher._fetching._followed.values():
                 yield leader, partition
 
     def durable_election(self) -> ElectionState:
-        """What is written down of the last election."""
+        """The stored state of the last election."""
         mounted = self.machine.disk.mounted
         if mounted is None or not mounted.exists(_QUORUM_STATE):
             return NEVER_ELECTED
         if self.machine.disk.sync_failed and not self.machine.disk.has_durable_name(_QUORUM_STATE):
-            return NEVER_ELECTED  # and nobody was told: it is about to stop
+            return NEVER_ELECTED  # and it has sent this to no node: it is about to stop
         return decode_election(mounted.read(_QUORUM_STATE))
 
     def voter_sets(self) -> list[tuple[int, VoterSet]]:
-        """Those that it takes for committed, by the offset of their record."""
+        """The voter sets that it knows to be committed, with the offset of their record."""
         committed = self.quorum.core.high_watermark
         known = self.quorum._loaded.voters._sets
-        # Of one who joined, the first is empty: it has not heard of any.
+        # The first set of a node that joined later is empty: it knew no voters.
         return [(offset, voters) for offset, voters in known if offset < committed and voters.keys]
 
 
 class NodeWatch:
-    """L5, of a node alone: log start <= last stable offset <= high watermark <= log end, and none falls in one life."""
+    """L5, single node: log start <= last stable offset <= high watermark <= log end; none falls without a restart."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
@@ -101,7 +101,7 @@ class Truth:
         self._newest: ClusterImage | None = None
 
     def living(self) -> list[Running]:
-        """Whoever takes part in the quorum, be it to say good-bye."""
+        """All nodes that take part in the quorum, even if they are stopping."""
         living = [
             Running(machine, machine.host, machine.node)
             for machine in self._machines
@@ -110,18 +110,18 @@ class Truth:
         return [each for each in living if each.is_member()]
 
     def members(self) -> list[Running]:
-        """Those whose logs are open."""
+        """The nodes whose logs are open."""
         return [each for each in self.living() if not each.machine.stopping]
 
     def running(self) -> list[Running]:
-        """Whose node has started."""
+        """The nodes that have started."""
         return [each for each in self.members() if each.machine.started]
 
     def all_run(self) -> bool:
         return len(self.running()) == len(self._machines)
 
     def image(self) -> ClusterImage | None:
-        """The newest that any node knew to be committed: what it says holds for all."""
+        """The newest committed image that any node has known: it holds for all nodes."""
         for each in self.living():
             image = each.quorum.feed.image
             if self._newest is None or image.offset > self._newest.offset:
@@ -136,7 +136,7 @@ class Truth:
                 yield topic.name, topic.topic_id, partition
 
     def important(self) -> list[Machine]:
-        """Who leads the metadata log, then who leads most partitions."""
+        """The leader of the metadata log first, then the nodes by how many partitions they lead."""
         led: dict[int, int] = {}
         for _, _, partition in self.partitions():
             led[partition.leader] = led.get(partition.leader, 0) + 1
@@ -181,7 +181,7 @@ class Truth:
         return image is None or _has_all_in_sync(image)
 
     def stays_whole(self) -> bool:
-        """And nothing else is proposed by a leader, or decided and not yet committed."""
+        """`is_whole`, and no leader has proposed, and no controller decided, a change that is not committed yet."""
         leading = [partition.leading for each in self.running() for partition in each.replicas()]
         return (
             self.is_whole()

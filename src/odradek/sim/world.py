@@ -1,4 +1,4 @@
-"""One run: a seed becomes a machine, a network, clients and a nemesis; in the end the promises are checked."""
+"""One run: a seed becomes machines, a network, clients and a nemesis; in the end the promises are checked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from odradek.sim.workloads.admin import NewTopic, TopicSetter
 from odradek.sim.workloads.consumer import FinalReader
 from odradek.sim.workloads.worker import Errand, Worker
 
-# Once the faults are over: how long everything begun may take to come to an end.
+# Once the faults are over: how long clients may take to finish.
 SETTLING_S = 120.0
 WATCH_S = 0.05
 
@@ -103,7 +103,7 @@ class World:
             self.truth,
         )
         self._closing = asyncio.Event()
-        # How many bytes were cut off, on all nodes: what one of them deleted is gone from the others, too.
+        # Truncated bytes, on all nodes: a leader's retention may count them, and its followers delete, too.
         self._shortened: dict[Place, int] = {}
         self._cast = Cast(self.knobs, self.machines, self._errand)
 
@@ -113,11 +113,11 @@ class World:
         gc.disable()  # a collection at a moment of its own choosing would run finalisers in the middle of the run
         try:
             self.loop.run_until_complete(self._live())
-        except Exception as found:  # noqa: BLE001 - whatever it was, it is this seed's verdict
+        except Exception as found:  # noqa: BLE001 - any exception is the result of this seed
             problem = found
         finally:
             self.loop.close()
-            gc.unfreeze()  # each node has frozen what it was born with
+            gc.unfreeze()  # each node has frozen the objects of its start
             gc.enable()
             gc.collect()
         return Outcome(
@@ -227,7 +227,7 @@ class World:
 
     async def _final_check(self) -> None:
         places = tuple(place for topic in self.knobs.all_topics for place in self._cast.places(topic))
-        # A node alone compacts by what is durable; of several, one may have compacted by what the others lose.
+        # A single node compacts by durable records; in a cluster, a node may compact by records that are lost later.
         may_lose = [
             place
             for topic in self.knobs.all_topics
@@ -270,7 +270,7 @@ class World:
             raise Violation(f"V2 the faults are over and {machine.name} is down")
         logs = stored_logs(machine.disk.files())
         if not self.knobs.loses_power:
-            # Retention may have counted on records that a power cut took afterwards, or the next leader.
+            # Otherwise retention may have counted records that a power cut or the next leader removed later.
             for topic in self.knobs.topics:
                 for place in topic.places:
                     if (stored := logs.get(f"{place[0]}-{place[1]}")) is not None:
@@ -288,10 +288,10 @@ class World:
     def _check_partition(self, topic: TopicPlan, place: Place, start: int, content: dict[int, bytes]) -> None:
         asked = self.history.deleted_below.get(place, 0)
         if start > asked and topic.retention_bytes < 0:
-            raise Violation(f"L6 {place} begins at {start}, nobody asked for more than {asked}")
+            raise Violation(f"L6 {place} begins at {start}, only records below {asked} were to be deleted")
         self.history.deletes_below(place, start)
         if topic.safe or self.knobs.nodes == 1:
-            # Of a node alone it is known when its log came back shorter; of a cluster that may lose records, it is not.
+            # On a single node we know when its log came back shorter; in a cluster that may lose records we do not.
             if topic.compacts:
                 check_keyed_sightings(self.history, place, content, self._cast.deletions, safe=topic.safe)
             else:

@@ -1,9 +1,9 @@
-"""Where a micro-batch ends so that no topic of an application runs ahead of another: at one timestamp for all of them.
+"""Finds one timestamp at which the micro-batch ends in all topics, so that no topic runs ahead of another.
 
-Several sources read the topics of an application, each in a process of its own. Each finds the same timestamp without
-talking to the others, because it asks the logs alone. Micro-batches end where the sum of all offsets reaches a multiple
-of a quarter of `rows_max`, not `rows_max` records after the last end. So sources that stopped a few records apart find
-the same next end.
+Several sources read the topics of an application, each in its own process. They find the same timestamp without
+communication, because the search depends only on the logs. A micro-batch does not end `rows_max` records after the last
+end. It ends where the sum of all offsets reaches a multiple of a quarter of `rows_max`. So sources that stopped a few
+records apart find the same next end.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from odradek.spark.offsets import Offsets, TopicPartition
 
-# Spark holds no later timestamp.
+# Spark cannot store a later timestamp.
 TIME_MAX_MS = (1 << 63) // 1000
 
 BACK_MS = 60_000
 
 OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]
-"""For each partition the first offset with this timestamp or a later one; negative where there is none."""
+"""For each partition, the first offset with this timestamp or a later one. Negative if there is none."""
 
 
 Older = Callable[[int], int]
@@ -36,7 +36,7 @@ class Counted(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cut:
     time_ms: int
-    # The first offset of each partition that is no longer in the micro-batch.
+    # The first offset of each partition after the end of the micro-batch.
     offsets: Offsets
 
 
@@ -54,7 +54,7 @@ def next_cut(
     guess_ms: int,
     offsets_at: OffsetsAt,
 ) -> Cut | None:
-    """The cut after the next records, about 3/4 of `rows_max` to all of it; None when no more than that are left.
+    """The cut after the next records, about 3/4 of `rows_max` to `rows_max`. None if at most `rows_max` are left.
 
     `after_ms` is the cut that gave `begins`. Records with one timestamp stay together, however many they are.
     """
@@ -102,7 +102,7 @@ def first_above(bound: int, older: Older, *, low_ms: int, low_count: int, guess_
 
 
 def _back(bound: int, older: Older, low: Counted, high: Counted) -> tuple[Counted, Counted]:
-    """From the guess towards the past, of which nothing is known: most of it has no records."""
+    """Search from the guess backwards in growing steps: most of the past has no records."""
     step = BACK_MS
     while (back_ms := high.ms - step) > low.ms:
         back = Counted(back_ms, older(back_ms))
@@ -113,7 +113,7 @@ def _back(bound: int, older: Older, low: Counted, high: Counted) -> tuple[Counte
 
 
 def _probe(bound: int, low: Counted, high: Counted, turn: int) -> int:
-    """Where it would be if records came evenly, with room on either side; every third time in the middle."""
+    """The place to expect if records came evenly, a bit later or earlier by turns; every third time, the middle."""
     width = high.ms - low.ms
     if turn % 3 == 2:
         return low.ms + width // 2

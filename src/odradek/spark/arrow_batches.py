@@ -1,6 +1,6 @@
-"""librdkafka's messages as Arrow record batches.
+"""Converts librdkafka's messages into Arrow record batches.
 
-Built from buffers: the first `pa.array()` of a process imports pandas, a second of every new Python worker.
+The arrays are built from buffers: the first `pa.array()` of a process imports pandas, which takes a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odradek.spark.errors import BadHeader
 from odradek.spark.offsets import TopicPartition
 from odradek.spark.positions import LAST, Positions
 
-# Arrow counts the bytes of a column in an int32; a batch far below that also keeps the JVM's copy of it small.
+# Arrow counts the bytes of a column in an int32. A batch far below that limit also keeps the JVM's copy small.
 BATCH_BYTES_MAX = 32 << 20
 TIMESTAMP_MS_MAX = (1 << 63) // 1000 - 1
 
@@ -32,7 +32,7 @@ def record_batches(
     include_headers: bool,
     positions: Positions | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """All messages, in as many batches as the bytes of their values ask for."""
+    """All messages, in batches of about BATCH_BYTES_MAX at most."""
     if len(messages) > 1 and sum(map(len, messages)) > BATCH_BYTES_MAX:
         half = len(messages) // 2
         for part in (messages[:half], messages[half:]):
@@ -49,7 +49,7 @@ def record_batches(
         fixed(pa.int32(), np.full(count, place.partition, np.int32)),
         fixed(pa.int64(), offsets),
         fixed(TIMESTAMP, micros(stamps_ms, place)),
-        # librdkafka counts from "not available" = 0, Kafka from -1
+        # timestamp type "not available" is 0 in librdkafka and -1 in Kafka
         fixed(pa.int32(), np.fromiter(map(itemgetter(0), stamps), np.int32, count) - np.int32(1)),
     ]
     if include_headers:
@@ -60,7 +60,7 @@ def record_batches(
 
 
 def tick_row(topic: str, time_ms: int, *, include_headers: bool) -> pa.RecordBatch:
-    """One row that is no record but the time: its partition and offset are -1, and it sorts after all records."""
+    """A row that carries the time and is not a record: partition and offset are -1, and it sorts after all records."""
     nowhere = np.full(1, -1, np.int32)
     columns = [
         binary([None]),
@@ -80,11 +80,11 @@ def tick_row(topic: str, time_ms: int, *, include_headers: bool) -> pa.RecordBat
 def _headers_of(messages: Sequence[Message], place: TopicPartition) -> list[list[tuple[str, bytes | None]] | None]:
     found: list[list[tuple[str, bytes | None]] | None] = []
     try:
-        # Through `map`: of a call in the loop of a warm function CPython does not see that it has failed.
+        # `map` is needed: CPython does not notice that the call failed when a loop in a warm function makes it.
         found.extend(map(Message.headers, messages))
-    except SystemError as problem:  # what librdkafka's Python client makes of a UnicodeDecodeError
+    except SystemError as problem:  # librdkafka's Python client raises this for a UnicodeDecodeError
         raise BadHeader(
-            f"{place} has at offset {messages[len(found)].offset()} a header whose name is no UTF-8, which the client "
+            f"{place} has at offset {messages[len(found)].offset()} a header whose name is not UTF-8, which the client "
             "cannot read; to read the record without its headers, leave out the option includeHeaders"
         ) from problem
     return found
@@ -122,7 +122,7 @@ def headers(of_messages: list[list[tuple[str, bytes | None]] | None]) -> pa.Arra
 
 
 def listed(keys: pa.Array[Any], values: pa.Array[Any], counts: Numbers) -> pa.Array[Any]:
-    """So many headers each; null for a record without, as Spark's connector has it."""
+    """Lists of headers with the given counts. A record without headers has null, as in Spark's connector."""
     pairs = pa.Array.from_buffers(HEADER, len(keys), [None], null_count=0, children=[keys, values])
     return pa.Array.from_buffers(HEADERS, len(counts), [validity(counts > 0), _buffer(_ends(counts))], children=[pairs])
 

@@ -1,4 +1,4 @@
-"""The columns of `schema` for Arrow. Apart from it, because Spark starts processes that need the names alone."""
+"""The columns of `schema` for Arrow. A separate module, because some Spark processes need only the names."""
 
 from __future__ import annotations
 

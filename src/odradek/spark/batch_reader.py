@@ -1,7 +1,7 @@
-"""`spark.read.format("odradek")`: what topics hold between two positions.
+"""`spark.read.format("odradek")`: the records of topics between two positions.
 
-Spark plans a DataFrame once, however often it runs. "Earliest" and "latest" are therefore looked up again by each task,
-as they are in Spark's Kafka connector: a DataFrame that is counted twice counts what has come in between.
+Spark plans a DataFrame once, however often it runs. So each task looks up "earliest" and "latest" again, as in Spark's
+Kafka connector: a second `count()` includes the records that arrived in between.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class OdradekBatchReader(DataSourceReader):
 
         view = TopicsView(self._options)
         start, end = view.start(), view.end()
-        # A topic that came or went between the two questions is not part of this batch.
+        # A topic that was created or deleted between the two requests is not part of this batch.
         start, end = ({place: side[place] for place in start.keys() & end.keys()} for side in (start, end))
         latest = view.latest({})[0] if isinstance(self._options.end, Exactly) else end
         for place in sorted(end):
             if end[place] > latest.get(place, end[place]):
                 raise RefusedOption(
-                    f"endingOffsets: {place} is to be read up to offset {end[place]}, but ends at {latest[place]}"
+                    f"endingOffsets: asks for {place} up to offset {end[place]}, but it ends at {latest[place]}"
                 )
             if start[place] > end[place]:
                 raise RefusedOption(f"{place}: the start is at offset {start[place]}, past the end at {end[place]}")
@@ -47,7 +47,7 @@ class OdradekBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from odradek.spark.range_reading import read_task
 
-        # Spark makes a partition of its own, without a value, when there is nothing to read.
+        # When there is nothing to read, Spark creates one partition without a value.
         return iter(()) if partition.value is None else read_task(self._options, partition.value)
 
     def _range(self, place: TopicPartition, start: int, end: int) -> planning.OffsetRange:

@@ -1,4 +1,4 @@
-"""How the source configures librdkafka: for questions of the driver, for progress, for reading on executors."""
+"""librdkafka configuration of the source: for requests of the driver, for progress commits, for reads on executors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.spark.options import ReadOptions
 
 Config = dict[str, str | int | bool]
 
-# What a client needs to reach a cluster; an admin client warns about everything else.
+# Settings that a client needs to connect to a cluster. An admin client warns about all others.
 CONNECTION = (
     "api.version.",
     "bootstrap.",
@@ -32,20 +32,19 @@ CONNECTION = (
 )
 
 READING: Mapping[str, str | int | bool] = {
-    # librdkafka reads committed records by default, Java's consumer and so Spark's connector all records.
+    # The default of Java's consumer, and so of Spark's connector. librdkafka's default is read_committed.
     "isolation.level": "read_uncommitted",
     "check.crcs": True,
-    # Past its target the prefetch queue pauses for this long; at librdkafka's 1000 ms a reader starves.
+    # Fetching pauses for this long when the prefetch queue is full. With librdkafka's 1000 ms a reader starves.
     "fetch.queue.backoff.ms": 5,
-    # A range ends at an offset that exists: a fetch waits only when it has reached the end of the log, and the answer
-    # that says so should not be late.
+    # A range ends at an offset that exists, so a fetch waits only at the end of the log. That response must be fast.
     "fetch.wait.max.ms": 5,
 }
 OURS: Mapping[str, str | int | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
-    # A task reads what the driver planned: an offset that does not exist is the driver's to judge, never skipped.
+    # A task reads the range that the driver planned. An offset that does not exist is an error, it is never skipped.
     "auto.offset.reset": "error",
 }
 
@@ -53,7 +52,7 @@ PREFETCH_SMALL = 10_000
 PREFETCH_LARGE = 1_000_000
 
 
-# What librdkafka would print about a broker that is away comes in the error of the call that needed it.
+# librdkafka need not log unreachable brokers: the error of the call that needed the broker names them.
 QUIET: Mapping[str, str | int | bool] = {"log_level": 0}
 
 
@@ -63,12 +62,12 @@ def connection(options: ReadOptions) -> Config:
 
 
 def prefetch(records: int) -> int:
-    """How many records to queue ahead. What is prefetched past the end of a range is fetched in vain."""
+    """How many records to queue ahead. Records prefetched past the end of a range are thrown away."""
     return PREFETCH_SMALL if records <= PREFETCH_SMALL else PREFETCH_LARGE
 
 
 def reading(options: ReadOptions, prefetched: int) -> Config:
-    # librdkafka asks for a group even where partitions are assigned by hand. Nothing is ever committed to this one.
+    # librdkafka requires a group even for assigned partitions. The source never commits to this group.
     group = {"group.id": f"{options.group_id_prefix}-executor"}
     queue = {"queued.min.messages": prefetched}
     return {**QUIET, **READING, **queue, **group, **librdkafka_config(options.kafka), **OURS}

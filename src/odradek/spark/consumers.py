@@ -1,6 +1,6 @@
-"""librdkafka consumers that outlive a task: a Python worker reads many ranges, and a consumer costs more than a range.
+"""A pool of librdkafka consumers, reused by the tasks of a Python worker: creating one costs more than reading a range.
 
-A consumer is out of the pool while a task has it, so one process may read several ranges at a time.
+A task takes its consumer out of the pool, so one process can read several ranges at a time.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from odradek.spark.offsets import TopicPartition
 
 IDLE_MAX = 4
 
-# By configuration, the one used last at the end.
+# By configuration, in order of use: the most recently used consumer is last.
 _idle: OrderedDict[frozenset[tuple[str, Any]], RangeConsumer] = OrderedDict()
 
 
 class RangeConsumer:
-    """A consumer, the leaders it was told of, and what its connections last complained about."""
+    """A consumer, the partition leaders it knows, and the last error of its connections."""
 
     def __init__(self, config: Config) -> None:
         self.key = frozenset(config.items())
         self.leaders: dict[TopicPartition, tuple[str, int]] = {}
         self.assigned = False
         self.last_error: KafkaError | None = None
-        # No broker can be reached, as far as is known.
+        # librdkafka has reported that all brokers are down.
         self.is_deserted = False
         self.kafka = Consumer({**config, "error_cb": self._on_error})
 
@@ -46,7 +46,7 @@ def take(config: Config) -> RangeConsumer:
 
 
 def _close_deserted() -> None:
-    """Consumers of clusters that have gone, as between two tests: they would ask for their brokers for ever."""
+    """Close consumers of clusters that no longer exist, as after a test: they would try to reconnect forever."""
     for key, consumer in list(_idle.items()):
         consumer.kafka.poll(0)
         if consumer.is_deserted:
@@ -55,7 +55,7 @@ def _close_deserted() -> None:
 
 
 def give_back(consumer: RangeConsumer) -> None:
-    if consumer.assigned:  # costs milliseconds even when nothing is
+    if consumer.assigned:  # unassign() takes milliseconds even without an assignment
         consumer.kafka.unassign()
         consumer.assigned = False
     if consumer.key in _idle:

@@ -1,9 +1,8 @@
-"""PySpark's daemon, which forks the Python workers; ours have their modules already, and say nothing when Spark hangs
-up on them.
+"""PySpark's daemon, which forks the Python workers, with imported modules and without tracebacks on disconnect.
 
-What the daemon has imported its workers need not: of pandas alone, which Arrow imports with its first array, that is a
-second of each worker. Spark hangs up to stop a query in the middle of a micro-batch, and PySpark would show a traceback
-of each worker. What a task fails at reaches the JVM through the worker's own protocol, and never arrives here.
+Workers need not import what the daemon has imported. pandas alone, which Arrow imports with its first array, costs each
+worker a second. To stop a query during a micro-batch, Spark closes the connections of its workers, and PySpark would
+print a traceback for each. Failures of tasks reach the JVM through the worker protocol and are not affected.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 
 def preload() -> None:
-    """A fork has no threads: numpy is kept from starting any, and Arrow's one only frees memory."""
+    """Import the modules. Threads do not survive a fork, so numpy may start none; Arrow's thread only frees memory."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in (*PRELOADED, *filter(None, os.environ.get(WORKER_MODULES, "").split(","))):
-        with contextlib.suppress(ImportError):  # an extra that is not there
+        with contextlib.suppress(ImportError):  # an extra that is not installed
             importlib.import_module(name)
-    # After each task PySpark collects garbage, and looks at every object for that: 40 ms for the modules above alone.
+    # PySpark runs the garbage collector after each task. Scanning the objects of the modules above takes 40 ms.
     gc.freeze()
 
 

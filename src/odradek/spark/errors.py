@@ -1,4 +1,4 @@
-"""What a pipeline hears when something about its source or sink is wrong: what, why, what to do."""
+"""Errors of the source and the sink. Each message says what is wrong, why, and what to do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ class RefusedOption(ValueError):
 
 
 class DataLoss(RuntimeError):
-    """Records that a query was to read are no longer in the cluster."""
+    """Records that a query must read are no longer in the cluster."""
 
 
 class TopicMissing(RuntimeError):
-    """A topic or partition that was asked for by name does not exist."""
+    """A topic or partition that the options name does not exist."""
 
 
 class BadHeader(ValueError):
@@ -20,8 +20,8 @@ class BadHeader(ValueError):
 
 
 class ReadTimeout(RuntimeError):
-    """Records that the cluster has promised did not come in time."""
+    """Records of a planned range did not arrive within the poll timeout."""
 
 
 class ClusterUnavailable(RuntimeError):
-    """The cluster did not say which topics and offsets it has, however often it was asked."""
+    """The cluster did not return its topics or offsets, after all retries."""

@@ -1,7 +1,7 @@
-"""What a query has finished, committed to a consumer group for the eyes of every lag tool.
+"""Commits the finished offsets of a query to a consumer group, so that lag tools can show its progress.
 
-For show only: the query itself resumes from its checkpoint. So a commit never waits and never fails a query; one that
-went wrong is sent again. At most one is on its way: two could overtake each other.
+The query itself resumes from its checkpoint and never reads these commits. So a commit never delays or fails a query,
+and a failed commit is retried. At most one commit is in flight, because two could overtake each other.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ REQUEST_TIMEOUT_S = 10.0
 
 
 class GroupProgress:
-    """By the admin client: a consumer that waits for a coordinator that is gone could not be closed."""
+    """Uses the admin client, because a consumer cannot be closed while it waits for a lost coordinator."""
 
     def __init__(self, config: Config, group: str) -> None:
         self._group = group
         self._admin = AdminClient(config)
         self._finished: Offsets = {}
-        # Committed, or on its way.
+        # Committed, or in flight.
         self._sent: Offsets = {}
         self._on_its_way: Future[Any] | None = None
         self._not_before_s = 0.0
 
     def commit(self, finished: Offsets) -> None:
-        """Sent now, or with a later call when the answer to an earlier one is still awaited."""
+        """Send the offsets now, or with a later call if an earlier commit is still in flight."""
         self._finished = finished
         self._send(wait_s=0)
 
     def flush(self, timeout_s: float) -> None:
-        """Nobody will call again: wait until all that is finished is committed."""
+        """The last call: wait until all finished offsets are committed, or the timeout has passed."""
         deadline_s = time.monotonic() + timeout_s
         while (self._on_its_way or self._sent != self._finished) and time.monotonic() < deadline_s:
             self._send(wait_s=0.05)
@@ -79,4 +79,4 @@ class GroupProgress:
     def _failed(self, problem: object) -> None:
         self._sent = {}
         self._not_before_s = time.monotonic() + RETRY_S
-        log.warning("the progress of group %s was not committed, it will be sent again: %s", self._group, problem)
+        log.warning("could not commit the progress of group %s, will retry: %s", self._group, problem)

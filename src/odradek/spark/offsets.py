@@ -1,4 +1,4 @@
-"""Offsets of a query, and their JSON: `{"topic":{"0":23}}`, the format of Spark's Kafka connector, in checkpoints too.
+"""Offsets of a query, and their JSON: `{"topic":{"0":23}}`, the format of Spark's Kafka connector, also in checkpoints.
 
 Spark compares offsets as JSON text, so the order of keys is part of the value: topics by name, partitions by number.
 """
@@ -27,7 +27,7 @@ OffsetJson = dict[str, Any]
 
 
 class Edge(IntEnum):
-    """The two offsets that have a name; the numbers are those of the Kafka protocol and of the JSON."""
+    """The two offsets with names. The numbers are the same in the Kafka protocol and in the JSON."""
 
     LATEST = -1
     EARLIEST = -2
@@ -41,7 +41,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
 
 
 def from_json(by_topic: Mapping[str, Any]) -> Offsets:
-    """Without marks, such as `"@cut":1700000000000`, that a query keeps beside its offsets."""
+    """The offsets, without the marks, such as `"@cut":1700000000000`."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in by_topic.items()
@@ -63,7 +63,7 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
             f'{option}: expected partitions like {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
         ) from problem
     if not found:
-        raise RefusedOption(f"{option}: no partition is named in {text}")
+        raise RefusedOption(f"{option}: {text} names no partition")
     return found
 
 
@@ -74,7 +74,7 @@ def parse_offsets(option: str, text: str) -> Offsets:
     for place, offset in offsets.items():
         if offset < Edge.EARLIEST:
             raise RefusedOption(
-                f"{option}: {offset} is no offset of {place}; -1 is the latest, -2 the earliest, 0 and up are offsets"
+                f"{option}: {offset} is not an offset of {place}; use 0 or more, -1 for latest or -2 for earliest"
             )
     return offsets
 

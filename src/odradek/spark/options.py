@@ -1,7 +1,7 @@
 """The options of a read: names, meanings, defaults and refusals of Spark's Kafka connector.
 
-Spark hands option names over in lower case. `kafka.*` options go to the client; all others are listed here, and one
-that is not is refused by name: a misspelt `failOnDataLos` that does nothing is found too late.
+Spark passes option names in lower case. `kafka.*` options go to the client; all others are listed here. An unknown
+option is refused by name, because a misspelt `failOnDataLos` that does nothing would be noticed too late.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ KNOWN = {name.lower(): name for name in SELECTIONS + POSITIONS + ADMISSION + STR
 REFUSED_KAFKA = {
     "auto.offset.reset": "a query keeps its offsets itself and resumes from its checkpoint, so that no record is "
     "missed when topics or partitions are added; use the option startingOffsets to say where a new query begins",
-    "key.deserializer": "keys come as bytes; take them apart with DataFrame operations",
-    "value.deserializer": "values come as bytes; take them apart with DataFrame operations",
+    "key.deserializer": "keys are always bytes; decode them with DataFrame operations",
+    "value.deserializer": "values are always bytes; decode them with DataFrame operations",
     "enable.auto.commit": "the source commits what a query has finished, never what a consumer has merely seen",
     "enable.auto.offset.store": "the source decides which offsets are stored",
     "enable.partition.eof": "the source needs it to find the end of a range",
-    "interceptor.classes": "interceptors can change records on their way",
-    "plugin.library.paths": "plugins can change records on their way",
+    "interceptor.classes": "interceptors can change records before the query reads them",
+    "plugin.library.paths": "plugins can change records before the query reads them",
 }
 
 
@@ -79,14 +79,14 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Exactly:
-    """An offset per partition, or -1 or -2 for an edge of it."""
+    """An offset per partition. -1 is the latest and -2 the earliest offset."""
 
     offsets: Offsets
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamp:
-    """The first record of each partition that is not older."""
+    """The first record of each partition with this timestamp or a later one."""
 
     timestamp_ms: int
 
@@ -105,7 +105,7 @@ class ReadOptions:
     selection: Selection
     start: Position
     end: Position = Edge.LATEST
-    # startingOffsetsByTimestampStrategy: begin at the end of a partition that has no record that young, or refuse
+    # startingOffsetsByTimestampStrategy: if a partition has no such record, begin at its end (True) or fail (False)
     latest_if_no_match: bool = False
     rows_max: int | None = None
     rows_min: int | None = None
@@ -126,7 +126,7 @@ class ReadOptions:
     fetch_interval_s: float = 1.0
     poll_timeout_s: float = 120.0
     metadata_ttl_s: float = 0.0
-    # names of either client world, without the prefix `kafka.`
+    # Java or librdkafka names, without the prefix `kafka.`
     kafka: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -139,7 +139,7 @@ class ReadOptions:
 
     @property
     def starts_at_latest(self) -> bool:
-        """Asked twice, the starting position gives two answers: the first must be kept."""
+        """Whether the starting position may move between two lookups, so that the first result must be kept."""
         match self.start:
             case Edge():
                 return self.start == Edge.LATEST
@@ -182,7 +182,7 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """For a read that may become a batch or a stream: refused when it can be neither."""
+    """For a read that may become a batch or a stream: refused when the options fit neither."""
     if any(name in _Given(given) for name in STREAMING):
         return stream_options(given)
     try:
@@ -201,12 +201,12 @@ def _check_names(given: Mapping[str, str]) -> None:
         if name.lower() == "topic":
             raise RefusedOption("topic: this option says where to write; to read a topic, use the option subscribe")
         near = get_close_matches(name.lower(), KNOWN, n=1)
-        hint = f"did you mean {KNOWN[near[0]]}?" if near else f"known are kafka.* and {', '.join(KNOWN.values())}"
+        hint = f"did you mean {KNOWN[near[0]]}?" if near else f"known options: kafka.*, {', '.join(KNOWN.values())}"
         raise RefusedOption(f"{name}: no such option of the source odradek; {hint}")
 
 
 class _Given:
-    """Options as the user wrote them, asked for by their documented names."""
+    """Options as the user wrote them, looked up by their documented names."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in given.items()}
@@ -283,8 +283,8 @@ def _check_together(options: _Given) -> None:
         for name in ("minPartitions", "maxRecordsPerPartition"):
             if name in options:
                 raise RefusedOption(
-                    f"{name}: not with includePosition: a position counts from the beginning of what a task reads of a "
-                    "partition, so no two tasks may share a partition; leave out one of the two options"
+                    f"{name}: not with includePosition: a position depends on the earlier records that the same task "
+                    "reads, so no two tasks may share a partition; leave out one of the two options"
                 )
     if "packRecords" in options and "minPartitions" in options:
         raise RefusedOption(
@@ -300,7 +300,7 @@ def _check_alignment(options: _Given, start: Position) -> None:
     if "maxOffsetsPerTrigger" not in options:
         raise RefusedOption("alignTopics: it needs maxOffsetsPerTrigger, the size of the micro-batches to align")
     if "minOffsetsPerTrigger" in options:
-        raise RefusedOption("minOffsetsPerTrigger: not with alignTopics: the other topics would not wait")
+        raise RefusedOption("minOffsetsPerTrigger: not with alignTopics: the readers of the other topics do not wait")
     if not isinstance(start, Edge | AtTimestamp):
         raise RefusedOption(
             "alignTopics: a start per partition does not say where the other topics start; use startingOffsets "
@@ -312,8 +312,8 @@ def _selection(options: _Given) -> Selection:
     given = [name for name in SELECTIONS if name in options]
     if len(given) != 1:
         raise RefusedOption(
-            f"exactly one of {', '.join(SELECTIONS)} says what to read; "
-            + (f"given are {', '.join(given)}" if given else "none is given")
+            f"set exactly one of {', '.join(SELECTIONS)}; "
+            + (f"given: {', '.join(given)}" if given else "none is given")
         )
     text = options.text(given[0])
     if given[0] == "assign":
@@ -325,7 +325,7 @@ def _selection(options: _Given) -> Selection:
     try:
         re.compile(text)
     except re.error as problem:
-        raise RefusedOption(f"subscribePattern: {text} is no regular expression of Python: {problem}") from problem
+        raise RefusedOption(f"subscribePattern: {text} is not a Python regular expression: {problem}") from problem
     return Pattern(text)
 
 

@@ -1,7 +1,7 @@
 """What a micro-batch reads: how far it goes, what is missing, which task reads which range.
 
 Everything here is a pure function of offsets and options. A replayed micro-batch must give the same tasks the same
-records, so neither the number of cores nor the time nor the state of the cluster may have a say in `tasks`.
+records, so `tasks` must not depend on the number of cores, the time or the state of the cluster.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from odradek.spark.offsets import Offsets, TopicPartition, names
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class OffsetRange:
-    """Records of one partition for one task: from `start` up to but without `end`."""
+    """Records of one partition for one task, from `start` (inclusive) to `end` (exclusive)."""
 
     topic: str
     partition: int
     start: int
     end: int
-    # Asked for was "earliest": records that retention takes away before the task runs are no loss.
+    # The option was "earliest": if retention deletes records before the task runs, that is not a loss.
     from_earliest: bool = False
-    # Asked for was "latest": the task reads what has come since the range was planned as well.
+    # The option was "latest": the task also reads the records that arrived after the range was planned.
     to_latest: bool = False
 
     @property
@@ -33,7 +33,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """At most so many records: compaction and transaction markers leave gaps."""
+        """The largest possible number of records: compaction and transaction markers leave gaps."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What one task reads: one range after the other, and a row that tells the time if there is a tick."""
+    """What one task reads: its ranges in order, then a row with the time if there is a tick."""
 
     ranges: tuple[OffsetRange, ...] = ()
     tick: Tick | None = None
@@ -61,9 +61,9 @@ class Task:
 
 
 def admitted(begins: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], rows_max: int) -> Offsets:
-    """`latest`, but no more than about `rows_max` records from `begins`: each partition gets its share of them.
+    """`latest`, limited to about `rows_max` records after `begins`. Each partition gets its share.
 
-    A small partition gets one record at least, or a busy one would starve it.
+    A small partition gets at least one record, so that a busy partition cannot starve it.
     """
     waiting = {place: latest[place] - begins[place] for place in latest if latest[place] > begins[place]}
     total = sum(waiting.values())
@@ -80,13 +80,13 @@ def waiting_records(begins: Mapping[TopicPartition, int], latest: Mapping[TopicP
 
 
 def losses(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[str]:
-    """What must have happened to the topics for a query to come from `start` to `end`, if it was not just reading."""
+    """Partitions that are missing in `end` or end before `start`, with what must have happened to their topics."""
     found = []
     if gone := start.keys() - end.keys():
-        found.append(f"{names(gone)} no longer exist, or are no longer asked for")
+        found.append(f"{names(gone)} no longer exist, or the options no longer select them")
     return found + [
-        f"{place} now ends at offset {end[place]}, before offset {start[place]} where this query stands: "
-        "the topic was deleted and created again, or the query was told to start past its end"
+        f"{place} now ends at offset {end[place]}, but this query has reached offset {start[place]}: "
+        "the topic was deleted and created again, or the starting offset is past its end"
         for place in sorted(start.keys() & end.keys())
         if end[place] < start[place]
     ]
@@ -102,7 +102,7 @@ def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int
 
 
 def tasks(whole: Sequence[OffsetRange], *, at_least: int | None, records_max: int | None) -> list[OffsetRange]:
-    """The ranges of the tasks: `whole`, divided where `maxRecordsPerPartition` or `minPartitions` ask for it."""
+    """The ranges of the tasks: `whole`, split as `maxRecordsPerPartition` and `minPartitions` require."""
     pieces = list(whole)
     if records_max is not None:
         pieces = [piece for each in pieces for piece in divided(each, math.ceil(each.size / records_max))]
@@ -112,7 +112,7 @@ def tasks(whole: Sequence[OffsetRange], *, at_least: int | None, records_max: in
 
 
 def packed(pieces: Sequence[OffsetRange], records_max: int | None) -> list[Task]:
-    """A task per piece, or for as many consecutive pieces as together have at most `records_max` records."""
+    """One task per piece. With `records_max`, one task takes consecutive pieces with at most that many records."""
     if records_max is None:
         return [Task(ranges=(piece,)) for piece in pieces]
     found: list[list[OffsetRange]] = []
@@ -127,13 +127,13 @@ def packed(pieces: Sequence[OffsetRange], records_max: int | None) -> list[Task]
 
 
 def with_tick(tasks: Sequence[Task], tick: Tick) -> list[Task]:
-    """The last task reads the tick too: a task of its own would cost more than many records."""
+    """Adds the tick to the last task: a separate task would cost more than many records."""
     *before, last = tasks or [Task()]
     return [*before, replace(last, tick=tick)]
 
 
 def _spread(pieces: list[OffsetRange], at_least: int) -> list[OffsetRange]:
-    """About `at_least` pieces of similar size; small ranges stay whole and do not count in the share of large ones."""
+    """About `at_least` pieces of similar size. Only large ranges are split; each small range stays one piece."""
     total = sum(piece.size for piece in pieces)
     large = {piece for piece in pieces if _share(piece.size, total, at_least) > 1}
     large_total = sum(piece.size for piece in large)

@@ -1,8 +1,9 @@
-"""The column `position`: where a record stands among all records of an application, as bytes that compare.
+"""The column `position`: the place of a record in the order of all records of an application, as comparable bytes.
 
-The order is that of (newest timestamp so far in the range, rank of the topic, partition, offset). A range is what a
-task reads of a partition. The first field never goes back within it, so its records keep the order of their offsets. It
-begins anew with every range: no two tasks of a micro-batch may share a partition, see `options._check_together`.
+The order is (newest timestamp so far in the range, rank of the topic, partition, offset). A range is the part of a
+partition that one task reads. The first field never decreases within a range, so records keep the order of their
+offsets. It starts again with every range, so no two tasks of a micro-batch may share a partition: see
+`options._check_together`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 Numbers = np.ndarray[Any, Any]
 
-# Each field big-endian and unsigned: then bytes compare as the numbers do.
+# Fields are big-endian and unsigned, so that bytes compare like the numbers.
 POSITION = np.dtype([("time", ">u8"), ("rank", ">u2"), ("partition", ">u4"), ("offset", ">u8")])
 POSITION_BYTES = POSITION.itemsize
 # Greater than every position of a record.
@@ -24,7 +25,7 @@ SIGN = np.uint64(1 << 63)
 
 
 class Positions:
-    """Positions of the records of one range, which are asked for in the order of their offsets."""
+    """Positions of the records of one range. Call `column` in the order of the offsets."""
 
     def __init__(self, rank: int, partition: int) -> None:
         self._rank = rank

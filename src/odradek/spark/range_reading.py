@@ -1,8 +1,8 @@
-"""Reads one planned range on an executor: from librdkafka, as Arrow batches, to its end and no further.
+"""Reads one planned range on an executor, as Arrow batches, exactly up to its end.
 
-Offsets in a range may be missing, by compaction or because they are transaction markers. So a range is done at the
-first record past its end, or when librdkafka reports the end of the log there; never by counting. An offset that is
-out of range is different: the records were there when the range was planned.
+Compaction and transaction markers leave gaps between the offsets of a range, so records cannot be counted. A range is
+done at the first record past its end, or when librdkafka reports the end of the log there. An offset out of range is a
+loss: the records existed when the range was planned.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OUT_OF_RANGE = frozenset(
 GONE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001
 )
-# librdkafka goes on trying by itself.
+# librdkafka retries these by itself.
 PASSING = frozenset(
     {
         KafkaError._TRANSPORT,  # noqa: SLF001
@@ -82,7 +82,7 @@ def positions_of(options: ReadOptions, wanted: OffsetRange) -> Positions | None:
     match options.selection:
         case Topics(names) if len(names) == 1:
             number = wanted.partition
-        case _:  # two topics have the same partitions; the sum tells them apart whatever other topics come
+        case _:  # topics share partition numbers; this sum differs by topic and does not depend on the other topics
             number = (zlib.crc32(wanted.topic.encode()) + wanted.partition) & 0xFFFF_FFFF
     return Positions(options.position_rank, number)
 
@@ -93,9 +93,9 @@ class _Reading:
         self._kafka = consumer.kafka
         self._options = options
         self._wanted = wanted
-        # One for both ways of reading: the newest timestamp goes on from one to the other.
+        # Shared by both ways of reading, so that librdkafka continues with the newest timestamp of the raw fetches.
         self._positions = positions_of(options, wanted)
-        # All records of the range below this offset were read, or do not exist.
+        # All records of the range below this offset have been read, or do not exist.
         self._position = wanted.start
         self._deadline_s = 0.0
         self._absences = 0
@@ -103,7 +103,7 @@ class _Reading:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         if self._wanted.place not in self._consumer.leaders:
-            # Of a topic that is new to it librdkafka finds the leader with its next look around, up to a second later.
+            # librdkafka finds the leader of a new topic only at its next metadata refresh, up to a second later.
             self._look_for_partition()
         if self._wanted.to_latest:
             self._wanted = replace(self._wanted, end=max(self._wanted.end, self._edges()[1]))
@@ -121,7 +121,7 @@ class _Reading:
                 )
 
     def _fetched(self) -> Iterator[pa.RecordBatch]:
-        """As much as can be had the fast way."""
+        """The records that raw fetching can read; librdkafka reads the rest."""
         leader = self._consumer.leaders.get(self._wanted.place)
         if leader is None:
             return
@@ -131,11 +131,11 @@ class _Reading:
                 if batch is not None:
                     yield batch
         except raw_fetching.HandOver as reason:
-            log.info("%s goes on with librdkafka at offset %d: %s", self._wanted, self._position, reason)
+            log.info("%s continues with librdkafka at offset %d: %s", self._wanted, self._position, reason)
             self._consumer.leaders.pop(self._wanted.place, None)
 
     def _polled(self) -> list[Message]:
-        """What has arrived, without waiting for more: `consume(n)` would wait for n messages or its whole timeout."""
+        """The messages that have arrived. `consume(n)` alone would wait for n messages or its whole timeout."""
         while True:
             messages: list[Message] = self._kafka.consume(1, POLL_S)
             if messages:
@@ -172,7 +172,7 @@ class _Reading:
         elif code in OUT_OF_RANGE:
             self._on_out_of_range(error)
         elif code in GONE or code in PASSING or error.retriable():
-            # Gone may pass, too: a broker that has just started knows few topics. `_look_for_partition` decides.
+            # GONE may be temporary: a broker that has just started knows few topics. `_look_for_partition` decides.
             log.warning("reading %s: %s", self._wanted, error)
         else:
             raise KafkaException(error)
@@ -186,12 +186,12 @@ class _Reading:
         elif end < self._position:
             self._lost(f"the partition now ends at offset {end}: it was deleted and created again", self._wanted.end)
         else:
-            log.warning("reading %s: offset %d was away for a moment: %s", self._wanted, self._position, error)
+            log.warning("reading %s: offset %d was temporarily out of range: %s", self._wanted, self._position, error)
             self._check_deadline()
             self._go_on_at(self._position)
 
     def _look_for_partition(self) -> None:
-        """Nobody says that a topic is gone but the list of topics. It counts when it says so several times."""
+        """Only the topic list shows that a topic was deleted. It is trusted after `fetchOffset.numRetries` times."""
         self._look_again_s = time.monotonic() + self._options.fetch_interval_s
         try:
             metadata = self._kafka.list_topics(self._wanted.topic, timeout=METADATA_S)
@@ -211,7 +211,7 @@ class _Reading:
             self._lost(NO_PARTITION, self._wanted.end)
 
     def _edges(self) -> tuple[int, int]:
-        """The first offset and the end of the partition now; for read_committed the end of what is decided."""
+        """The first offset and the end of the partition now. With read_committed, the end is the last stable offset."""
         place = KafkaPartition(*self._wanted.place)
         try:
             edges: tuple[int, int] = self._kafka.get_watermark_offsets(place, timeout=self._options.poll_timeout_s)
@@ -226,8 +226,8 @@ class _Reading:
         until = min(until, self._wanted.end)
         told = f"records {self._position} to {until - 1} of {self._wanted.place} cannot be read: {why}"
         if self._options.fail_on_data_loss:
-            raise DataLoss(f"{told}; to go on without them, set the option failOnDataLoss to false")
-        log.warning("%s; going on without them, as failOnDataLoss is false", told)
+            raise DataLoss(f"{told}; to skip them, set the option failOnDataLoss to false")
+        log.warning("%s; skipped, because failOnDataLoss is false", told)
         self._moved_to(until)
 
     def _go_on_at(self, offset: int) -> None:
@@ -246,7 +246,7 @@ class _Reading:
             raise KafkaException(problem)
         if time.monotonic() > self._deadline_s:
             raise ReadTimeout(
-                f"nothing came of {self._wanted} from offset {self._position} for {self._options.poll_timeout_s:.0f} s"
+                f"no record of {self._wanted} from offset {self._position} for {self._options.poll_timeout_s:.0f} s"
                 + (f" ({problem.str()})" if problem else "")
-                + "; kafkaConsumer.pollTimeoutMs says how long to wait"
+                + "; the option kafkaConsumer.pollTimeoutMs sets this timeout"
             )

@@ -1,7 +1,7 @@
-"""Record batches as brokers store them, decoded into Arrow without an object per record.
+"""Decodes record batches, as brokers store them, into Arrow without an object per record.
 
-One short loop finds where records end; everything else, varints included, is computed for all records at once. Bytes
-come from outside: every position is checked against its record before Arrow is pointed at it.
+One short loop finds where records end. Everything else, varints included, is computed for all records at once. The
+bytes are untrusted: every position is checked against its record before Arrow uses it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from odradek.spark.raw_segments import pairs, varints
 Aborted = Iterable[tuple[int, int]]
 """Producer id and first offset of transactions that were aborted, as a fetch response lists them."""
 
-# So much is decoded at a time: a call costs as much as hundreds of records, and batches grow when they are unpacked.
+# Bytes decoded in one call. A call costs as much as hundreds of records, and batches grow when they are decompressed.
 DECODE_BYTES = 2 << 20
-# Arrow counts the bytes of a column in an int32, and the name of a topic has up to 249.
+# Arrow counts the bytes of a column in an int32, and the name of a topic has up to 249 bytes.
 ROWS_MAX = 1 << 23
 LENGTH_BYTES_MAX = 5
 
 
 def visible(batches: Iterable[Batch], aborted: Aborted) -> Iterator[Batch]:
-    """Batches with records for readers: no control records, and nothing of an aborted transaction."""
+    """The batches that readers may see: without control records and without aborted transactions."""
     waiting = deque(sorted(aborted, key=lambda entry: entry[1]))
     aborting: set[int] = set()
     for batch in batches:
@@ -58,7 +58,7 @@ def checked(batches: Iterable[Batch]) -> Iterator[Batch]:
 def decoded(
     batches: Iterable[Batch], wanted: OffsetRange, *, include_headers: bool, positions: Positions | None = None
 ) -> Iterator[tuple[pa.RecordBatch | None, int]]:
-    """The records that lie in the range, if any, each time with the offset up to which the batches are decoded then."""
+    """Pairs: the records in the range (None if there are none), and the offset up to which batches are decoded."""
     heads: list[BatchHeader] = []
     bodies: list[memoryview] = []
     size = 0
@@ -86,7 +86,7 @@ def _together(
     edges = np.fromiter(_record_edges(data), np.int64)
     found = len(edges) - 1
     if min(counts) < 0 or found != sum(counts):
-        raise MalformedRecords(f"{sum(counts)} records are announced, {found} are there")
+        raise MalformedRecords(f"the batch headers announce {sum(counts)} records, but there are {found}")
     if (edges[np.cumsum(counts)] != np.cumsum([len(body) for body in bodies])).any():
         raise MalformedRecords("a record does not end with its batch")
     if found > ROWS_MAX:
@@ -102,13 +102,13 @@ class _Records:
         octets = np.frombuffer(data, np.uint8)
         starts, self._ends = edges[:-1], edges[1:]
         _, body = varints(octets, starts)
-        time_deltas, at = varints(octets, body + 1)  # behind one byte of attributes
+        time_deltas, at = varints(octets, body + 1)  # after one byte of attributes
         offset_deltas, at = varints(octets, at)
         key_sizes, self._key_starts = varints(octets, at)
         self._key_ends = self._key_starts + np.clip(key_sizes, 0, len(data))
         value_sizes, self._value_starts = varints(octets, self._key_ends)
         self._value_ends = self._value_starts + np.clip(value_sizes, 0, len(data))
-        # Each place follows from the one before, so the last one speaks for all of them.
+        # Each place follows from the one before, so checking the last place checks all of them.
         if (self._value_ends > self._ends).any():
             raise MalformedRecords("a record is shorter than what it holds")
         self._has_key, self._has_value = key_sizes >= 0, value_sizes >= 0
@@ -142,7 +142,7 @@ class _Records:
         ]
         if include_headers:
             columns.append(headers(self._data, self._value_ends[cut], self._ends[cut]))
-        if positions:  # the last column: records that are refused above are read again by librdkafka
+        if positions:  # last, because librdkafka reads records again that an error above refuses
             columns.append(positions.column(self._times[cut], self._offsets[cut]))
         return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers, positions is not None))
 
@@ -153,7 +153,7 @@ def _unpacked(header: BatchHeader, data: memoryview) -> memoryview:
 
 
 def _record_edges(data: bytes) -> list[int]:
-    """0 and where each record ends: a record says how long it is, so this is one step after the other."""
+    """0 and the end of each record. Each record begins with its length, so the ends are found one after the other."""
     edges = [0]
     found, at, size = edges.append, 0, len(data)
     try:

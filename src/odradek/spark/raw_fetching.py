@@ -1,8 +1,8 @@
 """Fetches a range from the leader of its partition over a plain socket, decoded by `raw_batches`.
 
-A third of the work per record of librdkafka's message objects, or less, and only for the sunny path: plaintext, a
-leader that leads. Whatever else happens is `HandOver`: librdkafka reads on from there, and knows what to do about moved
-leaders, lost records and brokers that are away.
+It takes at most a third of the CPU time per record of librdkafka's message objects. It handles only the simple case: a
+plaintext connection to the current leader. Anything else raises `HandOver`. Then librdkafka continues from that offset,
+and handles moved leaders, lost records and unreachable brokers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from odradek.spark.raw_batches import checked, decoded, visible
 
 Address = tuple[str, int]
 
-# Options that are honoured here, or change nothing. With any other, librdkafka reads, which honours it.
+# Options that this module supports or that do not affect it. With any other option, librdkafka reads.
 PLAIN = frozenset({"bootstrap.servers", "client.id", "group.id", "isolation.level", "security.protocol"})
 
 FETCH_BYTES_MAX = 2 << 20
@@ -36,7 +36,7 @@ FRAME_BYTES_MAX = 128 << 20
 TIMEOUT_S = 10.0
 IDLE_MAX = 4
 
-FETCH, VERSION = 1, 11  # the last version with plain strings; it has all that is needed here, zstd included
+FETCH, VERSION = 1, 11  # the last version before compact strings; it supports all that is needed here, also zstd
 FRAME = Struct(">i")
 REQUEST = Struct(">hhih")  # api, version, correlation id, length of the client id
 ASKED = Struct(">iiiibii")  # replica, max wait, min bytes, max bytes, isolation, session id and epoch
@@ -50,7 +50,7 @@ _idle: OrderedDict[Address, Connection] = OrderedDict()
 
 
 class HandOver(Exception):
-    """This is for librdkafka."""
+    """This module cannot read further; librdkafka must continue."""
 
 
 def suits(options: ReadOptions) -> bool:
@@ -61,7 +61,7 @@ def suits(options: ReadOptions) -> bool:
 def fetched(
     leader: Address, options: ReadOptions, wanted: OffsetRange, positions: Positions | None = None
 ) -> Iterator[tuple[pa.RecordBatch | None, int]]:
-    """Arrow batches, each with the offset up to which the range is read then; HandOver when it cannot go on."""
+    """Arrow batches, each with the offset up to which the range has been read. HandOver when it cannot continue."""
     try:
         connection = _idle.pop(leader, None) or Connection(leader)
         try:
@@ -84,11 +84,11 @@ def _fetched(
         records, aborted = connection.receive(wanted)
         batches = list(checked(iter_batches(records)))
         if not batches or batches[-1].header.next_offset <= position:
-            raise HandOver(f"nothing there at offset {position}")
-        # A batch may begin before the position: in the middle of a range, too, when its leader has cut them otherwise.
+            raise HandOver(f"no records at offset {position}")
+        # A batch may begin before the position, also in the middle of a range: another leader may batch differently.
         rest = replace(wanted, start=position)
         position = batches[-1].header.next_offset
-        if position < wanted.end:  # the broker works on this while the batches are decoded
+        if position < wanted.end:  # the broker handles this request while the batches are decoded
             connection.send(options, wanted, position)
         seen = visible(batches, aborted if options.read_committed else ())
         yield from decoded(seen, rest, include_headers=options.include_headers, positions=positions)
@@ -126,12 +126,12 @@ def response(number: int, frame: memoryview, wanted: OffsetRange) -> tuple[memor
     preferred, size = TAIL.unpack_from(frame, aborted_end)
     records = frame[aborted_end + TAIL.size :]
     if preferred != -1 or size != len(records):
-        raise HandOver(f"replica {preferred} is preferred, {size} bytes of records announced, {len(records)} there")
+        raise HandOver(f"preferred replica {preferred}, {size} bytes of records announced, {len(records)} received")
     return records, aborted
 
 
 class Connection:
-    """To one broker, with at most one request on its way."""
+    """A connection to one broker, with at most one request in flight."""
 
     def __init__(self, address: Address) -> None:
         self.address = address

@@ -1,6 +1,6 @@
-"""The headers of records, decoded into Arrow: the first of every record at once, then the second of those with two …
+"""Decodes record headers into Arrow: the first header of all records at once, then the second of all that have two, …
 
-Most records have none, which costs one look at one byte each.
+Most records have no headers. Each of them costs one read of one byte.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from odradek.protocol.malformed import MalformedRecords
 from odradek.spark.arrow_batches import Numbers, binary, listed
 from odradek.spark.raw_segments import pairs, varints
 
-# A round is tens of numpy's calls, however few records take part in it: one with very many headers is for librdkafka.
+# Each round makes tens of numpy calls, however few records have so many headers. Above this, librdkafka reads.
 HEADERS_MAX = 128
 SMALLEST_BYTES = 2  # the lengths of an empty name and an empty value
 
@@ -23,7 +23,7 @@ SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def headers(data: bytes, starts: Numbers, ends: Numbers) -> pa.Array[Any]:
-    """Of records whose headers lie between these places, to the last byte."""
+    """The headers of records. They lie between `starts` and `ends` and must fill these bytes exactly."""
     octets = np.frombuffer(data, np.uint8)
     counts, at = varints(octets, starts)
     if counts.min() < 0 or counts.max() > HEADERS_MAX or (at + SMALLEST_BYTES * counts > ends).any():
@@ -36,9 +36,9 @@ def headers(data: bytes, starts: Numbers, ends: Numbers) -> pa.Array[Any]:
 
 
 def _places(octets: Numbers, at: Numbers, ends: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
-    """Where each name and value begins and ends, record by record, and which values are there."""
+    """Where each name and value begins and ends, record by record, and which values are not null."""
     size = len(octets)
-    slots = np.cumsum(counts) - counts  # where the headers of a record begin among those of all
+    slots = np.cumsum(counts) - counts  # the index of each record's first header among all headers
     edges = np.empty((counts.sum(), 4), np.int32)
     has_value = np.empty(len(edges), np.bool_)
     for number in range(counts.max()):
@@ -47,7 +47,7 @@ def _places(octets: Numbers, at: Numbers, ends: Numbers, counts: Numbers) -> tup
         name_ends = name_starts + np.clip(name_sizes, 0, size)
         value_sizes, value_starts = varints(octets, name_ends)
         value_ends = value_starts + np.clip(value_sizes, 0, size)
-        # In every round: what lies beyond the data may be too far for the numbers of edges.
+        # Checked in every round: a place beyond the data may not fit into the int32 of `edges`.
         if name_sizes.min() < 0 or (value_ends > ends[having]).any():
             raise MalformedRecords("a header has no name, or a record is shorter than its headers")
         slot = slots[having] + number
@@ -67,5 +67,5 @@ def _text(names: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def as_java(name: bytes) -> str:
-    """With U+FFFD for what is no UTF-8, as Java's consumer has it: one for a surrogate, where Python has three."""
+    """Decode as Java's consumer does: U+FFFD for invalid UTF-8, and one per surrogate where Python makes three."""
     return SURROGATE.sub(b"\xff", name).decode(errors="replace")

@@ -1,6 +1,6 @@
-"""What lies at places in bytes that came from outside: numbers, and Arrow arrays of what is between two places.
+"""Reads numbers at given places of untrusted bytes, and makes Arrow arrays of the bytes between two places.
 
-Always for many places at once, with no object for each.
+All functions handle many places at once, without an object for each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VARINT_BYTES_MAX = 10
 
 
 def varints(octets: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The zigzag varint at each place, and the place behind it. A place beyond the end reads the last byte."""
+    """The zigzag varint at each place, and the place after it. A place beyond the end reads the last byte."""
     read = octets.take(at, mode="clip")
     values = (read & 127).astype(np.int64)
     behind = at + 1
@@ -35,8 +35,8 @@ def varints(octets: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def pairs(data: bytes, edges: Numbers, has_first: Numbers, has_second: Numbers) -> tuple[pa.Array[Any], pa.Array[Any]]:
-    """Two binary arrays. A row of `edges` (int32) is where its first one begins and ends, then its second."""
-    # Every second segment is what lies between the wanted ones; taken are the others.
+    """Two binary arrays. A row of `edges` (int32) is: begin and end of its first value, begin and end of its second."""
+    # Every second segment lies between two wanted values and is not taken.
     count = len(edges)
     buffers = [None, pa.py_buffer(edges.data), pa.py_buffer(data)]
     segments = pa.Array.from_buffers(pa.binary(), 4 * count - 1, buffers, null_count=0)

@@ -1,6 +1,6 @@
-"""Whether a cluster is there when a query begins: a wrong address is told in seconds.
+"""Checks that a cluster is reachable when a query starts, so that a wrong address fails within seconds.
 
-A query that runs is patient, because its brokers may be restarting: see `topics_view`.
+A running query retries for longer, because its brokers may be restarting: see `topics_view`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from odradek.client.addresses import BadAddress, parse_addresses
 from odradek.client.knocking import refusals
 from odradek.spark.errors import ClusterUnavailable, RefusedOption
 
-# A broker that restarts at this moment listens again within that time.
+# A broker that is restarting listens again within this time.
 PATIENCE_S = 3.0
 AGAIN_S = 0.25
 
 
 def require_reachable(bootstrap: str) -> None:
-    """ClusterUnavailable when none of the bootstrap servers accepts a connection."""
+    """Raises ClusterUnavailable when no bootstrap server accepts a connection."""
     try:
         addresses = parse_addresses(bootstrap)
     except BadAddress as wrong:

@@ -1,4 +1,4 @@
-"""The columns of a topic, those of Spark's Kafka connector and `position`."""
+"""The columns of a topic: the columns of Spark's Kafka connector, and `position`."""
 
 from __future__ import annotations
 

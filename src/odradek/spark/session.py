@@ -1,7 +1,7 @@
-"""One call to a Spark session that is fast and right on one machine, and leaves a cluster's own settings alone.
+"""Creates a Spark session with settings for one machine, and keeps the settings of a cluster.
 
-What is set, and why, is in `_everywhere` and `_on_one_machine`. What the caller gives in `conf` or gave to
-spark-submit wins.
+`_everywhere` and `_on_one_machine` list the settings and their reasons. Precedence, highest first: `conf`,
+spark-submit, these settings.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 APPLICATION = "ODRADEK_SPARK_APPLICATION"
-"""In the environment of every Python process of an application: its name, and the group that shows its progress."""
+"""An environment variable of every Python process of an application: the application's name, which is also the consumer
+group that shows its progress."""
 
 WORKER_MODULES = "ODRADEK_WORKER_MODULES"
-"""In the environment: more modules that the workers of an application need, with commas between them."""
+"""An environment variable: more modules that the workers of an application need, separated by commas."""
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 LOOPBACK = re.compile(r"spark://(127\.|localhost\b)")
@@ -35,7 +36,7 @@ GIB = 1 << 30
 
 
 class NoSpark(ImportError):
-    """PySpark is an extra: a broker needs none."""
+    """PySpark is not installed. It is an extra, because a broker does not need it."""
 
     def __init__(self) -> None:
         super().__init__("PySpark is not installed: pip install 'odradek[spark]'")
@@ -49,7 +50,7 @@ def require_pyspark() -> None:
 def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str, str] = NOTHING) -> SparkSession:
     """A Spark session on this machine, or on the cluster that `master` names.
 
-    Without a master, the one given to spark-submit is used, else all cores of this machine.
+    Without `master`, the session uses spark-submit's master if there is one, else all cores of this machine.
     """
     require_pyspark()
     given = {**_submitted(), **conf}
@@ -66,15 +67,15 @@ def local_session(app_name: str, *, master: str | None = None, conf: Mapping[str
     for name, value in conf.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    # Spark finds the source by itself, but then starts it without APPLICATION when the JVM was there before us, and
-    # finds none at all when any other package with a source in it cannot be imported.
+    # Spark discovers the source by itself, with two problems. If the JVM was started before this process, Spark starts
+    # the source without APPLICATION. If another package with a source cannot be imported, Spark finds no source at all.
     session.dataSource.register(OdradekDataSource)
-    _quieten(session.sparkContext._accumulatorServer)  # noqa: SLF001 (it has no other door)
+    _quieten(session.sparkContext._accumulatorServer)  # noqa: SLF001 (there is no public access)
     return session
 
 
 def _quieten(server: socketserver.BaseServer) -> None:
-    """Spark stops a query by hanging up; the server that takes its accumulators would show a traceback of that."""
+    """Spark closes connections when it stops a query. Without this the accumulator server would print a traceback."""
     tell = type(server).handle_error
 
     def handle_error(request: Any, client_address: Any) -> None:  # noqa: ANN401
@@ -85,7 +86,7 @@ def _quieten(server: socketserver.BaseServer) -> None:
 
 
 def settings(app_name: str, master: str, given: Mapping[str, str]) -> dict[str, str]:
-    """All that Spark is told, of which `given` is what the user said."""
+    """All settings of the session. `given` are the settings of the user, which win."""
     return _everywhere(app_name) | (_on_one_machine(master) if _is_local(master) else {}) | dict(given)
 
 
@@ -96,15 +97,15 @@ def _everywhere(app_name: str) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # A loopback TCP connection to the Python worker costs 40 ms per task, a Unix socket 2 ms.
         "spark.python.unix.domain.socket.enabled": "true",
-        # transformWithState needs RocksDB; with a changelog a micro-batch uploads what changed, not the whole state.
+        # transformWithState needs RocksDB. With a changelog a micro-batch uploads only changes, not the whole state.
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # The plan of a query is the same for each micro-batch, and so is the code that Spark generates for it; with the
-        # default of 100 entries an application of several queries compiles all of it again and again.
+        # All micro-batches of a query have the same plan and the same generated code. With the default of 100 cache
+        # entries, an application with several queries compiles its code repeatedly.
         "spark.sql.codegen.cache.maxEntries": "5000",
-        # How often an idle query asks the brokers for news; at Spark's 10 ms that alone takes a tenth of a core.
+        # How often an idle query asks the brokers for new offsets. Spark's 10 ms takes a tenth of a core.
         "spark.sql.streaming.pollingDelay": "50ms",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
@@ -114,15 +115,15 @@ def _everywhere(app_name: str) -> dict[str, str]:
 def _on_one_machine(master: str) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
-        # Made for large jobs: it plans each stage of a micro-batch once more.
+        # Adaptive execution is for large jobs: it plans each stage of a micro-batch a second time.
         "spark.sql.adaptive.enabled": "false",
-        # Descriptions of plans are for the user interface, and are made for each micro-batch.
+        # Spark builds plan descriptions for its UI in each micro-batch.
         "spark.sql.maxPlanStringLength": "1000",
         "spark.python.daemon.module": "odradek.spark.daemon",
         "spark.driver.memory": f"{_driver_memory_mib()}m",
-        # Each stateful micro-batch pays about 10 ms for every one of these; Spark's 200 is meant for a cluster.
+        # Each partition costs a stateful micro-batch about 10 ms. Spark's default of 200 is meant for a cluster.
         "spark.sql.shuffle.partitions": str(_cores(master)),
-        # Renames in a local file system are atomic: a quarter of the time of the default for each commit.
+        # Renames in a local file system are atomic. A commit then takes a quarter of the default's time.
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
@@ -130,25 +131,25 @@ def _on_one_machine(master: str) -> dict[str, str]:
 
 
 def _prepare_environment(app_name: str, master: str, given: Mapping[str, str]) -> None:
-    """What Spark takes from the environment alone; the JVM and its Python workers inherit it."""
+    """Set what Spark reads only from the environment. The JVM and its Python workers inherit it."""
     os.environ[APPLICATION] = app_name
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise a JVM runs already
         os.environ["JAVA_HOME"] = str(find_java())
     if _is_local(master) or LOOPBACK.match(master):
-        # Else the driver announces the name of this machine, which need not lead to it.
+        # Otherwise the driver announces the host name of this machine, which may not resolve to it.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if _is_local(master) or master.startswith("spark://"):
-        # Spark would take python3 from PATH, which in a virtual environment that is not activated is another Python.
+        # Spark would use python3 from PATH. That is a different Python if the virtual environment is not activated.
         os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit was told, when it started this process."""
+    """The configuration of spark-submit, if it started this process."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
 
-    SparkContext._ensure_initialized()  # noqa: SLF001 (no public way asks a JVM that has no context yet)
+    SparkContext._ensure_initialized()  # noqa: SLF001 (there is no public call for a JVM without a context)
     return dict(SparkConf().getAll())
 
 
@@ -170,7 +171,7 @@ def _cores(master: str) -> int:
 
 
 def _driver_memory_mib() -> int:
-    """A quarter of the machine's or container's memory, from one to four GiB: local executors live in the driver."""
+    """A quarter of the machine's or container's memory, 1 to 4 GiB. Local executors run inside the driver."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     if limit.exists() and (text := limit.read_text().strip()).isdigit():

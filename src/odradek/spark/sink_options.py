@@ -1,4 +1,4 @@
-"""What a write is told: the options and columns of Spark's Kafka sink, checked on the driver before any task runs."""
+"""Options and columns of a write, as in Spark's Kafka sink. The driver checks them before any task runs."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 KAFKA = "kafka."
-# Checkpoint and name of a query are Spark's business; they arrive here with all other options of a streaming write.
-# includeHeaders is in Spark's documentation of writes; there as here it is the columns that decide.
+# Spark passes all options of a streaming write, also checkpointLocation and queryName, which the sink ignores.
+# Spark's documentation lists includeHeaders for writes, but only the columns decide, in Spark's sink and in this one.
 KNOWN = {name.lower(): name for name in ("topic", "checkpointLocation", "queryName", "includeHeaders")}
 
 DEFAULTS = {
-    # Java's places: a key goes to the partition to which a Java producer sends it.
+    # Java's partitioner: a key goes to the same partition as from a Java producer.
     "partitioner": "murmur2_random",
     "acks": "all",
     "enable.idempotence": "true",
     "delivery.timeout.ms": "120000",
-    # How long a topic that nobody knows is waited for: it may have been created a moment ago on another broker.
+    # How long to wait for an unknown topic: it may have just been created through another broker.
     "topic.metadata.propagation.max.ms": "10000",
-    # What waits in the memory of one task; a task that is ahead of the brokers waits for room.
+    # The send queue of one task. A task that is faster than the brokers waits for room.
     "queue.buffering.max.messages": "500000",
     "queue.buffering.max.kbytes": "131072",
-    # A producer outlives its task, and would go on about a broker that has gone. What its connections met comes with
-    # the error of the task.
+    # A producer outlives its task and would keep logging that a stopped broker is unreachable. The error of the task
+    # includes the errors of the connections.
     "log_level": "0",
 }
 OWN = {
-    "delivery.report.only.error": "every record is accounted for by the sink itself",
+    "delivery.report.only.error": "the sink itself tracks the delivery of every record",
     "transactional.id": "the sink is at-least-once; exactly-once needs transactions that follow Spark's batches",
-    "plugin.library.paths": "a plug-in can change records on their way",
+    "plugin.library.paths": "a plug-in can change records before they are sent",
 }
 
 
@@ -58,12 +58,13 @@ class Columns:
 
 
 class RefusedColumns(ValueError):
-    """Rows that cannot be records, and which columns records have."""
+    """Rows that cannot be written as records. The message lists the columns of a record."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            f"{why}. A record is written from the columns value (string or binary), and where they are there from key "
-            "(string or binary), topic (string), partition (int), headers (array<struct<key:string,value:binary>>)"
+            f"{why}. A record is written from the column value (string or binary) and, if present, from the columns "
+            "key (string or binary), topic (string), partition (int), "
+            "headers (array<struct<key:string,value:binary>>)"
         )
 
 
@@ -91,12 +92,14 @@ def _check_names(options: Mapping[str, str]) -> None:
         if name == "path":
             raise RefusedOption("path: a topic is named by the option topic or the column topic")
         near = get_close_matches(name, KNOWN, n=1)
-        hint = f"did you mean {KNOWN[near[0]]}?" if near else "known are topic and kafka.*"
+        hint = f"did you mean {KNOWN[near[0]]}?" if near else "known options: topic, kafka.*"
         raise RefusedOption(f"{name}: no such option of the sink odradek; {hint}")
 
 
 def _defaults(config: Mapping[str, str]) -> dict[str, str]:
-    """As in Java, whoever asks for fewer acknowledgements, no retries or more in flight gives up idempotence."""
+    """The default settings. As in Java, idempotence is off when the user sets acks below all, retries=0, or more than
+    five requests in flight.
+    """
     defaults = dict(DEFAULTS)
     gives_up = (
         config.get("acks", "all").lower() not in ("all", "-1")
@@ -109,7 +112,7 @@ def _defaults(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_columns(schema: StructType, topic: str | None) -> Columns:
-    """The columns that rows of this schema have, or RefusedColumns. Others than those of a record are left out."""
+    """The record columns of this schema, or RefusedColumns. Other columns are ignored."""
     from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructType
 
     types: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
@@ -128,7 +131,7 @@ def check_columns(schema: StructType, topic: str | None) -> Columns:
         raise RefusedColumns("there is neither an option topic nor a column topic that says where to write")
     for name, accepted in wanted.items():
         unread = name == "topic" and topic is not None
-        # in simple words a type says nothing about what may be null
+        # simpleString() leaves out nullability
         if (
             name in types
             and not unread

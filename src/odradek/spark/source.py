@@ -1,4 +1,4 @@
-"""The data source `odradek` of PySpark: one name for batches and streams, in and out."""
+"""The PySpark data source `odradek`, for reads and writes of batches and streams."""
 
 # ruff: noqa: N802 (the names are those that Spark calls)
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OdradekDataSource(DataSource):
-    """Options and columns are those of Spark's Kafka connector."""
+    """Has the options and columns of Spark's Kafka connector."""
 
     options: dict[str, str]
 
@@ -27,7 +27,7 @@ class OdradekDataSource(DataSource):
         return "odradek"
 
     def schema(self) -> StructType:
-        """Asked for by `load()`: the place where a wrong option is heard of before a query starts."""
+        """Called by `load()`, so a wrong option fails here, before a query starts."""
         from odradek.spark import clients
 
         options = read_options(self.options)
@@ -66,6 +66,6 @@ def _check_schema(given: StructType, options: ReadOptions) -> None:
     ours = spark_schema(options.include_headers, options.include_position)
     if given != ours:
         raise RefusedOption(
-            "the source has a schema of its own, which cannot be replaced: leave out .schema(...) and take the columns "
-            f"{', '.join(ours.names)} apart in the query"
+            "the schema of the source is fixed: leave out .schema(...) and decode the columns "
+            f"{', '.join(ours.names)} in the query"
         )

@@ -1,11 +1,11 @@
-"""The offset of a micro-batch as Spark keeps it: offsets of partitions, and marks beside them.
+"""The offset of a micro-batch in Spark's checkpoint: offsets of partitions, and marks.
 
-The JSON of a mark has a key that begins with `@`, which no topic's name does:
+The JSON key of a mark begins with `@`, which no topic name does:
 
 @cut     ms: the micro-batch ends, in all aligned topics, before the first record with this timestamp or a later one
-@others  where the other aligned topics ended, as this reader saw it, when the micro-batch took all there was
+@others  the ends of the other aligned topics, as this reader saw them, when the micro-batch took all records
 @clock   ms: the wall clock, in steps
-@time    ms: the time that a file told
+@time    ms: the time from a file
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`spark.readStream.format("odradek")`: the driver's side of a streaming read.
 
-Spark keeps the offsets; this says how far the topics go (`latestOffset`) and who reads what (`partitions`). An
-exception out of either ends the query, so brokers that are away for a moment are waited for in TopicsView.
+Spark keeps the offsets. The reader returns the ends of the topics (`latestOffset`) and plans the tasks (`partitions`).
+An exception from either ends the query, so TopicsView retries while brokers are unreachable.
 """
 
 # ruff: noqa: N802 (the names are those that Spark calls)
@@ -42,26 +42,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FLUSH_S = 5.0
-# A first guess of how much time the records of a micro-batch cover.
+# A first guess of the time span of the records of a micro-batch.
 CUT_SPAN_MS = 60_000
 
 
 class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        # Asked for twice by Spark for its first batch, and it must not move in between.
+        # Spark asks for it twice for its first batch, and both results must be the same.
         self._initial: StreamOffset | None = None
-        # A start at "latest" is written nowhere before the first batch: that batch is made empty, to pin it.
+        # The checkpoint has no start offset before the first batch. For a start at "latest" that batch is empty, so
+        # that the checkpoint keeps the offset.
         self._to_pin = False
         self._available_now = False
-        # Ends of what is read, and of the other aligned topics. Those of Trigger.AvailableNow do not move.
+        # Ends of the partitions that are read, and of the other aligned topics. Fixed with Trigger.AvailableNow.
         self._latest: tuple[Offsets, Offsets] | None = None
         self._tick: StreamOffset | None = None
         self._last_batch_s = float("-inf")
         self._cut_span_ms = CUT_SPAN_MS
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Executors need the options alone; the connections of the driver stay in the driver.
+        # Executors need only the options. The connections of the driver stay in the driver.
         return type(self), (self._options,)
 
     @cached_property
@@ -80,14 +81,14 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # Spark has no limit with two sides for Python; `latestOffset` adds the other one.
+        # Spark has no limit with both minimum and maximum for Python sources; `latestOffset` applies the maximum.
         if self._options.rows_min is not None:
             return ReadMinRows(self._options.rows_min)
         return ReadAllAvailable() if self._options.rows_max is None else ReadMaxRows(self._options.rows_max)
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         begun = StreamOffset.of_json(start)
-        if self._progress:  # Spark asks for the next batch when the one before `start` is done
+        if self._progress:  # Spark asks for the next batch when the batch that ends at `start` is done
             self._progress.commit(begun.offsets)
         if self._to_pin and begun == self._initial:
             self._to_pin = False
@@ -110,8 +111,8 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         begun, ended = StreamOffset.of_json(start), StreamOffset.of_json(end)
-        # When the first batch is replayed, Spark asks for the initial offsets again, and the topics may have moved on
-        # from where they were when `end` was written: that is no loss.
+        # When Spark replays the first batch, it asks for the initial offsets again. They may be past `end`, which was
+        # written earlier. That is not a loss.
         if self._initial is None or begun.offsets != self._initial.offsets:
             self._report(planning.losses(begun.offsets, ended.offsets))
         whole = planning.ranges(begun.offsets, ended.offsets)
@@ -129,7 +130,7 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._options, partition.value)
 
     def commit(self, end: OffsetJson) -> None:
-        """Nothing: Spark says this one batch late, `latestOffset` knows it earlier."""
+        """Does nothing: Spark calls this one batch late, and `latestOffset` has committed earlier."""
 
     def _begin(self) -> StreamOffset:
         offsets = self._view.start()
@@ -163,7 +164,7 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ticked(self, begun: StreamOffset, end: StreamOffset, latest: Offsets) -> StreamOffset:
         if not self._available_now:
             return ticked(self._options, begun, end)
-        # The time of the beginning, told with the last records: a query whose clock goes on would never end.
+        # The time is fixed at the start and sent with the last records. With a running clock the query would never end.
         if self._tick is None:
             self._tick = ticked(self._options, begun, begun)
         told = self._tick if end.offsets == latest and end.cut_ms is None else begun
@@ -185,7 +186,7 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return cut
 
     def _with_new(self, begun: Offsets, latest: Offsets) -> Offsets:
-        """And where partitions begin that are not known yet."""
+        """`begun`, and the earliest offsets of partitions that are new in `latest`."""
         new = latest.keys() - begun.keys()
         return {**(self._view.earliest(new) if new else {}), **begun}
 
@@ -203,14 +204,14 @@ class OdradekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         told = "; ".join(losses)
         if self._options.fail_on_data_loss:
             raise DataLoss(
-                f"records may be lost: {told}. To go on with what is there, set the option failOnDataLoss to false; to "
+                f"records may be lost: {told}. To continue without them, set the option failOnDataLoss to false; to "
                 "start over, use a new checkpoint"
             )
-        log.warning("records may be lost: %s; going on, as failOnDataLoss is false", told)
+        log.warning("records may be lost: %s; the query continues, because failOnDataLoss is false", told)
 
 
 class RefusedStreamReader(OdradekStreamReader):
-    """Says why there is no reader as soon as it is used: an exception of `streamReader` itself Spark does not show."""
+    """Raises the error of refused options when it is used: Spark does not show exceptions of `streamReader` itself."""
 
     def __init__(self, problem: Exception) -> None:
         self._problem = problem

@@ -1,7 +1,7 @@
-"""The records of one task on their way to the brokers: sent as fast as there is room, and accounted for at the end.
+"""Sends the records of one task to the brokers, and checks at the end that all were delivered.
 
-A producer serves all tasks of a worker process that write with the same config: connections, metadata and producer id
-are there from the second task on. Whatever goes wrong, the producer is dropped with all that still waits in it.
+All tasks of a worker process with the same config share a producer, so later tasks have connections, metadata and a
+producer id already. After any error the producer is dropped, with all records in its queue.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 Record = tuple[Any, ...]
-"""Arguments of `Producer.produce`: topic, value, key and perhaps partition, then headers."""
+"""Arguments of `Producer.produce`: topic, value, key, optionally partition, then headers."""
 
 PRODUCERS_MAX = 8
-# With reports of failures alone there is nothing to wake a waiting poll: it is asked often.
+# Only failures are reported, so nothing wakes a waiting poll after a success. The wait must be short.
 POLL_S = 0.005
 
-# by the names of librdkafka's errors, of which those with an underscore are its own
+# by the names of librdkafka's errors; names with an underscore are local errors, not errors of a broker
 ADVICE = {
     "_UNKNOWN_TOPIC": "create the topic, or correct its name",
     "UNKNOWN_TOPIC_OR_PART": "create the topic, or correct its name",
@@ -45,10 +45,10 @@ class DeliveryFailed(RuntimeError):
 
 
 class Failures:
-    """What librdkafka reports of records that it gave up, and of connections that failed."""
+    """Undelivered records and connection errors, as librdkafka reports them."""
 
     def __init__(self) -> None:
-        # No broker can be reached, as far as is known.
+        # librdkafka has reported that all brokers are down.
         self.is_deserted = False
         self._trouble: KafkaError | None = None
         self._count = 0
@@ -69,12 +69,12 @@ class Failures:
             self._trouble = error
 
     def begin_task(self) -> None:
-        """What earlier tasks met may be over."""
+        """Forget connection errors of earlier tasks: they may be over."""
         self.is_deserted, self._trouble = False, None
 
 
 class TaskProducer:
-    """Opened for a task, finished when all is acknowledged; exactly-once will be a transaction from one to the other.
+    """The producer of one task. `finish` returns when all records are acknowledged. (Exactly-once needs a transaction.)
 
     with TaskProducer(config) as producer:
         producer.send(records)
@@ -114,7 +114,7 @@ class TaskProducer:
         self._failures.raise_any()
 
     def _send_when_there_is_room(self, record: Record) -> None:
-        """Ends at the latest when what fills the queue has timed out."""
+        """Returns at the latest when records in the queue time out."""
         while True:
             self._producer.poll(POLL_S)
             self._failures.raise_any()
@@ -138,7 +138,7 @@ def _producer(config: Mapping[str, str]) -> tuple[Producer, Failures]:
     _drop_deserted(key)
     if key not in _PRODUCERS:
         failures = Failures()
-        # Reports of failures alone cost nothing; a callback for each record would double the cost of a record.
+        # Reports of failures cost nothing. A callback for each record would double the cost of a record.
         reports = {
             "on_delivery": failures,
             "delivery.report.only.error": True,
@@ -154,7 +154,7 @@ def _producer(config: Mapping[str, str]) -> tuple[Producer, Failures]:
 
 
 def _drop_deserted(in_use: frozenset[tuple[str, str]]) -> None:
-    """Producers of clusters that have gone, as between two tests: they would ask for their brokers for ever."""
+    """Drop producers of clusters that no longer exist, as after a test: they would try to reconnect forever."""
     for key, (producer, failures) in list(_PRODUCERS.items()):
         if key != in_use:
             producer.poll(0)

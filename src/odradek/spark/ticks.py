@@ -1,6 +1,6 @@
-"""The time that a query is told: of the wall clock in steps, or of a file that a test writes.
+"""Ticks: the time that a query receives, from the wall clock in steps or from a file that a test writes.
 
-It is a part of the offsets, so a micro-batch starts when it moves, with records or without.
+The time is part of the offsets, so a new time starts a micro-batch even when there are no new records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from odradek.spark.stream_offset import StreamOffset
 
 
 def ticked(options: ReadOptions, begun: StreamOffset, end: StreamOffset) -> StreamOffset:
-    """`end` with the time of now, after `begun`. While the file is there, the wall clock stands still."""
+    """`end` with the current time, not before that of `begun`. While the file exists, the wall clock stands still."""
     told_ms = None if options.tick_file is None else _told(options.tick_file)
     if told_ms is not None:
         return replace(end, clock_ms=begun.clock_ms, time_ms=told_ms)

@@ -1,8 +1,8 @@
-"""What the driver knows of the topics of a query: which partitions exist, where they begin and end.
+"""The driver's view of the topics of a query: which partitions exist, where they begin and end.
 
-Brokers restart and leaders move while a query runs, so each question is asked again (`fetchOffset.numRetries` times)
-before the answer counts; an exception out of here ends the query. Only where no broker is there when the query begins
-is that told at once: see `reachability`.
+Brokers restart and leaders move while a query runs. An exception from this module ends the query, so each request is
+retried (`fetchOffset.numRetries` times). If no broker is reachable when the query starts, it fails within seconds: see
+`reachability`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from odradek.spark.reachability import require_reachable
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# One attempt: librdkafka itself waits that long for a broker that is away.
+# For one attempt: librdkafka itself waits this long for an unreachable broker.
 REQUEST_TIMEOUT_S = 30.0
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
-# Asking again does not help against these.
+# Errors that a retry cannot fix.
 FINAL = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -61,10 +61,10 @@ class TopicsView:
         return self._asking(lambda: self._resolved(self._options.end, starting=False))
 
     def latest(self, known: Mapping[TopicPartition, int]) -> tuple[Offsets, Offsets]:
-        """The ends of all partitions that exist now: of those that are read, and of `alignTopics`.
+        """The ends of all existing partitions: first of the partitions that are read, then of the other `alignTopics`.
 
-        `known` was read before. A partition that is missing or ends before that may be a broker that is not up to
-        date: it is believed when it has said so `fetchOffset.numRetries` times.
+        `known` are the offsets that the query has reached. If a partition is missing or ends before its known offset,
+        the broker's metadata may be out of date. The result is accepted after `fetchOffset.numRetries` attempts.
         """
         for attempt in range(self._options.fetch_attempts):
             if attempt:
@@ -108,8 +108,8 @@ class TopicsView:
         unmatched = [place for place, offset in found.items() if offset < 0]
         if unmatched and starting and not self._options.latest_if_no_match:
             raise RefusedOption(
-                f"{names(unmatched)}: no record is as young as the starting timestamp; use an earlier one, or the "
-                "option startingOffsetsByTimestampStrategy=latest to begin at the end of such partitions"
+                f"{names(unmatched)}: no record has the starting timestamp or a later one; use an earlier timestamp, "
+                "or the option startingOffsetsByTimestampStrategy=latest to begin at the end of such partitions"
             )
         return self._with_edges(found)
 
@@ -131,7 +131,7 @@ class TopicsView:
         return {TopicPartition(at.topic, at.partition): offset_in(answer.result()) for at, answer in answers.items()}
 
     def _required(self) -> set[TopicPartition]:
-        """All partitions that exist; a topic asked for by name must."""
+        """All selected partitions that exist. TopicMissing if a topic or partition that the options name does not."""
         existing = self._existing()
         topics = {place.topic for place in existing}
         missing: list[str] = []
@@ -143,7 +143,7 @@ class TopicsView:
         if missing:
             raise TopicMissing(
                 f"{', '.join(missing)}: no such topic or partition at {self._options.kafka['bootstrap.servers']}; "
-                "create it before the query, or use subscribePattern, which waits for topics to come"
+                "create it before the query, or use subscribePattern, which also reads topics that are created later"
             )
         return existing
 
@@ -180,7 +180,7 @@ class TopicsView:
                 return place in partitions
 
     def _described(self, topics: Iterable[str]) -> set[TopicPartition]:
-        # Not list_topics(topic): where brokers create topics by themselves that would bring a deleted one back.
+        # Not list_topics(topic): if brokers auto-create topics, that would create a deleted topic again.
         answers = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S)
         found = set()
         for name, answer in answers.items():
@@ -199,17 +199,17 @@ class TopicsView:
             )
 
     def _asking(self, question: Callable[[], T]) -> T:
-        self._last_error = None  # what an earlier question met may be over
+        self._last_error = None  # errors of earlier requests may be over
         for attempt in range(1, self._options.fetch_attempts + 1):
             try:
                 return question()
             except (KafkaException, TopicMissing) as problem:
                 self._cached_until_s = 0.0
-                self._admin.poll(0)  # brings what connections have to say
+                self._admin.poll(0)  # calls `_on_error` for connection errors
                 if attempt == self._options.fetch_attempts or self._is_final(problem):
                     raise self._told(problem) from problem
                 told = self._told(problem)
-                log.warning("asking for offsets again (%d of %d): %s", attempt, self._options.fetch_attempts, told)
+                log.warning("attempt %d of %d failed, will retry: %s", attempt, self._options.fetch_attempts, told)
                 time.sleep(self._options.fetch_interval_s)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -224,7 +224,7 @@ class TopicsView:
             return problem
         seen = f" ({self._last_error.str()})" if self._last_error else ""
         where = self._options.kafka["bootstrap.servers"]
-        return ClusterUnavailable(f"the cluster at {where} did not tell its offsets: {problem.args[0].str()}{seen}")
+        return ClusterUnavailable(f"the cluster at {where} did not return offsets: {problem.args[0].str()}{seen}")
 
     def _on_error(self, error: KafkaError) -> None:
         self._last_error = error

@@ -1,10 +1,10 @@
-"""The sink: rows out to topics, from batches and from streaming queries.
+"""The sink: writes the rows of batches and streaming queries to topics.
 
-At-least-once: `write` returns when the brokers have acknowledged every record of the task, a task that is run again
-writes its records again, and so does a micro-batch that is replayed after a crash.
+At-least-once: `write` returns when the brokers have acknowledged every record of the task. A retried task and a
+micro-batch that is replayed after a crash write their records again.
 
-Two things that Spark allows its own Kafka sink it refuses to every sink in Python, before we are asked: output mode
-Update (write inside foreachBatch, as streams do), and a batch without `mode("append")`.
+Spark refuses two things to Python sinks that it allows its own Kafka sink: output mode Update (write inside
+foreachBatch, as streams do), and a batch without `mode("append")`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """What a task needs to write its rows; made on the driver, sent to the workers."""
+    """What a task needs to write its rows. Created on the driver and sent to the workers."""
 
     topic: str | None
     columns: Columns
@@ -77,7 +77,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
-    """In output mode Complete each micro-batch appends the whole result: the newest record of a key counts."""
+    """In output mode Complete each micro-batch appends the whole result: the newest record of a key is valid."""
     return StreamWriter(_sink(options, schema))
 
 
@@ -96,7 +96,7 @@ def records(batch: pa.RecordBatch, columns: Columns, topic: str | None) -> Itera
     partitions = _partitions(batch.column("partition")) if columns.partition else repeat(ANY_PARTITION)
     if not columns.headers:
         return zip(topics, values, keys, partitions, strict=False)
-    # between them: two callbacks that are not used, and the time of the record, which is now
+    # before the headers: two unused callbacks, and the timestamp (0 means now)
     return zip(
         topics, values, keys, partitions, repeat(None), repeat(None), repeat(0), _headers(batch.column("headers"))
     )
@@ -115,7 +115,7 @@ def _bytes(column: pa.Array[Any]) -> list[bytes | None]:
 
 def _topics(column: pa.Array[Any]) -> list[Any]:
     if column.null_count:
-        raise BadRow("a row has no topic: its column topic is null; fill it, or name one topic with the option topic")
+        raise BadRow("a row has no topic: its column topic is null; fill it, or set the option topic")
     topics: list[Any] = column.to_pylist()
     return topics
 
@@ -123,12 +123,12 @@ def _topics(column: pa.Array[Any]) -> list[Any]:
 def _partitions(column: pa.Array[Any]) -> list[int]:
     chosen: list[Any] = column.fill_null(ANY_PARTITION).to_pylist() if column.null_count else column.to_pylist()
     if column.null_count < sum(partition < 0 for partition in chosen):
-        raise BadRow(f"a row has the partition {min(chosen)}; partitions count from 0, and null lets the key decide")
+        raise BadRow(f"a row has the partition {min(chosen)}; use 0 or more, or null to choose the partition by key")
     return chosen
 
 
 def _headers(column: Any) -> Iterator[list[tuple[str, bytes | None]] | None]:  # noqa: ANN401 (a list array)
-    """Made for all rows in one go and then dealt out: a dictionary for each header would cost three times more."""
+    """Built for all rows at once and then split by row: a dictionary for each header would cost three times more."""
     import pyarrow.compute as pc
 
     flat = column.flatten()

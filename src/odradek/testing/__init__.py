@@ -1,4 +1,4 @@
-"""The embedded broker, the driver for pipelines under test, and the pytest plug-in: real parts inside a test."""
+"""Test tools: the embedded broker, a driver for pipelines under test, and the pytest plug-in. All use real parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Embedded", "TestDriver"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 one of the classes above
-    """pytest loads the plug-in in every run: broker and Spark are imported only when a test asks for them."""
+    """Imports lazily: pytest loads the plug-in in every run, and many tests need neither broker nor Spark."""
     if name == "Embedded":
         from odradek.testing.embedded import Embedded
 

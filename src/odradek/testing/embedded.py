@@ -1,4 +1,4 @@
-"""Real brokers for tests: processes of their own, forked in milliseconds, the real wire protocol, free ports."""
+"""Real brokers for tests: each is a process, forked in milliseconds, with the real wire protocol on a free port."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from odradek.testing.faults import Fault, SeenRequest, require_api
 from odradek.testing.node_process import EmbeddedNode
 from odradek.testing.nursery import Order
 
-# A test should not wait for what only matters between machines.
+# Delays that only matter between machines are too long for tests.
 QUICK: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "1",
 }
-# A node that is killed is missed within seconds, and a busy machine is not taken for a dead one.
+# The cluster notices a killed node within seconds, but does not fence a node on a busy machine.
 QUICK_TOGETHER: Mapping[str, str] = {
     "broker.heartbeat.interval.ms": "200",
     "broker.session.timeout.ms": "3000",
@@ -42,14 +42,14 @@ class Embedded:
         with Embedded() as broker:
             Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-    Records are kept in memory, or under `data`, where a later Embedded finds them again. `config` takes Kafka's names.
-    Warnings go to stderr; to read all that the broker logs, name a file as `log`.
+    Records are kept in memory, or under `data`, where a later Embedded finds them. `config` takes Kafka's names.
+    Warnings go to stderr. Set `log` to a file to get the whole log of the broker.
 
-    `Embedded(brokers=3)` is a cluster of three nodes that are brokers and controllers, with a replication factor of 3
-    where topics do not say; its records are on disk, and gone after the block unless `data` says where. Each node,
-    `nodes[1]` to `nodes[3]`, can be killed, stopped, started again, paused; `partition` puts walls between them.
-    With `controllers=3` there are three more, `nodes[4]` to `nodes[6]`, which are controllers, and the first three are
-    only brokers. `racks` says where each broker stands.
+    `Embedded(brokers=3)` is a cluster of three nodes that are brokers and controllers. The default replication factor
+    is 3. Records are on disk, and are deleted after the block unless `data` is set. Each node, `nodes[1]` to
+    `nodes[3]`, can be killed, stopped, restarted and paused. `partition` creates a network partition between nodes.
+    With `controllers=3` there are three more nodes, `nodes[4]` to `nodes[6]`. These are the controllers, and the first
+    three nodes are only brokers. `racks` names the rack of each broker.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Embedded:
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         if len(racks) not in (0, brokers):
-            raise ValueError(f"{len(racks)} racks for {brokers} brokers; name one for each")
+            raise ValueError(f"{len(racks)} racks for {brokers} brokers; name one rack for each broker")
         self._settings = {**QUICK, **{key: _text(value) for key, value in (config or {}).items()}}
         NodeConfig.parse({"listeners": f"PLAINTEXT://{HOST}:{port}", **self._settings})
         self._count = brokers
@@ -84,26 +84,26 @@ class Embedded:
 
     @property
     def nodes(self) -> Mapping[int, EmbeddedNode]:
-        """By their number: first the brokers, then controllers of their own."""
+        """Nodes by id: first the brokers, then separate controllers."""
         if not self._nodes:
             raise RuntimeError("the embedded broker is not running; use it inside `with Embedded() as broker:`")
         return MappingProxyType(self._nodes)
 
     @property
     def port(self) -> int:
-        """Of the first broker."""
+        """The port of the first broker."""
         return self._places[1].endpoints[0].port if self._places else self.nodes[1].port
 
     @property
     def bootstrap_servers(self) -> str:
-        """All of them, also those that do not run just now."""
+        """The addresses of all brokers, including brokers that are not running now."""
         ports = [place.clients.port for place in self._places.values() if place.clients] or [self.port]
         return ",".join(f"{HOST}:{port}" for port in ports)
 
     def start(self) -> None:
-        """All brokers. Returns when clients are served, and whichever they ask tells them of all."""
+        """Start all nodes. Returns when all brokers serve clients, and each broker's metadata lists all of them."""
         if any(node.is_running for node in self._nodes.values()):
-            raise RuntimeError("the embedded broker runs already; stop it first")
+            raise RuntimeError("the embedded broker is already running; stop it first")
         if not self._nodes:
             self._nodes = self._together() if self._count + self._controllers > 1 else self._alone()
         try:
@@ -118,9 +118,9 @@ class Embedded:
             raise
 
     def stop(self) -> None:
-        """Cleanly, as SIGTERM would, one after another; a cluster that keeps nothing just ends.
+        """Stop the nodes cleanly, as SIGTERM would, one after another. A cluster without `data` is killed instead.
 
-        Raises what made a broker fail, if one failed meanwhile.
+        If a broker failed meanwhile, raises its exception.
         """
         try:
             if self._temporary is None:
@@ -134,13 +134,13 @@ class Embedded:
             self._forget()
 
     def kill(self) -> None:
-        """As kill -9 of all: nothing is written any more, nobody is told. `start` begins again with what is on disk."""
+        """Kill all nodes, as kill -9 would: no clean shutdown. `start` continues with the data on disk."""
         for node in self.nodes.values():
             if node.is_running:
                 node.kill()
 
     def pause(self) -> None:
-        """All stand still until `resume`, their connections open: as a machine that swaps, or a long collection."""
+        """Stop all nodes until `resume`, with open connections: like a swapping machine or a long GC pause."""
         for node in self.nodes.values():
             node.pause()
 
@@ -149,9 +149,9 @@ class Embedded:
             node.resume()
 
     def partition(self, one_side: int | Iterable[int], other_side: int | Iterable[int]) -> None:
-        """From now on nothing passes between nodes of the two sides, and neither is told; clients reach both.
+        """Silently drop all traffic between the nodes of the two sides from now on. Clients reach both sides.
 
-        `partition(1, [2, 3])` cuts off node 1. It adds to what is cut already; `heal` undoes all of it.
+        `partition(1, [2, 3])` cuts off node 1. Earlier partitions stay; `heal` ends all of them.
         """
         for here in _ids(one_side):
             for there in _ids(other_side):
@@ -166,32 +166,32 @@ class Embedded:
             self._build_walls()
 
     def fail(self, api: str, error: str, *, times: int | None = 1) -> None:
-        """The next requests of this API ("Produce", "Fetch", …) are refused with this error, by Kafka's name."""
+        """The next requests of this API ("Produce", "Fetch", …) fail with this error, given by Kafka's name."""
         require_api(api)
         if error not in ErrorCode.__members__:
             raise ValueError(
-                f"there is no error {error!r}; Kafka's names are meant, for example NOT_LEADER_OR_FOLLOWER"
+                f"there is no error {error!r}; use one of Kafka's names, for example NOT_LEADER_OR_FOLLOWER"
             )
         self._disturb(Fault(api, times, error=ErrorCode[error]))
 
     def delay(self, api: str, ms: int, *, times: int | None = 1) -> None:
-        """The next requests of this API are handled so much later; what follows on their connection waits."""
+        """The next requests of this API are handled `ms` later. Later requests on the same connection wait."""
         require_api(api)
         self._disturb(Fault(api, times, delay_ms=ms))
 
     def drop(self, api: str, *, times: int | None = 1) -> None:
-        """The next requests of this API cost their connection and are not handled."""
+        """The next requests of this API are not handled, and the broker closes their connections."""
         require_api(api)
         self._disturb(Fault(api, times))
 
     def calm(self) -> None:
-        """No more faults; a disk that was full has room again. The clock stays where it is."""
+        """End all faults, and make room on a full disk. The clock keeps its offset."""
         for node in self._running():
             node.obey("clear")
             node.obey("fill", full=False)
 
     def fill_disk(self) -> None:
-        """From now on nothing more can be written, until `free_disk`."""
+        """All writes fail until `free_disk`."""
         for node in self._running():
             node.obey("fill", full=True)
 
@@ -200,20 +200,20 @@ class Embedded:
             node.obey("fill", full=False)
 
     def advance_clock(self, by: timedelta) -> None:
-        """The brokers' clock of records jumps: what is older than its retention goes with the next check."""
+        """Move the brokers' wall clock: the next retention check deletes records that are now too old."""
         for node in self._running():
             node.obey("advance", ms=int(by / timedelta(milliseconds=1)))
 
     def requests(self, api: str | None = None) -> list[SeenRequest]:
-        """Those that came, node by node, in order; the last ten thousand of each.
+        """The requests that arrived, node by node, in order: the last ten thousand of each node.
 
-        RuntimeError while a node is paused, which cannot tell: a list without its share would be taken for all.
+        RuntimeError while a node is paused: it cannot answer, and a list without its requests would mislead.
         """
         if api is not None:
             require_api(api)
         for node in self._running():
             if node.is_paused:
-                raise RuntimeError(f"node {node.node_id} is paused and tells nothing; resume it before asking")
+                raise RuntimeError(f"node {node.node_id} is paused and cannot answer; resume it first")
         seen = [request for node in self._running() for request in cast("list[SeenRequest]", node.obey("requests"))]
         return [request for request in seen if api in (None, request.api)]
 
@@ -270,14 +270,17 @@ class Embedded:
         return Order(parse_properties(place.properties.read_text()), place.data, log, peers)
 
     def _hold_remembered(self, places: Iterable[LocalNode]) -> None:
-        """Ports that were not chosen just now: a directory names those of its last cluster."""
+        """Reserve also ports that were not chosen now: the data directory keeps the ports of its last cluster."""
         held = {holder.getsockname()[1] for holder in self._reserved}
         for port in {port for place in places for port in _ports(place)} - held:
             self._reserve(HOST, port)
 
     def _reserve(self, host: str, port: int = 0) -> int:
-        """A port that stays ours while its node is away: bound here and never listened on, it is given to nobody else,
-        and a node may listen on it all the same."""
+        """Reserve a port, also for the time while its node is stopped.
+
+        This process binds the port and never listens on it. So the system gives it to no other process, but the node
+        can still listen on it.
+        """
         holder = socket.socket()
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind((host, port))

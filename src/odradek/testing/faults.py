@@ -1,7 +1,7 @@
-"""Inside the process of an embedded broker: what a test ordered to go wrong, goes wrong.
+"""Injects the faults that a test orders, inside the process of an embedded broker.
 
-Around the ports: a clock that can be moved, a disk that can be full. Around the handling of requests: those that are
-refused, delayed, or cost their connection, and a list of all that came.
+Around the ports: a clock that can be moved, a disk that can be full. Around the handling of requests: errors, delays
+and closed connections, and a list of all requests that arrived.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ACKS_NONE = 0
 
 @dataclass(frozen=True, slots=True)
 class SeenRequest:
-    """A request that came, in the order of their coming."""
+    """A request that arrived at the broker."""
 
     api: str
     version: int
@@ -37,9 +37,9 @@ class SeenRequest:
 
 @dataclass(slots=True)
 class Fault:
-    """What becomes of the next requests of an API: an error, a delay, or neither, which costs their connection.
+    """A fault for the next requests of an API: an error, a delay, or, if both are None, a closed connection.
 
-    `times` None: of all that come.
+    `times` None: for all requests from now on.
     """
 
     api: str
@@ -49,7 +49,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 1:
-            raise ValueError(f"times={self.times}: at least once, or None for always")
+            raise ValueError(f"times={self.times}: use 1 or more, or None for always")
 
 
 def api_name(key: int) -> str:
@@ -72,7 +72,7 @@ class Faults:
         self._clock: MovableClock
         self._disk: FillableDisk
 
-    # Where they are put in
+    # Called by the broker process at start-up
 
     def around(self, ports: Ports) -> Ports:
         self._clock, self._disk = MovableClock(ports.clock), FillableDisk(ports.disk)
@@ -95,7 +95,7 @@ class Faults:
                 if getattr(request, "acks", None) != ACKS_NONE:
                     answer = refusal(request, fault.error).encode(header.api_version)
                     return [response_frame(header.api_key, header.api_version, header.correlation_id, answer)]
-                # Nobody waits for an answer: as in a broker, an error costs the connection.
+                # With acks=0 the client waits for no response: as in a real broker, an error closes the connection.
             if fault.error is not None or fault.delay_ms is None:
                 connection.abort()
                 return None
@@ -112,7 +112,7 @@ class Faults:
                 self._faults.remove(fault)
         return fault
 
-    # What a test orders
+    # Orders of a test
 
     def obey(self, order: str, arguments: dict[str, Any]) -> object:
         orders: dict[str, Callable[..., object]] = {
@@ -141,14 +141,14 @@ def _handle_later(handle: FrameSink, connection: ClientConnection, frame: bytear
     slot = connection.park(stop_reading=True)
 
     def handle_now() -> None:
-        # A handler that parks takes a slot behind this one, which then stands for nothing.
+        # A handler that parks takes a new slot behind this one. This slot then stays empty.
         slot.fill(handle(connection, memoryview(frame), 0, len(frame)) or [])
 
     asyncio.get_running_loop().call_later(delay_ms / 1000, handle_now)
 
 
 class MovableClock:
-    """Only the wall is moved: retention and expiry look at it, time-outs do not."""
+    """Only the wall clock moves: retention and expiry use it, timeouts do not."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -165,19 +165,19 @@ class MovableClock:
 
 
 class FillableDisk:
-    """While it is full nothing more can be written; all that is there can be read and removed."""
+    """While the disk is full, all writes fail; reads and removals work."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self.full = False
-        # What only reads, or frees.
+        # Operations that only read, or free space.
         self.exists, self.listdir, self.read = disk.exists, disk.listdir, disk.read
         self.rename, self.remove, self.remove_tree = disk.rename, disk.remove, disk.remove_tree
         self.sync_dir, self.sync_all, self.volume = disk.sync_dir, disk.sync_all, disk.volume
 
     @property
     def shared(self) -> bool:
-        """A copy elsewhere would not know that it is full."""
+        """False, because a copy in another process would not know that the disk is full."""
         return False
 
     def open(self, path: str, *, create: bool = False) -> File:

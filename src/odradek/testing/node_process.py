@@ -1,4 +1,4 @@
-"""One node of an embedded cluster, seen from the test: a process that can be stopped, killed, paused, started again."""
+"""One node of an embedded cluster, seen from the test: a process that can be stopped, killed, paused, restarted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEARD_EVERY_S = 0.005
 
 
 class EmbeddedNode:
-    """A node with the same number, directory and port over all its processes."""
+    """A node. It keeps its id, directory and port when it is restarted as another process."""
 
     def __init__(self, node_id: int, order: Order) -> None:
         self.node_id = node_id
@@ -30,7 +30,7 @@ class EmbeddedNode:
         self._ready: Ready | None = None
         self._paused = False
         self._walled_ports: frozenset[int] = frozenset()
-        # Numbered, so that the answer to an old one is not taken for the answer to the last.
+        # Orders are numbered, so that a late answer to an old order is not taken for the answer to the last.
         self._orders = 0
 
     @property
@@ -57,7 +57,7 @@ class EmbeddedNode:
     def begin(self) -> None:
         """Start without waiting: nodes of a new cluster wait for each other."""
         if self._channel is not None:
-            raise RuntimeError("the embedded broker runs already; stop it first")
+            raise RuntimeError("the embedded broker is already running; stop it first")
         self._channel = the_nursery().fork(self._order)
 
     def await_ready(self) -> None:
@@ -66,21 +66,21 @@ class EmbeddedNode:
         said = self._heard(self._channel, START_TIMEOUT_S, "start")
         if not isinstance(said, Ready):
             self._forget()
-            raise NodeFailed("the embedded broker stopped before it served anybody")
+            raise NodeFailed("the embedded broker stopped before it served clients")
         self._ready = said
         if self._walled_ports:
             self.wall_off(self._walled_ports)
 
     def await_brokers(self, broker_ids: Collection[int]) -> None:
-        """Those serve clients already; return when this one tells its clients of them."""
+        """Wait until this broker's metadata lists these brokers, which already serve clients."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while not cast("frozenset[int]", self.obey("brokers")).issuperset(broker_ids):
             if time.monotonic() > deadline:
-                raise NodeFailed(f"broker {self.node_id} did not hear of the others within {START_TIMEOUT_S:.0f} s")
+                raise NodeFailed(f"broker {self.node_id} did not learn of all brokers in {START_TIMEOUT_S:.0f} s")
             time.sleep(HEARD_EVERY_S)
 
     def stop(self) -> None:
-        """Cleanly, as SIGTERM would. Raises what made the broker fail, if it failed meanwhile."""
+        """Stop cleanly, as SIGTERM would. If the broker failed meanwhile, raises its exception."""
         if self._channel is None:
             return
         if self._paused:
@@ -96,12 +96,12 @@ class EmbeddedNode:
         self.start()
 
     def kill(self) -> None:
-        """As kill -9: nothing is written any more, nobody is told. `start` begins again with what is on disk."""
+        """Kill the process, as kill -9 would: no clean shutdown. `start` continues with the data on disk."""
         self._running()
         self.abandon()
 
     def discard(self) -> None:
-        """Kill it, since nobody wants its records. Raises what made it fail, if it failed meanwhile."""
+        """Kill the process, because its records are not needed. If it failed meanwhile, raises its exception."""
         try:
             while self._channel is not None and select.select([self._channel], [], [], 0)[0]:
                 self._heard(self._channel, ORDER_TIMEOUT_S, "answer")
@@ -109,7 +109,7 @@ class EmbeddedNode:
             self.abandon()
 
     def abandon(self) -> None:
-        """Whatever it does, it is gone when this returns; one that has not said who it is goes by itself."""
+        """Kill the process and wait until it has ended. A process that is not ready yet ends by itself."""
         if self._channel is not None and self._ready is not None:
             with suppress(ProcessLookupError):
                 self._signal(signal.SIGKILL)
@@ -120,7 +120,7 @@ class EmbeddedNode:
         self._forget()
 
     def pause(self) -> None:
-        """It stands still until `resume`, its connections open: as a machine that swaps, or a long collection."""
+        """Stop the node until `resume`, with open connections: like a swapping machine or a long GC pause."""
         self._signal(signal.SIGSTOP)
         self._paused = True
 
@@ -129,18 +129,18 @@ class EmbeddedNode:
         self._paused = False
 
     def wall_off(self, ports: Collection[int]) -> None:
-        """From now on it reaches these ports of its peers no more, and all others. Also after it was started again."""
+        """Block these ports of its peers and no others, from now on and after restarts."""
         self._walled_ports = frozenset(ports)
         if self._ready is not None:
             self.obey("walls", ports=sorted(self._walled_ports))
 
     def drop_connections(self) -> None:
-        """Those to its clients and peers break, and may be made again at once."""
+        """Close all connections to clients and peers. They may reconnect at once."""
         self._running()
         self.obey("drop")
 
     def obey(self, order: str, **arguments: object) -> object:
-        """Carry out an order; its answer. One that is paused obeys when it is resumed, before anything else."""
+        """Send an order to the node and return its answer. A paused node carries it out first when it is resumed."""
         if self._channel is None:
             raise RuntimeError("the embedded broker is not running")
         self._orders += 1
@@ -160,14 +160,14 @@ class EmbeddedNode:
         os.kill(self._running().pid, number)
 
     def _heard(self, channel: socket.socket, within_s: float, doing: str) -> object:
-        """What the process says next."""
+        """The next message from the process."""
         channel.settimeout(within_s)
         try:
             said = receive(channel)
         except TimeoutError:
             said = TimeoutError(f"the embedded broker did not {doing} within {within_s:.0f} s")
         except EOFError:
-            said = NodeFailed("the process of the embedded broker has died; what it said is on stderr")
+            said = NodeFailed("the process of the embedded broker has died; see its output on stderr")
         if isinstance(said, BaseException):
             self._forget()
             raise said
@@ -175,7 +175,7 @@ class EmbeddedNode:
         return answer
 
     def _forget(self) -> None:
-        """A process that still runs ends when it sees its channel closed."""
+        """Close the channel. A process that is still running ends when its channel closes."""
         if self._channel is not None:
             self._channel.close()
         self._channel = self._ready = None

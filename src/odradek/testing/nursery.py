@@ -1,7 +1,7 @@
-"""Embedded brokers are processes, forked in milliseconds from one that has imported everything.
+"""Forks embedded brokers in milliseconds, from a process that has imported everything.
 
-Not threads of the test: the collector runs on whichever thread allocates, and would now and then destroy a client on
-the broker's own, where it waits for an answer of that very broker. And a process can be killed.
+They are not threads of the test, because the garbage collector runs on any thread that allocates. It could destroy a
+client on the broker's thread, and the client would wait for an answer of that broker. Also, a process can be killed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ORDER_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What node is wanted, where it keeps its records, where it logs, and where its peers listen."""
+    """An order for a node: its config, its data directory, its log file, and the ports of its peers."""
 
     config: Mapping[str, str]
     directory: Path | None
@@ -45,7 +45,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What a node says first; an exception, when it did not start. It ends with None, or with what made it fail."""
+    """The first message of a node, or an exception if it did not start. Its last message is None or an exception."""
 
     pid: int
     port: int
@@ -53,7 +53,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a running node is told: `stop`, `walls`, `drop`, `brokers`, or an order to its `Faults`."""
+    """A command to a running node: `stop`, `walls`, `drop`, `brokers`, or an order to its `Faults`."""
 
     number: int
     order: str
@@ -62,14 +62,14 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The command of this number is carried out; what it was for."""
+    """The node has carried out the command with this number; its answer."""
 
     number: int
     answer: object = None
 
 
 class Nursery:
-    """The process that forks nodes, seen from the tests. It and its nodes end with the process that started it."""
+    """The process that forks nodes, seen from the tests. It and its nodes end when the test process ends."""
 
     def __init__(self) -> None:
         orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -78,18 +78,18 @@ class Nursery:
                 [sys.executable, "-c", f"from {__name__} import serve_orders; serve_orders({theirs.fileno()})"],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                # A Ctrl-C at the terminal is for the tests; they stop their nodes.
+                # Ctrl-C in the terminal must reach only the tests; they stop their nodes.
                 start_new_session=True,
             )
         self._orders = orders
         atexit.register(self.close)
 
     def fork(self, order: Order) -> socket.socket:
-        """A node that starts now, by the socket on which it tells how it fares and hears when to stop."""
+        """Start a node. Returns the socket for its messages and for commands to it."""
         ours, theirs = socket.socketpair()
         content = pickle.dumps(order)
         if len(content) > ORDER_BYTES_MAX:
-            raise ValueError(f"a configuration of {len(content)} bytes; at most {ORDER_BYTES_MAX} are taken")
+            raise ValueError(f"the configuration has {len(content)} bytes; the maximum is {ORDER_BYTES_MAX}")
         with theirs:
             socket.send_fds(self._orders, [content], [theirs.fileno()])
         return ours
@@ -105,7 +105,7 @@ _nursery_lock = threading.Lock()
 
 
 def the_nursery() -> Nursery:
-    """One per process: a forked test process makes its own."""
+    """One nursery per process: a forked test process creates its own."""
     global _nursery, _nursery_of_pid
     with _nursery_lock:
         if _nursery is None or _nursery_of_pid != os.getpid():
@@ -142,7 +142,7 @@ def _exactly(channel: socket.socket, count: int) -> bytes:
 
 def serve_orders(descriptor: int) -> None:
     orders = socket.socket(fileno=descriptor)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the nodes here
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # this process does not wait for its nodes
     gc.collect()
     gc.freeze()
     while True:
@@ -171,12 +171,12 @@ def _be_a_node(channel: socket.socket, order: Order) -> NoReturn:
         channel.setblocking(True)
         send(channel, outcome)
     finally:
-        # Not sys.exit: what the forking process registered for its end is not ours.
+        # Not sys.exit: it would run the atexit functions of the forking process.
         os._exit(0)
 
 
 class _Told:
-    """A node that does what it is told over its channel, from before it is ready until it stops."""
+    """A node that obeys the commands on its channel, from before it is ready until it stops."""
 
     def __init__(self, channel: socket.socket, peer_ports: tuple[int, ...]) -> None:
         self._channel = channel
@@ -204,7 +204,7 @@ class _Told:
     def _hear(self) -> None:
         received = self._channel.recv(ORDER_BYTES_MAX)
         if not received:
-            # Whoever wanted this node is gone: so is any interest in a clean stop.
+            # The test process is gone or has dropped this node, so a clean stop is not needed.
             os._exit(1)
         self._unread.extend(received)
         while (command := _taken(self._unread)) is not None:
@@ -232,7 +232,7 @@ class _Told:
 
 
 def _taken(unread: bytearray) -> Command | None:
-    """The first whole command, which is gone from there afterwards."""
+    """Removes and returns the first complete command, if there is one."""
     length = int.from_bytes(unread[:4], "big")
     if len(unread) < 4 or len(unread) < 4 + length:
         return None
@@ -242,7 +242,7 @@ def _taken(unread: bytearray) -> Command | None:
 
 
 def _portable(problem: BaseException) -> BaseException:
-    """As it is where it can travel, otherwise what it says."""
+    """The exception itself if it can be pickled, otherwise a NodeFailed with its text."""
     problem.__traceback__ = None
     try:
         travelled: BaseException = pickle.loads(pickle.dumps(problem))  # noqa: S301 made in this line

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def odradek() -> Iterator[Embedded]:
-    """A fresh broker in memory. Clients of odradek.client that a test leaves open are closed before it goes."""
+    """A fresh broker in memory. Clients of odradek.client that a test leaves open are closed before it stops."""
     from odradek.client.abandoned import end_all
     from odradek.testing.embedded import Embedded
 
@@ -28,7 +28,7 @@ def odradek() -> Iterator[Embedded]:
 
 @pytest.fixture(scope="session")
 def odradek_session() -> Iterator[Embedded]:
-    """One broker in memory for all tests of the run: use topic names of your own."""
+    """One broker in memory for all tests of the run: use unique topic names."""
     from odradek.testing.embedded import Embedded
 
     with Embedded() as broker:

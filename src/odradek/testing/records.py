@@ -1,6 +1,6 @@
-"""Topics of a test as Python values: dicts go in and come out, in the format that the application says.
+"""Sends and reads the records of a test as Python dicts, in the format that the application declares.
 
-Keys are text as the application writes them: one column is its plain text, several are a JSON object.
+Keys are text, as the application writes them: plain text for one column, a JSON object for several.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ READ_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record that came out. `value` is decoded by the sink's format; bytes where there is none."""
+    """An output record. `value` is decoded with the sink's format, or bytes if it cannot be decoded."""
 
     key: Any
     value: Any
@@ -70,10 +70,10 @@ class InputTopic:
         partition: int = -1,
     ) -> None:
         """Each value becomes a record: dicts, dataclasses and pydantic models in the format of the topic, text and
-        bytes as they are, None as a record without a value.
+        bytes unchanged, None as a record without a value.
 
-        at: the record's timestamp, and the time column that the application names, where the value does not have it.
-        key: bytes, text, or a value as a key column has it; for a table, the key columns of the value unless given.
+        at: the record's timestamp. It also fills the application's time column if the value does not have it.
+        key: bytes, text, or the value of a key column. The default for a table is the key columns of the value.
         """
         self._before(self._node)
         producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0, "logger": client_logger()})
@@ -93,7 +93,7 @@ class InputTopic:
             raise RuntimeError(f"not sent to {self._topic}: {problems[0]}")
 
     def delete(self, *keys: object, at: str | datetime | None = None) -> None:
-        """A record without a value for each key: the row of a table is gone."""
+        """Sends a record without a value for each key, which deletes the row of a table."""
         for key in keys:
             self.send(None, key=key, at=at)
 
@@ -112,19 +112,19 @@ class InputTopic:
             return value.encode()
         row = _as_dict(value)
         if row is None:
-            raise TypeError(f"{value!r} is no record: send a dict, a dataclass, a pydantic model, text, bytes or None")
+            raise TypeError(f"cannot send {value!r}: send a dict, a dataclass, a pydantic model, text, bytes or None")
         if at is not None and self._node.time is not None and row.get(self._node.time) is None:
             row[self._node.time] = self._time_value(moment(at))
         return encoded(row, self._format, self._node.schema)
 
     def _time_value(self, at: datetime) -> object:
-        """What the time column holds for a moment: milliseconds in a number, the moment itself anywhere else."""
+        """The value of the time column: milliseconds for a numeric column, else the datetime itself."""
         kind = columns_of(self._format, self._node.schema)[self._node.time or ""].dataType.simpleString()
         return int(at.timestamp() * 1000) if kind in ("bigint", "int") else at
 
 
 class OutputTopic:
-    """What the application wrote to a topic, in the order of each partition; every reading goes on after the last."""
+    """Records that the application wrote to a topic, in partition order. Each read continues after the last one."""
 
     def __init__(self, bootstrap: str, topic: str, node: Node, *, before: Callable[[], None]) -> None:
         self._topic = topic
@@ -202,7 +202,7 @@ def encoded(row: dict[str, Any], format_: Format, schema: Any) -> bytes:  # noqa
 
 
 def decoded(value: bytes | None, format_: Format, schema: Any) -> Any:  # noqa: ANN401
-    """A dict, or for a format without columns text; bytes when they are neither."""
+    """A dict, or text for a format without columns, or bytes if the value cannot be decoded."""
     if value is None:
         return None
     try:
@@ -218,7 +218,7 @@ def decoded(value: bytes | None, format_: Format, schema: Any) -> Any:  # noqa: 
             case Avro():
                 return value
         return value.decode()
-    except (ValueError, protobuf.NotProtobuf):  # dead letters, and whatever else is not what the sink's format says
+    except (ValueError, protobuf.NotProtobuf):  # dead letters, and other values that are not in the sink's format
         return value
 
 
@@ -239,7 +239,7 @@ def key_text(key: object) -> str:
 
 
 def moment(at: str | datetime) -> datetime:
-    """A point in time; without a zone it is in UTC."""
+    """A point in time. Without a zone it is UTC."""
     time = datetime.fromisoformat(at) if isinstance(at, str) else at
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
@@ -275,4 +275,4 @@ def _json_value(value: object) -> object:
             return float(value)
         case UUID():
             return str(value)
-    raise TypeError(f"{value!r} has no form in JSON")
+    raise TypeError(f"{value!r} cannot be written as JSON")

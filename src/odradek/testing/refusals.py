@@ -1,5 +1,8 @@
-"""What a broker answers when it refuses a request with a given error: at the innermost place that the response has for
-one, per partition where it can be, so that clients do what they would do."""
+"""Builds the response of a broker that refuses a request with a given error.
+
+The error is at the innermost level of the response, per partition if possible, so that clients react as they would to a
+real error.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from odradek.base.errors import ErrorCode
 from odradek.protocol.schema import Message, Struct
 from odradek.server.api import table
 
-# What a response answers, where the request names it differently.
+# Fields of responses whose names differ in the request.
 _ASKED_AS = {
     "coordinators": ("coordinator_keys",),
     "groups": ("groups_names",),
@@ -30,15 +33,17 @@ _NUMBERS_OF_PARTITIONS = ("partition_index", "partition", "index")
 
 
 def refusal(request: Message, error: ErrorCode) -> Message:
-    """The response to `request`, which names again what was asked for, with `error` at it; who asked for nothing gets
-    nothing."""
+    """The response to `request`: it repeats the requested items, each with `error`.
+
+    If nothing was requested, only the top level can hold the error.
+    """
     response: Message = response_class(type(request))()
     _refuse(response, request, error)
     return response
 
 
 def request_classes() -> dict[int, Any]:
-    """Of the APIs that are served to clients, by key."""
+    """The request classes of all APIs for clients, by API key."""
     classes = {}
     for module in table.MODULES:
         messages = import_module(module.__name__.replace(".server.api.", ".protocol.messages."))
@@ -52,7 +57,7 @@ def response_class(request: type[Message]) -> Any:  # noqa: ANN401, a class that
 
 
 def _refuse(answer: Struct, asked: Struct, error: ErrorCode) -> bool:
-    """Whether there was a place for it, here or further in."""
+    """Puts the error into `answer` or its nested structs. Returns whether there was a field for it."""
     placed = False
     for field in type(answer).FIELDS:
         if isinstance(field.element, type) and isinstance(getattr(answer, field.name), list):
@@ -77,7 +82,7 @@ def _asked_rows(asked: Struct, name: str) -> list[Any]:
         rows = getattr(asked, candidate) if candidate in known else None
         if isinstance(rows, list) and rows:
             return list(rows)
-    # the request may name them one level further in: the topics of each directory
+    # the request may have them one level deeper: the topics of each directory
     outer = [one for field in known if isinstance(rows := getattr(asked, field), list) for one in rows]
     return [row for one in outer if isinstance(one, Struct) for row in _asked_rows(one, name)]
 

@@ -7,9 +7,8 @@
             assert t.output("driver_alerts").read_values() == [{"driverId": 11, "violations": 5}]
             assert t.view("alerts_by_driver")[11]["violations"] == 5
 
-The application is the one that runs elsewhere, unchanged: its topics are on an embedded broker of its own, its queries
-run on the Spark session of the process, which is started once and stays warm. Reading waits until everything sent has
-gone through all queries.
+The application needs no changes for the test. Its topics are on a separate embedded broker. Its queries run on the
+Spark session of the process, which is started once. Reading waits until all queries have processed all sent records.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _warm: SparkSession | None = None
 
 
 def warm_session() -> SparkSession:
-    """The Spark session of this process for tests: two cores, started by the first who asks, stopped at exit."""
+    """The Spark session of this process for tests: two cores, started by the first call, stopped at exit."""
     global _warm
     if _warm is None:
         _warm = local_session("odradek-tests", master="local[2]")
@@ -53,11 +52,11 @@ def warm_session() -> SparkSession:
 class TestDriver:
     """Runs an application between topics that a test fills and reads.
 
-    It starts with the first thing that is asked of it. Event time moves with the records, as in production, and with
-    `advance_time`. `restart` stops the application and starts it again on its checkpoints.
+    The application starts with the first call that needs it. Event time moves with the records, as in production, and
+    with `advance_time`. `restart` stops the application and starts it again from its checkpoints.
     """
 
-    __test__ = False  # pytest would take it for a class of tests
+    __test__ = False  # otherwise pytest would collect it as a test class
 
     def __init__(self, app: App, *, session: SparkSession | None = None) -> None:
         self.app = app
@@ -89,35 +88,35 @@ class TestDriver:
 
     @property
     def bootstrap(self) -> str:
-        """The embedded broker, for clients of your own."""
+        """The address of the embedded broker, for your own clients."""
         return self._broker.bootstrap_servers
 
-    # --- what goes in
+    # --- input
 
     def input(self, topic: str) -> InputTopic:
         """A topic that the application reads, to send records to.
 
-        What is sent before and after a change of a table is processed before and after it: events see the row that the
-        test's order says, whatever their times.
+        Records are processed before or after a change of a table in the order of the test, whatever their times. So an
+        event sees the row that the table had when the test sent it.
         """
         nodes = [node for node in self.app.graph.topics if node.reads(topic)]
         if not nodes:
             known = _listed(node.topic for node in self.app.graph.topics)
             raise KeyError(f"the application reads no topic {topic!r}, only {known}")
-        Admin(self.bootstrap).create_topic(topic)  # one that a pattern matches is not there yet
+        Admin(self.bootstrap).create_topic(topic)  # a topic that only a pattern matches does not exist yet
         return InputTopic(self.bootstrap, topic, nodes[0], before=self._before_sending)
 
     def advance_time(self, to: str | datetime) -> None:
-        """Let event time pass, in all streams, as if a record with this time had come: nothing else comes of it.
+        """Advance the event time of all streams, as a record with this time would, but without a record.
 
-        Windows whose end and grace are over by then give their final results, timers fire, joins give up waiting; not
-        so timers in processing time. Queries take the step one after the other, as topics flow between them.
+        Windows whose end and grace have passed emit their final results, timers fire, joins stop waiting. Timers in
+        processing time do not fire. Queries advance one after the other, in the order in which topics connect them.
         """
         self.settle()
         self._ticks += 1
         written: set[str] = set()
         for query in self.app.queries():
-            if query.takes_from(written):  # what earlier queries give now is not late for this one
+            if query.takes_from(written):  # so that the output of earlier queries is not late for this one
                 self.settle()
                 written.clear()
             if query.grace is not None:
@@ -125,22 +124,22 @@ class TestDriver:
             written |= query.writes
         self.settle()
 
-    # --- what comes out
+    # --- output
 
     def output(self, topic: str) -> OutputTopic:
-        """A topic that the application writes; each reading gives what has come since the last."""
+        """A topic that the application writes. Each read returns the records since the last read."""
         if topic not in self._outputs:
             self._outputs[topic] = OutputTopic(self.bootstrap, topic, self._sink_of(topic), before=self.settle)
         return self._outputs[topic]
 
     def view(self, name: str) -> View:
-        """What `materialize(name)` keeps, by key."""
+        """The rows of `materialize(name)`, by key."""
         return View(self, name)
 
-    # --- how it runs
+    # --- life cycle
 
     def settle(self) -> None:
-        """Wait until all that was sent has gone through all queries. A query that failed raises why."""
+        """Wait until all queries have processed all sent records. If a query failed, raises its error."""
         self._started().await_all_processed()
 
     def restart(self) -> None:
@@ -161,13 +160,13 @@ class TestDriver:
                 bootstrap=self.bootstrap,
                 state_dir=str(self._directory / "state"),
                 ticks=str(self._directory / "ticks"),
-                config={},  # what the application says of TLS and passwords is for another broker
+                config={},  # TLS and passwords of the application are for another broker
             )
             self._running = start(self.app.application, settings, self._session, available_now=False)
         return self._running
 
     def _tick(self, directory: Path, time: datetime) -> None:
-        unfinished = directory / f"_{self._ticks}"  # Spark ignores names that begin so
+        unfinished = directory / f"_{self._ticks}"  # Spark ignores names that begin with _
         unfinished.write_text(time.isoformat())
         unfinished.rename(directory / f"{self._ticks}.txt")
 

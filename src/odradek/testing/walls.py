@@ -1,7 +1,8 @@
-"""Walls between the nodes of an embedded cluster: nothing passes, and nobody is told, as when packets are dropped.
+"""Network partitions (walls) between the nodes of an embedded cluster. Traffic stops silently, as with lost packets.
 
-They stand in a node's own network, around the connections it makes to its peers: what it sends waits, what it is sent
-is not read, a new connection is not made. When a wall falls all of that goes on, as TCP would. Clients pass.
+A wall is in the network layer of a node, around its connections to peers. Data to send is held back, received data is
+not read, and new connections are not made. When the wall is removed, all of this continues, as in TCP. Connections of
+clients are not affected.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from odradek.base.ports import Link, Listener, Net, ProtocolFactory, Region
 
 
 class WalledNet:
-    """A node's network, with walls before some of the ports of its peers."""
+    """A node's network, with walls in front of some ports of its peers."""
 
     def __init__(self, inner: Net, peer_ports: Collection[int]) -> None:
         self._inner = inner
@@ -22,16 +23,16 @@ class WalledNet:
         self._walled: frozenset[int] = frozenset()
         self._fallen = asyncio.Event()
         self._links: dict[WalledLink, int] = {}
-        # Of everybody: peers and clients, made here or there.
+        # Connections to all peers and clients, both incoming and outgoing.
         self._transports: WeakSet[asyncio.Transport] = WeakSet()
 
     def drop_connections(self) -> None:
-        """All that are open now break, with no word and with what was under way. New ones may be made."""
+        """Abort all open connections, and lose data in flight. New connections are allowed."""
         for transport in list(self._transports):
             transport.abort()
 
     def wall_off(self, ports: Collection[int]) -> None:
-        """From now on these, and no others."""
+        """Block exactly these ports from now on."""
         self._walled = frozenset(ports)
         self._fallen.set()
         self._fallen = asyncio.Event()
@@ -68,7 +69,7 @@ class WalledLink:
         self._transport = transport
         self._registry = registry
         self._shut = False
-        # What was sent against the wall.
+        # Data that was sent while the wall was up.
         self._held: list[bytes | bytearray | Region] = []
 
     def shut(self) -> None:

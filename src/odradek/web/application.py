@@ -1,4 +1,4 @@
-"""An application: routes, errors as JSON, bodies within a limit, no orders from other sites."""
+"""An application with routes, JSON errors, a body limit, and protection against requests from other sites."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ BODY_BYTES_MAX = 1 * MIB
 def application(
     routes: Sequence[BaseRoute], *, body_bytes_max: int = BODY_BYTES_MAX, lifespan: Lifespan[Any] | None = None
 ) -> ASGIApp:
-    """Of Starlette's parts, and not its class of that name, whose error pages cost a megabyte."""
+    """Built from Starlette's parts, not its class `Starlette`: the error pages of that class cost a megabyte."""
     handlers = {HttpError: tell_http_error, HTTPException: tell_starlette_error, Exception: tell_unexpected}
     inside = ExceptionMiddleware(Router(routes, lifespan=lifespan), handlers=handlers)
     guarded = OwnPages(BodyLimit(inside, body_bytes_max))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["app"] = app  # without one the router answers in plain text, and raises nothing
+        scope["app"] = app  # without a default the router answers in plain text and raises nothing
         await guarded(scope, receive, send)
 
     return app

@@ -1,4 +1,4 @@
-"""What goes wrong in a request, told as JSON: `{"status": 404, "what": …, "why": …}`."""
+"""Errors of requests as JSON: `{"status": 404, "what": …, "why": …}`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = logging.getLogger("odradek.web")
 
 
 class HttpError(Exception):
-    """Raised by an endpoint: what the caller cannot have, and why (or what to do instead)."""
+    """Raised by an endpoint: what failed, and why or what to do instead."""
 
     def __init__(self, status: int, what: str, why: str) -> None:
         super().__init__(f"{what}: {why}")
@@ -38,7 +38,7 @@ def tell_starlette_error(request: Request, error: Exception) -> Response:
 
 
 def tell_unexpected(request: Request, error: Exception) -> Response:
-    """A defect: the log gets the trace, the caller gets the kind and no internals."""
+    """For a bug: the log gets the traceback; the caller gets the exception's type and no details."""
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return HttpError(
         500, f"{request.method} {request.url.path}", f"{type(error).__name__}; the server's log has more"

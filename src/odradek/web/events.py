@@ -1,7 +1,7 @@
 """Server-sent events to many listeners at once: `publish` from any thread, one bounded queue per listener.
 
-A listener that reads more slowly than events come is disconnected once its queue is full; a browser then connects
-again by itself and gets the greeting. So memory is bounded, and nobody waits for anybody.
+A listener that is too slow is disconnected once its queue is full; a browser then reconnects by itself and gets the
+greeting. So memory is bounded, and no listener delays another.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ QUEUE_BYTES_MAX = 1 * MIB
 LISTENERS_MAX = 500
 HEARTBEAT_S = 15.0
 
-# What HttpServer puts into the scope of a request; under another server the streams do without.
-STOPPING = "odradek.stopping"  # asyncio.Event: end by yourself, now
-ABORT = "odradek.abort"  # () -> None: cut the connection, whatever is still buffered
+# HttpServer adds these to the scope of a request; other servers do not.
+STOPPING = "odradek.stopping"  # asyncio.Event: the stream should end now
+ABORT = "odradek.abort"  # () -> None: closes the connection and drops what is buffered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """`data` is sent as JSON. Without a name it is what a browser's `onmessage` gets."""
+    """`data` is sent as JSON. An event without a name goes to a browser's `onmessage`."""
 
     data: object
     name: str = ""
@@ -46,10 +46,10 @@ def nothing() -> Iterable[Event]:
 
 
 class Broadcast:
-    """The same events to all listeners.
+    """Sends the same events to all listeners.
 
-    `greeting` makes the events a new listener gets first, e.g. the state so far. It is made after the listener has
-    joined: nothing is missed in between, but what is published meanwhile may already be in the greeting.
+    `greeting` returns the first events of a new listener, such as the current state. It is called after the listener
+    has joined: no event is missed, but an event of that moment may also be part of the greeting.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Broadcast:
 
     @property
     def dropped(self) -> int:
-        """How many listeners were too slow so far."""
+        """The number of listeners that were disconnected because they were too slow."""
         return self._dropped
 
     def publish(self, data: object, name: str = "") -> None:
@@ -86,7 +86,7 @@ class Broadcast:
             self._dropped += len(slow)
 
     def response(self) -> Response:
-        """What an endpoint returns: the stream of events until the listener leaves or the server stops."""
+        """The response of an endpoint: a stream of events until the listener leaves or the server stops."""
         return _EventStream(self)
 
     @contextmanager
@@ -106,7 +106,7 @@ class Broadcast:
 
 
 class _Listener:
-    """Filled under the broadcast's lock by whoever publishes, emptied by its own stream's task."""
+    """A queue that `publish` fills under the broadcast's lock, and that the stream's task empties."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, bytes_max: int) -> None:
         self._loop = loop
@@ -143,7 +143,7 @@ class _Listener:
             return taken
 
     async def waiting(self) -> bytes:
-        """All that is queued; a comment after a quiet while, which finds out whether the listener is still there."""
+        """The queued events; after a pause a comment, which detects whether the listener is still connected."""
         try:
             async with asyncio.timeout(HEARTBEAT_S):
                 await self._filled.wait()
@@ -166,7 +166,7 @@ class _EventStream(Response):
             stopping: asyncio.Event = scope.get(STOPPING) or asyncio.Event()
             await _first_of(self._pump(listener, send), _gone(receive), listener.too_slow.wait(), stopping.wait())
             if listener.too_slow.is_set():
-                # Ending politely would wait for the very reader that does not read.
+                # A normal end of the stream would wait for the reader that does not read.
                 scope.get(ABORT, _no_abort)()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -178,7 +178,7 @@ class _EventStream(Response):
 
 
 def _no_abort() -> None:
-    """Another server than ours: its own time-outs decide."""
+    """For other servers: their own timeouts apply."""
 
 
 async def _gone(receive: Receive) -> None:

@@ -1,4 +1,4 @@
-"""Files of a package, as a browser asks for them."""
+"""Serves the files of a package to a browser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.types import Scope
 class PackageFiles(StaticFiles):
     """The files of a package's folder, `index.html` for a folder: `Mount("/", PackageFiles("odradek.demo", "page"))`.
 
-    A browser keeps a copy and asks each time whether it is still right, so an upgrade shows at once.
+    A browser keeps a copy and revalidates it each time, so an upgrade is visible at once.
     """
 
     def __init__(self, package: str, folder: str = "static") -> None:

@@ -1,4 +1,4 @@
-"""What is checked before an application sees a request: its size, the name it was sent to, and whose page sends it."""
+"""Checks of a request before the application: body size, host name, and origin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READING = ("GET", "HEAD", "OPTIONS")
 
 
 class BodyLimit:
-    """Refuses a body past the limit: by its announced length, or as soon as it has grown too far."""
+    """Refuses a body above the limit: by its Content-Length, or as soon as it exceeds the limit."""
 
     def __init__(self, app: ASGIApp, bytes_max: int) -> None:
         self._app = app
@@ -39,13 +39,13 @@ class BodyLimit:
         await self._app(scope, bounded, send)
 
     def _refusal(self) -> HttpError:
-        return HttpError(413, "the request's body is too large", f"at most {self._bytes_max} bytes are taken here")
+        return HttpError(413, "the request's body is too large", f"the limit is {self._bytes_max} bytes")
 
 
 class OwnPages:
-    """Refuses what changes something and is sent by a page from another site, open in the same browser.
+    """Refuses requests that change something and come from a page of another site in the same browser.
 
-    Browsers say where a request comes from, the older ones with Origin alone; programs say nothing, and may.
+    Browsers send the origin of a request, older ones only in the Origin header. Programs send none, and are allowed.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -67,10 +67,10 @@ def _is_own(scope: Scope) -> bool:
 
 
 class KnownNames:
-    """Refuses requests for a host name that is not ours.
+    """Refuses requests for an unknown host name.
 
-    A page from anywhere can point a name of its own at 127.0.0.1 (DNS rebinding) and would then read and steer a server
-    that believes in loopback; the browser still sends that name as Host.
+    Any site can point its own name at 127.0.0.1 (DNS rebinding) and could then read and control a server that trusts
+    loopback. The browser still sends that name as Host.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:

@@ -6,12 +6,12 @@ import socket
 
 
 class CannotListen(OSError):
-    """The address is taken, or not ours."""
+    """The address is in use, or not an address of this machine."""
 
 
 def listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's delay off only where the protocol is named; else each answer may wait 40 ms
+    # asyncio disables Nagle's algorithm only if the protocol is given; otherwise a response may wait 40 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -20,6 +20,6 @@ def listening(host: str, port: int) -> socket.socket:
     except OSError as refused:
         listener.close()
         raise CannotListen(
-            refused.errno, f"cannot listen on {host}:{port}: {refused.strerror}. Name a free port, or 0 for any"
+            refused.errno, f"cannot listen on {host}:{port}: {refused.strerror}. Choose a free port, or 0 for any"
         ) from refused
     return listener

@@ -1,4 +1,4 @@
-"""HttpServer: an ASGI application behind a socket, in a thread of its own or in the foreground.
+"""HttpServer: serves an ASGI application in its own thread or in the foreground.
 
 It listens on loopback unless another host is named. The port is bound when the server starts, so a taken port is an
 error of `start`, and with port 0 the number is known at once. `stop` ends open event streams and returns within
@@ -33,7 +33,7 @@ class HttpServer:
         with HttpServer(application([Route("/", home)])) as server:
             httpx.get(server.url)
 
-    Bound to loopback it answers to loopback's names only, and to those in `names`: see KnownNames.
+    On loopback it accepts only loopback host names and those in `names`: see KnownNames.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class HttpServer:
         names: Sequence[str] = (),
         listener: socket.socket | None = None,
     ) -> None:
-        """`listener` listens already, on `host`."""
+        """`listener` is already listening, on `host`."""
         self._app = KnownNames(app, names) if is_loopback(host) else app
         self._host = host
         self._wanted_port = port
@@ -81,13 +81,13 @@ class HttpServer:
         self._socket = self._server = self._thread = None
 
     def serve_forever(self, on_ready: Callable[[str], None] | None = None) -> None:
-        """In the foreground, until SIGINT or SIGTERM, which are raised again after the clean stop.
+        """Runs in the foreground until SIGINT or SIGTERM, which are raised again after the clean stop.
 
-        `on_ready` gets the URL when it can be asked.
+        `on_ready` gets the URL when the server accepts requests.
         """
         self._socket = listening(self._host, self._wanted_port)
         if on_ready is not None:
-            on_ready(self.url)  # the socket takes connections already
+            on_ready(self.url)  # the socket accepts connections already
         server = _Server(self._app)
         try:
             server.run_on(self._socket)
@@ -168,7 +168,7 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Lets a response cut its own connection."""
+    """Lets a response close its own connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

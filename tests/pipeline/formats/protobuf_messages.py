@@ -1,4 +1,4 @@
-"""Message classes that are made at run time, as protoc would generate them."""
+"""Message classes created at run time, like the classes that protoc generates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro without Spark: schemas both ways, bodies, and Confluent's framing."""
+"""Avro without Spark: schemas in both directions, bodies, and Confluent's framing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ORDER = {
 }  # fmt: skip
 
 
-def test_an_avro_schema_in_any_form_is_the_same_columns(tmp_path):
+def test_avro_schema_gives_the_same_columns_in_any_form(tmp_path):
     file = tmp_path / "order.avsc"
     file.write_text(json.dumps(ORDER))
     structs = [struct_of_schema(avro_schema_of(form)) for form in (ORDER, json.dumps(ORDER), file, str(file))]
@@ -44,7 +44,7 @@ def test_an_avro_schema_in_any_form_is_the_same_columns(tmp_path):
     assert all(struct == structs[0] for struct in structs)
 
 
-def test_columns_become_an_avro_schema_that_becomes_the_same_columns():
+def test_columns_survive_conversion_to_avro_and_back():
     struct = struct_of_schema(ORDER)
     again = struct_of_schema(schema_of_struct(struct, "Order"))
 
@@ -60,13 +60,13 @@ def test_columns_become_an_avro_schema_that_becomes_the_same_columns():
         ({"name": "x", "type": ["null", "Order"]}, ["Order.x", "recursive"]),
     ],
 )
-def test_what_avro_has_and_spark_has_not_is_refused_by_name(field, names):
+def test_avro_types_without_a_spark_type_are_refused_by_name(field, names):
     with pytest.raises(BadSchema) as refused:
         struct_of_schema({"type": "record", "name": "Order", "fields": [field]})
     assert all(name in str(refused.value) for name in names), refused.value
 
 
-def test_plain_bodies_come_back_and_others_are_refused():
+def test_plain_bodies_are_decoded_and_others_are_refused():
     row = {
         "id": 0,
         "at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
@@ -94,7 +94,7 @@ def test_confluents_framing_needs_the_schemas_by_id():
     written, wanted = schema_of_struct(old, "R"), schema_of_struct(new, "R")
     framed = b"\0\0\0\0\7" + encode({"id": 5}, written)
 
-    with pytest.raises(ConfluentFraming, match=r"schema id 7.*registry is not there yet"):
+    with pytest.raises(ConfluentFraming, match=r"schema id 7.*registry is not supported yet"):
         decode_plain(framed, wanted)
     assert decode_framed(framed, wanted, {7: written}) == {"id": 5, "name": None}
     with pytest.raises(ConfluentFraming, match="no schema 7 among"):

@@ -1,4 +1,4 @@
-"""Schemas in DDL are checked without Spark: what is certainly wrong is refused, anything else is left to Spark."""
+"""Schemas in DDL are checked without Spark: certain errors are refused, Spark checks everything else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odradek.pipeline.formats.ddl import columns_of_ddl, mistake_in
         ("int", "one type, not a list of columns", '"name int"'),
     ],
 )
-def test_what_spark_would_refuse(ddl, what, instead):
+def test_ddl_that_spark_would_refuse_is_refused(ddl, what, instead):
     told = mistake_in(ddl)
     assert told is not None
     assert what in told[0]
@@ -40,11 +40,11 @@ def test_what_spark_would_refuse(ddl, what, instead):
         "",
     ],
 )
-def test_what_may_be_right_is_left_to_spark(ddl):
+def test_ddl_that_may_be_valid_is_accepted(ddl):
     assert mistake_in(ddl) is None
 
 
-def test_commas_in_quotes_and_brackets_part_no_columns():
+def test_commas_in_quotes_and_brackets_do_not_separate_columns():
     assert columns_of_ddl("`a,b` int, m map<string, int>, c string comment 'x, y'") == [
         ("a,b", "int"),
         ("m", "map<string, int>"),

@@ -1,4 +1,4 @@
-"""Records through Spark: every format to columns and back, and the dead letters."""
+"""Formats in Spark: records of every format to columns and back, and dead letters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def raw(spark):
 
 
 def rows_of(frame) -> list[Any]:
-    """Good rows as dicts of their columns, failed ones as exception and message."""
+    """Good rows as dicts of their columns, failed rows as exception and message."""
     return [
         row._error.exception + ": " + row._error.message
         if row._error
@@ -63,7 +63,7 @@ class Order:
 GOOD = '{"id":1,"kind":"new","at":"2026-01-01T01:00:00.5+01:00","items":[{"sku":"a"}]}'
 
 
-def test_json_is_taken_by_its_schema_or_refused_with_the_field(raw):
+def test_json_is_read_by_its_schema_or_fails_with_the_field_name(raw):
     at = NEW_YEAR.replace(microsecond=500_000)
     order = {"id": 1, "kind": "new", "at": at, "items": [{"sku": "a", "count": 1, "seen": None}], "tags": {}}
     order |= {"note": None, "gift": None, "_time": at}
@@ -109,7 +109,7 @@ def test_json_is_taken_by_its_schema_or_refused_with_the_field(raw):
     assert empty.startswith("NoValue")
 
 
-def test_a_record_is_parsed_once_though_its_failures_are_filtered(raw):
+def test_record_is_parsed_only_once_when_failures_are_filtered(raw):
     rows = formats.parsing("json", "id int not null")(raw((b"k", b'{"id":1}')))
     spark = rows.sparkSession
     shown = spark.conf.get("spark.sql.maxPlanStringLength")
@@ -123,7 +123,7 @@ def test_a_record_is_parsed_once_though_its_failures_are_filtered(raw):
 
 
 def sensor_model() -> type[pydantic.BaseModel]:
-    """A class that workers get by value: they cannot import this file."""
+    """A class that is sent to workers by value, because they cannot import this file."""
 
     class Sensor(pydantic.BaseModel):
         id: int = pydantic.Field(alias="i", ge=0)
@@ -132,7 +132,7 @@ def sensor_model() -> type[pydantic.BaseModel]:
     return Sensor
 
 
-def test_formats_that_are_read_in_python(raw):
+def test_formats_decoded_in_python_give_rows_and_errors(raw):
     avro = {
         "type": "record",
         "name": "R",
@@ -157,7 +157,7 @@ def test_formats_that_are_read_in_python(raw):
     assert read[2].startswith("NoValue: ")
 
 
-def test_lines_and_raw_records(raw):
+def test_delimited_lines_and_raw_records_are_read(raw):
     line = b"2016-10-19 14:54:38.18|40|Peoria|"
     lines = rows_of(
         formats.parsing("delimited", "at timestamp, truck int not null, city string", time="at")(
@@ -183,7 +183,7 @@ def test_lines_and_raw_records(raw):
     ]
 
 
-def test_changes_of_tables(raw):
+def test_changelogs_are_read_as_changes_of_tables(raw):
     driver = "id int not null, name string not null"
     plain = raw(
         (b"1", b'{"id":1,"name":"Anna"}'), (b"2", b'{"name":"Bo"}'), (b"1", None), (b"x", None), (b"1", b'{"id":1}')
@@ -225,7 +225,7 @@ def test_changes_of_tables(raw):
     )
 
 
-def test_rows_become_records_and_come_back(spark, raw):
+def test_rows_survive_encoding_and_parsing(spark, raw):
     rows = spark.createDataFrame(
         [(7, "ü", 1.5, NEW_YEAR.replace(microsecond=1), None, False, b"own"), (8, "x", None, None, [1], True, b"own")],
         "id int, name string, x double, at timestamp, list array<int>, _deleted boolean, _key binary",
@@ -253,7 +253,7 @@ def test_rows_become_records_and_come_back(spark, raw):
     assert back == [{"id": 7, "name": "ü", "x": 1.5, "at": at, "list": None, "_time": at}]
 
 
-def test_dead_letters_are_the_records_with_headers_that_say_why(raw):
+def test_dead_letters_are_the_failed_records_with_error_headers(raw):
     records = raw((b"a", b'{"id":1}'), (b"b", b"{"), headers=[("trace", b"42"), ("empty", None)])
 
     (letter,) = formats.dead_letters(formats.parsing("json", "id int")(records), "orders").collect()
@@ -271,7 +271,7 @@ def test_dead_letters_are_the_records_with_headers_that_say_why(raw):
     ]
 
 
-def test_mistakes_are_told_before_anything_runs(spark, raw):
+def test_wrong_formats_and_schemas_are_refused_before_a_query_runs(spark, raw):
     records, rows = raw((b"k", b"v")), spark.createDataFrame([(1, "x")], "id int, name string")
     mistakes = {
         "there is no format 'jsn'": lambda: formats.parsing("jsn", "id int")(records),
@@ -282,12 +282,14 @@ def test_mistakes_are_told_before_anything_runs(spark, raw):
         "the key column 'k' is none of id": lambda: formats.changelog("json", "id int", ["k"])(records),
         "no place for array<int>": lambda: formats.parsing("csv", "id array<int>")(records),
         "a raw record has one value": lambda: formats.encoding("raw")(rows),
-        "the column 'name' is no field of shop.Order": lambda: formats.encoding(Protobuf(message("shop.Order")))(rows),
+        "the column 'name' is not a field of shop.Order": lambda: formats.encoding(Protobuf(message("shop.Order")))(
+            rows
+        ),
         "'id' is string, and the field of shop.Order is bigint": lambda: formats.encoding(
             Protobuf(message("shop.Order"))
         )(rows.selectExpr("name as id")),
         "the key column 'k' is none": lambda: formats.encoding("json", ["k"])(rows),
-        "debezium is a format to read": lambda: formats.encoding("debezium")(rows),
+        "debezium can only be read": lambda: formats.encoding("debezium")(rows),
     }
     for words, mistake in mistakes.items():
         with pytest.raises(formats.BadSchema, match=words):

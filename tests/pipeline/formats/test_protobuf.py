@@ -1,4 +1,4 @@
-"""Protobuf without Spark: columns of messages, bodies both ways, and what is refused."""
+"""Protobuf without Spark: columns of messages, bodies in both directions, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def order():
     return message("shop.Order")
 
 
-def test_a_class_and_a_file_of_descriptors_are_the_same_columns(order, tmp_path):
+def test_class_and_descriptor_file_give_the_same_columns(order, tmp_path):
     file = tmp_path / "shop.desc"
     file.write_bytes(files().SerializeToString())
     structs = [columns_of(Protobuf(*given), None) for given in ((order,), (file, "shop.Order"), (order.DESCRIPTOR,))]
@@ -54,8 +54,8 @@ def test_a_class_and_a_file_of_descriptors_are_the_same_columns(order, tmp_path)
     assert str(Protobuf(order)) == "protobuf shop.Order"
 
 
-def test_a_row_becomes_a_message_that_becomes_the_same_row(order):
-    described = pickle.loads(pickle.dumps(Protobuf(order).described))  # as it travels to the workers
+def test_row_survives_encoding_and_decoding(order):
+    described = pickle.loads(pickle.dumps(Protobuf(order).described))  # as it is sent to the workers
     body = encode(ROW, described)
     assert decode(body, described) == ROW
     theirs = order.FromString(body)
@@ -64,7 +64,7 @@ def test_a_row_becomes_a_message_that_becomes_the_same_row(order):
     assert (theirs.named["d"].count, theirs.nickname.value, theirs.HasField("note")) == (4, "nick", True)
 
 
-def test_what_is_not_set_is_null_or_its_default(order):
+def test_unset_field_is_null_or_its_default(order):
     described = Protobuf(order).described
     row = decode(b"", described)
     assert {name for name, value in row.items() if value is None} == set(NULLS)
@@ -73,7 +73,7 @@ def test_what_is_not_set_is_null_or_its_default(order):
     assert encode(None, described) is None
 
 
-def test_a_value_of_an_enum_that_a_newer_writer_has(order):
+def test_unknown_enum_number_is_read_as_text_and_written_back(order):
     described = Protobuf(order).described
     row = decode(order(state=7).SerializeToString(), described)
     assert row["state"] == "7"
@@ -82,19 +82,19 @@ def test_a_value_of_an_enum_that_a_newer_writer_has(order):
         encode({"state": "LOST"}, described)
 
 
-def test_bytes_that_are_no_message(order):
+def test_bytes_that_are_not_a_message_are_refused(order):
     with pytest.raises(NotProtobuf, match=r"not a shop\.Order"):
         decode(b"\xff\xff", Protobuf(order).described)
 
 
-def test_what_cannot_be_columns_is_refused_where_it_is_written(order, tmp_path):
+def test_messages_that_cannot_be_columns_are_refused_when_declared(order, tmp_path):
     file = tmp_path / "shop.desc"
     file.write_bytes(files().SerializeToString())
     mistakes = {
         r"there is no message 'shop.Ordr'[\s\S]*\"shop.Order\"": lambda: Protobuf(file, "shop.Ordr"),
-        "which message of the file": lambda: Protobuf(str(file)),
-        "is no set of Protobuf's file descriptors": lambda: Protobuf(tmp_path / "nothing.desc", "x"),
-        "describes no Protobuf message": lambda: Protobuf(dict),
+        "the name of the message is missing": lambda: Protobuf(str(file)),
+        "is not a Protobuf file descriptor set": lambda: Protobuf(tmp_path / "nothing.desc", "x"),
+        "does not describe a Protobuf message": lambda: Protobuf(dict),
         "shop.Tree contains itself": lambda: columns_of(Protobuf(message("shop.Tree")), None),
         "google.protobuf.Struct": lambda: columns_of(Protobuf(struct_pb2.Struct), None),
         "are its fields": lambda: columns_of(Protobuf(order), "id int"),

@@ -1,4 +1,4 @@
-"""Schemas from Python types: what becomes of each, and errors that name the field."""
+"""Schemas from Python types: the column of each type, and errors that name the field."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Tree:
     children: list[Tree]
 
 
-def test_a_dataclass_becomes_columns_that_know_what_is_required():
+def test_dataclass_becomes_columns_with_required_fields_not_nullable():
     struct = struct_of(Event)
 
     assert struct.simpleString() == (
@@ -96,17 +96,17 @@ def _with(hint: Any, default: Any = ...) -> type:
         (_with(Literal["a", 1]), ["Wrong.x", "all text or all whole numbers"]),
         (_with(dt.date, dt.date(2026, 1, 1)), ["Wrong.x", "default"]),
         (Tree, ["Tree.children[]", "contains itself"]),
-        (int, ["is no schema", "a dataclass"]),
+        (int, ["is not a schema", "a dataclass"]),
         (StructType([StructField("_time", IntegerType())]), ["'_time'", "rename"]),
     ],
 )
-def test_what_has_no_column_is_refused_by_name(schema, names):
+def test_field_without_a_spark_type_is_refused_by_name(schema, names):
     with pytest.raises(BadSchema) as refused:
         check_schema(schema)
     assert all(name in str(refused.value) for name in names), refused.value
 
 
-def test_schemas_of_an_application_start_no_jvm():
+def test_declared_schemas_do_not_start_a_jvm():
     code = """
 import dataclasses
 from odradek.pipeline.formats import check_schema, format_of, struct_of

@@ -33,7 +33,7 @@ def set_config(admin, kind, name, key, value):
 
 
 def produce(bootstrap, **config):
-    """What the broker said to 2,000 bytes."""
+    """The broker's answer to a record of 2,000 bytes."""
     outcome = []
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **config})
     producer.produce("orders", b"x" * 2000, on_delivery=lambda error, _: outcome.append(error))
@@ -44,7 +44,9 @@ def produce(bootstrap, **config):
 @pytest.mark.parametrize(
     ("kind", "name", "key"), [("topic", "orders", "max.message.bytes"), ("broker", "1", "message.max.bytes")]
 )
-def test_the_size_limit_follows_and_falls_back(admin, bootstrap, kind, name, key):
+def test_message_size_limit_changes_while_running_and_reverts_when_the_key_is_deleted(
+    admin, bootstrap, kind, name, key
+):
     assert produce(bootstrap) is None
     set_config(admin, kind, name, key, "1000")
     assert produce(bootstrap) == KafkaError.MSG_SIZE_TOO_LARGE
@@ -52,12 +54,12 @@ def test_the_size_limit_follows_and_falls_back(admin, bootstrap, kind, name, key
     assert produce(bootstrap) is None
 
 
-def test_a_topic_of_one_replica_is_not_asked_for_two(admin, bootstrap):
+def test_min_insync_replicas_of_2_does_not_refuse_writes_to_a_topic_with_one_replica(admin, bootstrap):
     set_config(admin, "topic", "orders", "min.insync.replicas", "2")
     assert produce(bootstrap, acks="all", retries=0) is None
 
 
-def test_the_minimum_of_replicas_in_sync_is_not_one_broker_s(admin):
+def test_min_insync_replicas_cannot_be_set_for_one_broker(admin):
     with pytest.raises(KafkaException, match=r"Broker-level min\.insync\.replicas cannot be altered"):
         set_config(admin, "broker", "1", "min.insync.replicas", "2")
 
@@ -67,8 +69,8 @@ def test_a_key_that_cannot_change_while_the_broker_runs_is_refused(admin):
         set_config(admin, "broker", "1", "num.partitions", "2")
 
 
-def test_what_was_changed_is_in_force_after_a_restart(tmp_path):
-    """Compaction is looked for at the pace that was set for this broker, not at the file's."""
+def test_changed_configs_are_in_force_after_a_restart(tmp_path):
+    """The cleaner uses the interval that was set for this broker, not the one in the file."""
     with Embedded(data=tmp_path, config={"log.cleaner.backoff.ms": 3_600_000}) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         set_config(admin, "broker", "1", "log.cleaner.backoff.ms", "10")

@@ -84,7 +84,7 @@ def test_t60_all_keys_of_a_topic_are_shown(version):
     assert bool(row.documentation) == (version >= 3)
 
 
-def test_t60_what_was_read_can_be_written_back():
+def test_t60_described_configs_can_be_written_back():
     broker = AdminBroker()
     broker.create_topic("orders", configs={"retention.ms": "5", "internal.segment.bytes": "1000"})
     shown = rows(broker.ask(32, describe(TOPIC, "orders"), 4))
@@ -116,7 +116,7 @@ def test_t60_all_keys_of_this_broker_are_shown():
     assert not shown["log.retention.ms"].read_only
 
 
-def test_what_is_set_for_all_brokers_is_the_nameless_brokers():
+def test_configs_set_for_all_brokers_belong_to_the_nameless_broker():
     broker = AdminBroker()
     assert rows(broker.ask(32, describe(BROKER, ""), 4)) == {}
     broker.ask(44, change(BROKER, "", ("log.retention.ms", SET, "9")), 1)
@@ -135,7 +135,7 @@ def test_what_is_set_for_all_brokers_is_the_nameless_brokers():
         (99, "1", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_resources_that_are_not_here(kind, name, error):
+def test_describing_an_unknown_or_foreign_resource_is_refused(kind, name, error):
     (result,) = AdminBroker().ask(32, describe(kind, name), 4).results
     assert (result.error_code, result.resource_type, result.resource_name) == (error, kind, name)
 
@@ -168,7 +168,7 @@ def test_t61_single_keys_are_set_deleted_appended_to_and_subtracted_from(version
     assert told(("retention.ms", 9, "1")) == ErrorCode.INVALID_REQUEST
 
 
-def test_a_change_can_be_tried_first():
+def test_validate_only_accepts_the_request_and_changes_nothing():
     broker = AdminBroker()
     broker.create_topic("orders")
     for key, request in (
@@ -195,7 +195,7 @@ def test_a_change_can_be_tried_first():
         (99, "1", "log.retention.ms", "2", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_changes_that_cannot_be(kind, name, key, value, error):
+def test_invalid_config_changes_are_refused(kind, name, key, value, error):
     broker = AdminBroker()
     broker.create_topic("orders")
     for api, request in ((33, alter(kind, name, {key: value})), (44, change(kind, name, (key, SET, value)))):
@@ -233,7 +233,7 @@ def test_configurations_need_permission(kind, name, error):
     assert broker.ask(44, change(kind, name), 1).responses[0].error_code == error
 
 
-def test_a_controller_that_cannot_act_is_told_for_each_resource():
+def test_without_an_active_controller_each_resource_gets_not_controller():
     broker = AdminBroker()
     broker.create_topic("orders")
     broker.controller.refuses = KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -242,8 +242,8 @@ def test_a_controller_that_cannot_act_is_told_for_each_resource():
 
 
 @pytest.mark.parametrize(("context", "code"), [(RequestContext, ErrorCode.INVALID_REQUEST), (ControllerContext, 0)])
-def test_a_broker_changes_itself_and_the_controller_any(context, code):
-    """kafka-reassign-partitions clears throttles of every broker: each is asked for its own, and forwards it."""
+def test_a_broker_changes_only_its_own_configs_and_the_controller_those_of_any_broker(context, code):
+    """kafka-reassign-partitions clears throttles of every broker: it asks each broker, which forwards the request."""
     admin = AdminBroker(brokers=2)
     request = p44_incremental_alter_configs.IncrementalAlterConfigsRequest(
         resources=[

@@ -1,4 +1,4 @@
-"""No handler forgets to ask for permission: each API of the table, asked about something that nobody may touch."""
+"""Every handler checks permissions: each API of the table is asked about a resource that no client may access."""
 
 import asyncio
 import inspect
@@ -48,9 +48,9 @@ from odradek.server.api.table import load_apis
 from odradek.server.network.request import BrokerContext, FrameApi
 from support.admin_broker import AdminBroker, Denying, OneConnection
 
-# A client must learn what it may speak before it can say who it is.
+# A client must learn the supported versions before it can authenticate.
 NEEDS_NO_PERMISSION = {18}
-# Leave out what may not be seen, without an error.
+# These leave out resources without permission, without an error.
 HIDES = {16, 60}
 
 REFUSALS = {
@@ -248,17 +248,17 @@ def test_the_table_is_not_empty():
 
 
 @pytest.mark.parametrize("key", sorted(TABLE.keys() - NEEDS_NO_PERMISSION))
-def test_nobody_gets_past_a_handler_without_permission(key):
+def test_every_handler_refuses_or_hides_without_permission(key):
     denying = Denying(lambda *_: True)
     admin = AdminBroker(authorizer=denying)
     admin.create_topic("secret")
     before = admin.broker.image
     request, version = SAMPLES[key]
     response = answer(admin.broker, TABLE[key], request, version)
-    assert denying.asked, "it did not ask"
+    assert denying.asked, "the handler did not check permissions"
     if key not in HIDES:
         codes = list(error_codes(response))
         assert codes
         assert set(codes) - {0} <= REFUSALS
         assert any(code in REFUSALS for code in codes)
-    assert admin.broker.image is before, "it acted all the same"
+    assert admin.broker.image is before, "the handler changed metadata without permission"

@@ -65,13 +65,13 @@ def test_t8_unknown_tagged_fields_are_skipped_in_header_and_body():
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 14), (3, -1), (4, 0), (999, 0)])
-def test_t8_another_unknown_api_or_version_costs_the_connection(key, version):
+def test_t8_any_other_unknown_api_or_version_closes_the_connection(key, version):
     connection, reply = send(header(key, version, tags=b"\x00"))
     assert connection.ended
     assert reply == b""
 
 
-# What the feature checks of librdkafka up to 2.11 look for one by one, and the oldest versions that real clients send.
+# The versions that librdkafka up to 2.11 checks for its features, and the oldest versions that real clients send.
 @pytest.mark.parametrize(
     ("key", "version"),
     [(0, 0), (0, 3), (0, 7), (1, 4), (1, 10), (2, 1), (10, 0), (22, 0)]

@@ -62,7 +62,7 @@ def found(answer):
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_t41_both_ends(version):
+def test_t41_earliest_and_latest_offsets(version):
     broker, partition = hosting()
     append(partition, 100, 200)
     append(partition, 300)
@@ -116,7 +116,7 @@ def test_t41_each_special_time_is_known_from_its_version_on(timestamp, first_ver
     assert list_offsets(broker, -7, 11).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_what_is_not_committed_is_for_replicas_only():
+def test_only_replicas_see_uncommitted_offsets():
     broker, partition = hosting()
     append(partition, 100)
     append(partition, 200)
@@ -155,7 +155,7 @@ def test_t36_the_clients_leader_epoch_must_be_ours(timestamp):
     assert list_offsets(broker, timestamp, leader_epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_t20_a_partition_elsewhere_is_not_unknown():
+def test_t20_a_partition_on_another_broker_is_not_leader_or_follower():
     broker = AdminBroker(brokers=2)
     broker.create_topic("orders", replicas=(2,))
     for timestamp in (LATEST, 0):
@@ -163,7 +163,7 @@ def test_t20_a_partition_elsewhere_is_not_unknown():
         assert list_offsets(broker, timestamp, topic="no").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_follower_answers_debuggers_only():
+def test_a_follower_answers_only_the_debugging_replica_id():
     broker = AdminBroker(brokers=2)
     broker.create_topic("orders", replicas=(2, 1))
     broker.host("orders")
@@ -181,7 +181,7 @@ def test_a_partition_asked_for_many_times_is_not_searched_many_times():
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_partition_asked_for_twice_is_a_mistake():
+def test_a_partition_asked_for_twice_is_refused():
     broker, _ = hosting()
     twice = [ListOffsetsPartition(partition_index=0, timestamp=t) for t in (LATEST, EARLIEST)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=twice)])
@@ -190,7 +190,7 @@ def test_a_partition_asked_for_twice_is_a_mistake():
 
 
 @pytest.mark.parametrize("failure", [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), OSError("gone")])
-def test_a_search_that_fails_is_told(failure):
+def test_a_search_that_fails_returns_kafka_storage_error(failure):
     broker, partition = hosting()
     append(partition, 100)
 
@@ -278,7 +278,7 @@ def test_t62_never_above_the_high_watermark_and_never_back():
 
 
 @pytest.mark.parametrize(("policy", "error"), [("compact", ErrorCode.POLICY_VIOLATION), ("compact,delete", 0), ("", 0)])
-def test_what_is_only_compacted_is_not_deleted(policy, error):
+def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(policy, error):
     broker = AdminBroker()
     broker.create_topic("orders", configs={"cleanup.policy": policy})
     broker.host("orders")

@@ -104,8 +104,8 @@ def test_t16_a_creation_that_fails_says_why():
     assert topic.error_code == ErrorCode.NOT_CONTROLLER
 
 
-def test_t16_what_others_have_created_is_waited_for():
-    """The controller knows the topic, this broker will: neither has it to be made, nor is it amiss."""
+def test_t16_metadata_waits_for_a_topic_that_another_node_has_just_created():
+    """The controller has the topic and this broker will have it soon: it is neither created again nor unknown."""
     broker, ahead = AdminBroker(), AdminBroker()
     ahead.create_topic("fresh")
 
@@ -118,8 +118,8 @@ def test_t16_what_others_have_created_is_waited_for():
     assert (topic.error_code, [p.leader_id for p in topic.partitions]) == (0, [1])
 
 
-def test_t16_what_others_have_created_and_this_broker_does_not_hear_of_is_asked_for_again(monkeypatch):
-    """Cut off from the metadata, it says so in time, with an error that every client tries again."""
+def test_t16_a_created_topic_that_this_broker_does_not_know_in_time_gets_a_retriable_error(monkeypatch):
+    """A broker cut off from the metadata answers in time, with an error that every client retries."""
     monkeypatch.setattr("odradek.server.broker.NEWS_TIMEOUT_S", 0.01)
     broker, ahead = AdminBroker(), AdminBroker()
     ahead.create_topic("fresh")
@@ -128,8 +128,8 @@ def test_t16_what_others_have_created_and_this_broker_does_not_hear_of_is_asked_
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_t17_whoever_answers_is_the_controller_unless_it_is_fenced_or_leaves():
-    """That others are alive may be old news: a broker without a majority hears of nobody's end."""
+def test_t17_the_answering_broker_is_the_controller_unless_it_is_fenced_or_leaving():
+    """Without a majority a broker does not learn that others died, so it names itself."""
     broker = AdminBroker(brokers=3)
     broker.register(4, unfenced=False)
     assert broker.ask(3, named(), 12).controller_id == 1
@@ -157,7 +157,7 @@ def test_t18_an_unknown_topic_id_is_answered_with_that_id_and_no_name():
     assert (topic.error_code, topic.name, topic.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, unknown)
 
 
-def test_t19_the_leader_epoch_told_is_the_images_and_grows_with_the_leader():
+def test_t19_metadata_has_the_leader_epoch_of_the_image_and_a_new_leader_a_higher_one():
     broker = AdminBroker(brokers=2)
     topic = broker.create_topic("orders", replicas=(1, 2))
     (before,) = broker.ask(3, named("orders"), 9).topics[0].partitions
@@ -215,7 +215,7 @@ def test_a_topic_asked_for_twice_is_answered_once():
     assert names(broker.ask(3, named("orders", "orders"), 9)) == ["orders"]
 
 
-def test_whoever_may_not_describe_a_topic_learns_nothing_of_it():
+def test_a_client_without_describe_on_a_topic_does_not_learn_that_it_exists():
     secret = Denying(lambda operation, _type, name: operation is Operation.DESCRIBE and name == "secret")
     broker = AdminBroker(authorizer=secret)
     topic = broker.create_topic("secret")
@@ -241,7 +241,7 @@ def test_creating_by_asking_needs_the_permission_to_create():
     assert AdminBroker(authorizer=only_cluster).ask(3, named("fresh"), 9).topics[0].error_code == 0
 
 
-def test_cluster_operations_are_none_for_those_who_may_not_describe_the_cluster():
+def test_without_describe_on_the_cluster_no_cluster_operations_are_returned():
     hidden = Denying(lambda operation, kind, _name: (operation, kind) == (Operation.DESCRIBE, ResourceType.CLUSTER))
     response = AdminBroker(authorizer=hidden).ask(3, named(include_cluster_authorized_operations=True), 8)
     assert response.cluster_authorized_operations == 0

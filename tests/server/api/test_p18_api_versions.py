@@ -22,13 +22,13 @@ def test_t3_every_version_from_0_on_gets_the_rows_of_the_table(version):
     ]
 
 
-def test_t5_a_row_shows_what_is_advertised_even_where_less_is_served():
+def test_t5_a_row_has_the_advertised_versions_even_if_fewer_are_served():
     produce = FrameApi(key=0, versions=(3, 13), advertised=(0, 13), handle=lambda *_: None)
     (row,) = advertised({0: produce})
     assert (row.min_version, row.max_version) == (0, 13)
 
 
-def test_t14_what_is_not_in_the_table_is_not_offered():
+def test_t14_an_api_that_is_not_in_the_table_is_not_advertised():
     keys = [row.api_key for row in AdminBroker().ask(18, request(), 4).api_keys]
     assert 71 not in keys
     assert 72 not in keys
@@ -86,5 +86,5 @@ def test_finalized_features_are_those_of_the_image():
         (None, 1, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_t4_version_5_checks_whom_the_client_expects(cluster_id, node_id, error):
+def test_t4_version_5_checks_the_cluster_and_node_that_the_client_expects(cluster_id, node_id, error):
     assert AdminBroker().ask(18, request(cluster_id=cluster_id, node_id=node_id), 5).error_code == error

@@ -31,13 +31,13 @@ def test_a_producer_that_names_its_id_gets_a_new_one():
 
 
 @pytest.mark.parametrize(("producer_id", "producer_epoch"), [(5, -1), (-1, 0)])
-def test_an_id_without_an_epoch_is_a_mistake(producer_id, producer_epoch):
+def test_a_producer_id_without_an_epoch_is_refused(producer_id, producer_epoch):
     answer = AdminBroker().ask(22, request(producer_id=producer_id, producer_epoch=producer_epoch), 3)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_is_refused_for_good(version):
+def test_a_transactional_id_is_refused_with_an_error_that_clients_do_not_retry(version):
     answer = AdminBroker().ask(22, request(transactional_id="tx"), version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -51,7 +51,7 @@ def test_idempotent_writing_needs_permission():
     assert (answer.error_code, answer.producer_id) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1)
 
 
-def test_a_controller_that_cannot_act_is_told():
+def test_without_an_active_controller_init_producer_id_returns_a_retriable_error():
     broker = AdminBroker()
     broker.controller.refuses = KafkaError(ErrorCode.NOT_CONTROLLER)
     assert broker.ask(22, request(), 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -34,18 +34,18 @@ def moved(admin, *moves, version=2):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_to_where_the_replica_is(version):
+def test_moving_a_replica_to_its_own_directory_succeeds(version):
     told = moved(a_broker_with_logs(), (HERE, "orders", [0, 1]), version=version)
     assert told == [("orders", [(0, ErrorCode.NONE), (1, ErrorCode.NONE)])]
 
 
 @pytest.mark.parametrize("path", ["/elsewhere", "", "/records/deeper", "records"])
-def test_a_directory_that_this_broker_does_not_have(path):
+def test_moving_a_replica_to_an_unknown_directory_is_refused(path):
     told = moved(a_broker_with_logs(), (path, "orders", [0]), (path, "unknown", [0]))
     assert told == [("orders", [(0, ErrorCode.LOG_DIR_NOT_FOUND)]), ("unknown", [(0, ErrorCode.LOG_DIR_NOT_FOUND)])]
 
 
-def test_a_replica_that_is_not_here():
+def test_moving_a_replica_that_this_broker_does_not_have_is_refused():
     admin = a_broker_with_logs()
     assert moved(admin, (HERE, "orders", [2, 3, -1]), (HERE, "unknown", [0])) == [
         (
@@ -60,7 +60,7 @@ def test_a_replica_that_is_not_here():
     ]
 
 
-def test_a_log_that_has_failed():
+def test_moving_a_replica_whose_log_failed_is_refused():
     admin = a_broker_with_logs()
     admin.partitions.get("orders", 0).log.release()
     assert moved(admin, (HERE, "orders", [0])) == [("orders", [(0, ErrorCode.KAFKA_STORAGE_ERROR)])]
@@ -71,11 +71,11 @@ def test_a_partition_named_for_two_directories_goes_to_the_last():
     assert told == [("orders", [(0, ErrorCode.LOG_DIR_NOT_FOUND), (1, ErrorCode.NONE)])]
 
 
-def test_nothing_asked_for():
+def test_an_empty_request_gets_an_empty_answer():
     assert moved(a_broker_with_logs()) == []
 
 
-def test_who_may_not_alter_the_cluster_learns_nothing_of_its_directories():
+def test_without_alter_on_the_cluster_no_directories_are_revealed():
     denying = Denying(lambda operation, kind, _: operation is Operation.ALTER and kind is ResourceType.CLUSTER)
     admin = a_broker_with_logs(authorizer=denying)
     for path in (HERE, "/elsewhere"):

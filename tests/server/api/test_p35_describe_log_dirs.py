@@ -31,7 +31,7 @@ def test_every_log_when_no_topic_is_named():
     assert {row.offset_lag for row in rows.values()} == {0}
 
 
-def test_only_what_is_named_and_here():
+def test_only_named_partitions_on_this_broker_are_described():
     admin, _ = a_broker_with_logs()
     named = [
         DescribableLogDirTopic(topic="orders", partitions=[1, 7, 1]),
@@ -41,13 +41,13 @@ def test_only_what_is_named_and_here():
     assert list(rows) == [("orders", 1)]
 
 
-def test_before_version_4_the_volume_is_not_told():
+def test_before_version_4_the_volume_size_is_left_out():
     admin, _ = a_broker_with_logs()
     directory, _ = described(admin, None, version=1)
     assert (directory.log_dir, directory.total_bytes) == ("/records", -1)
 
 
-def test_a_follower_lags_behind_what_is_committed():
+def test_a_followers_lag_counts_committed_records_that_it_lacks():
     admin, first = a_broker_with_logs()
     first.log.truncate_fully_and_start_at(0)
     _, rows = described(admin, None)

@@ -19,17 +19,17 @@ def ask(admin, *updates, version=2, **fields):
     return admin.ask(57, UpdateFeaturesRequest(feature_updates=keys, **fields), version)
 
 
-def test_a_level_rises(admin):
+def test_a_feature_level_can_be_raised(admin):
     assert ask(admin, (METADATA_VERSION, 27, 1)).error_code == 0
     assert admin.broker.image.features[METADATA_VERSION] == 27
 
 
-def test_only_asked_what_would_be(admin):
+def test_validate_only_does_not_change_the_feature_level(admin):
     assert ask(admin, (METADATA_VERSION, 27, 1), validate_only=True).error_code == 0
     assert admin.broker.image.features[METADATA_VERSION] == 25
 
 
-def test_all_or_none(admin):
+def test_one_invalid_feature_refuses_all_updates(admin):
     answer = ask(admin, (METADATA_VERSION, 27, 1), ("no.such.feature", 1, 1))
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "no.such.feature" in answer.error_message
@@ -51,6 +51,6 @@ def test_in_version_0_a_flag_allows_a_downgrade(admin):
     assert admin.broker.image.features[METADATA_VERSION] == 26
 
 
-def test_a_controller_that_is_not_active_says_so(admin):
+def test_an_inactive_controller_returns_not_controller(admin):
     admin.controller.refuses = KafkaError(ErrorCode.NOT_CONTROLLER)
     assert ask(admin, (METADATA_VERSION, 26, 1)).error_code == ErrorCode.NOT_CONTROLLER

@@ -25,7 +25,7 @@ def test_each_producer_and_how_far_it_has_come():
     assert (second.error_code, second.active_producers) == (0, [])
 
 
-def test_what_is_not_here():
+def test_producers_of_unknown_or_remote_partitions_are_refused():
     admin = AdminBroker()
     admin.create_topic("elsewhere")
     assert described(admin, "elsewhere", 0)[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

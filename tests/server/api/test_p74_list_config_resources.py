@@ -24,6 +24,6 @@ def test_version_0_asks_for_client_metrics():
     assert listed(admin, version=0) == []
 
 
-def test_a_kind_that_nobody_knows():
+def test_an_unknown_resource_type_is_unsupported_version():
     answer = AdminBroker().ask(74, ListConfigResourcesRequest(resource_types=[3]), 1)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -78,7 +78,7 @@ def test_t61_names_that_differ_in_dot_and_underscore_collide():
         (topic("__cluster_metadata"), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_topics_that_cannot_be(wanted, error):
+def test_invalid_topics_are_refused(wanted, error):
     broker = AdminBroker()
     broker.create_topic("exists")
     (result,) = broker.ask(19, create(wanted), 7).topics
@@ -99,14 +99,14 @@ def test_creating_needs_the_permission_of_the_cluster_or_of_the_topic():
     assert errors(results) == [("mine", 0), ("theirs", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
 
 
-def test_the_configuration_is_shown_to_those_who_may_describe_it():
+def test_without_describe_configs_the_answer_has_no_configuration():
     blind = Denying(lambda operation, _type, _name: operation is Operation.DESCRIBE_CONFIGS)
     (result,) = AdminBroker(authorizer=blind).ask(19, create(topic("orders")), 7).topics
     assert (result.error_code, result.num_partitions, result.configs) == (0, -1, [])
     assert result.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_controller_that_cannot_act_is_told_for_each_topic():
+def test_without_an_active_controller_each_topic_gets_not_controller():
     broker = AdminBroker()
     broker.create_topic("exists")
     broker.controller.refuses = KafkaError(ErrorCode.NOT_CONTROLLER, "not active")
@@ -166,7 +166,7 @@ def test_deletion_can_be_switched_off(version, error):
     assert "orders" in broker.broker.image.topics
 
 
-def test_deleting_without_permission_does_not_tell_what_exists():
+def test_deleting_without_permission_does_not_reveal_whether_the_topic_exists():
     broker = AdminBroker(authorizer=Denying(lambda *_: True))
     topic_id = broker.create_topic("orders").topic_id
     request = DeleteTopicsRequest(
@@ -208,7 +208,7 @@ def test_t61_growing_a_topic_answers_for_each_topic(version):
     assert len(broker.broker.image.topics["orders"].partitions) == 5
 
 
-def test_a_topic_does_not_shrink_and_growing_can_be_tried_first():
+def test_a_topic_does_not_shrink_and_validate_only_does_not_grow_it():
     broker = AdminBroker()
     broker.create_topic("orders", 2)
 
@@ -258,7 +258,7 @@ def test_the_preferred_leader_is_elected(version):
     assert broker.broker.image.topics["orders"].partitions[0].leader == 1
 
 
-def test_asking_for_all_partitions_leaves_out_those_that_need_no_election():
+def test_electing_all_partitions_leaves_out_partitions_that_need_no_election():
     broker = AdminBroker(brokers=2)
     topic = broker.create_topic("orders", 2, replicas=(1, 2))
     broker.commit([PartitionChangeRecord(partition_id=1, topic_id=topic.topic_id, leader=2)])

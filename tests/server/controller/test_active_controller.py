@@ -188,7 +188,7 @@ class Node:
 
 
 @on_a_loop
-async def test_what_a_first_start_writes():
+async def test_records_written_by_a_first_start():
     node = await Node().start()
     assert node.records() == [
         "LeaderChangeMessage",
@@ -209,7 +209,7 @@ async def test_what_a_first_start_writes():
 
 
 @on_a_loop
-async def test_a_restart_leads_the_next_epoch_and_knows_everything():
+async def test_a_restart_leads_the_next_epoch_and_has_all_metadata():
     node = await Node().start()
     await node.create("orders", 3)
     await node.stop()
@@ -226,7 +226,7 @@ async def test_a_restart_leads_the_next_epoch_and_knows_everything():
 
 @on_a_loop
 async def test_an_epoch_once_voted_in_is_never_used_again():
-    """The log knows nothing of a leader that died right after its vote."""
+    """The log has no record of a leader that died right after its vote."""
     node = await Node().start()
     await node.stop()
     voted = ElectionState(leader_epoch=LeaderEpoch(5), voted=VoterKey(BrokerId(1), node.identity.directory_id))
@@ -236,7 +236,7 @@ async def test_an_epoch_once_voted_in_is_never_used_again():
 
 
 @on_a_loop
-async def test_a_start_may_be_cut_short_at_any_step():
+async def test_a_crash_at_any_step_of_a_start_loses_nothing():
     node = await Node().start()
     await node.create("orders", 2)
     starting = Node(node.crashed(), seed=1)
@@ -262,7 +262,7 @@ async def test_partitions_get_a_new_leader_epoch_at_each_start():
 
 
 @on_a_loop
-async def test_nothing_is_seen_before_it_is_on_disk():
+async def test_nothing_is_visible_before_it_is_on_disk():
     node = await Node().start()
     node.gate.open.clear()
     reply = node.create("orders")
@@ -277,7 +277,7 @@ async def test_nothing_is_seen_before_it_is_on_disk():
 
 
 @on_a_loop
-async def test_a_listener_hears_of_a_commit_before_the_client_does():
+async def test_listeners_get_a_commit_before_the_client_is_answered():
     node = await Node().start()
     reply = node.create("orders")
     known = []
@@ -287,7 +287,7 @@ async def test_a_listener_hears_of_a_commit_before_the_client_does():
 
 
 @on_a_loop
-async def test_a_decision_sees_those_before_it():
+async def test_a_decision_sees_all_earlier_decisions():
     node = await Node().start()
     node.gate.open.clear()
     first, second = node.create("orders"), node.create("orders")
@@ -311,7 +311,7 @@ async def test_an_answer_without_records_waits_for_what_it_saw():
 
 
 @on_a_loop
-async def test_what_arrives_during_an_fsync_is_the_next_group():
+async def test_decisions_made_during_an_fsync_are_synced_together_by_the_next():
     node = await Node().start()
     node.gate.open.clear()
     before = node.gate.calls
@@ -339,7 +339,7 @@ async def test_a_failed_fsync_acknowledges_nothing_and_stops_the_node():
         await asyncio.sleep(0)
     (failure,) = node.gate.failures
     assert failure.code is ErrorCode.KAFKA_STORAGE_ERROR
-    # The disk is well again, the controller is not: what the failed fsync left on disk is unknown.
+    # The disk works again, but the controller stays stopped: what the failed fsync left on disk is unknown.
     with pytest.raises(KafkaError):
         node.create("late")
     await node.stop()
@@ -366,7 +366,7 @@ async def test_a_failed_write_stops_the_node_too():
 
 
 @on_a_loop
-async def test_a_node_that_stood_still_does_not_fence_its_own_broker_before_it_could_speak():
+async def test_a_node_that_was_paused_does_not_fence_its_own_broker_before_it_could_send_a_heartbeat():
     node = await Node().start()
     node.controller.heartbeats.touch(BrokerId(1), node.broker_epoch, node.clock.monotonic_ms())
     for later_ms, fenced in ((60_000, False), (10_000, True)):
@@ -377,7 +377,7 @@ async def test_a_node_that_stood_still_does_not_fence_its_own_broker_before_it_c
 
 
 @on_a_loop
-async def test_nobody_hears_of_a_failed_write_that_nobody_asked_for():
+async def test_a_failed_write_of_the_controllers_own_decision_is_reported_once():
     node = await Node().start()
     heartbeats = node.controller.heartbeats
     with pytest.MonkeyPatch.context() as patch:
@@ -394,7 +394,7 @@ async def test_nobody_hears_of_a_failed_write_that_nobody_asked_for():
     assert [failure.code for failure in node.gate.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_the_log_tells_briefly_of_what_was_decided_and_not_of_what_failed(caplog):
+def test_decisions_are_logged_truncated_and_refused_decisions_are_not_logged(caplog):
     caplog.set_level("INFO", logger="odradek.server.controller.active_controller")
     too_many = (NoOpRecord(),) * (limits.metadata_records_per_decision_max + 1)
 
@@ -414,7 +414,7 @@ def _burn(*_):
 
 
 @on_a_loop
-async def test_what_a_decision_refuses_is_not_written():
+async def test_a_refused_decision_writes_nothing():
     node = await Node().start()
     before = node.log_bytes()
 
@@ -443,7 +443,7 @@ async def test_a_large_decision_that_may_be_split_is_written_in_several_batches(
 
 
 @on_a_loop
-async def test_stopping_finishes_what_was_begun_and_takes_nothing_more():
+async def test_a_stop_commits_pending_decisions_and_refuses_new_ones():
     node = await Node().start()
     node.gate.open.clear()
     reply = node.create("orders")
@@ -457,7 +457,7 @@ async def test_stopping_finishes_what_was_begun_and_takes_nothing_more():
 
 
 @on_a_loop
-async def test_a_torn_tail_takes_only_what_was_never_acknowledged():
+async def test_a_torn_log_tail_loses_only_unacknowledged_decisions():
     node = await Node().start()
     await node.create("kept", 2)
     acknowledged = node.log_bytes()
@@ -522,7 +522,7 @@ async def test_the_whole_log_replayed_is_the_live_image():
 
 @on_a_loop
 async def test_a_commit_that_cannot_be_applied_stops_the_node():
-    """KAFKA-14275: whoever was told of the commit, be it a follower's fetch or a timer, nothing follows it."""
+    """KAFKA-14275: no event follows it, whether a follower's fetch or a timer caused the commit."""
     node = await Node().start()
 
     def confused(_image, _delta) -> None:
@@ -538,7 +538,7 @@ async def test_a_commit_that_cannot_be_applied_stops_the_node():
 
 @on_a_loop
 async def test_a_snapshot_is_named_after_the_first_offset_that_it_lacks():
-    """KAFKA-14618: one less or more, and whoever starts from it repeats a record or never has it."""
+    """KAFKA-14618: if it were off by one, a node that starts from it would repeat or miss a record."""
     node = await Node(snapshot_every_bytes=1).start()
     for name in ("a", "b", "c"):
         await node.create(name)

@@ -1,4 +1,4 @@
-"""What strangers and dead peers can do to a controller's memory and to its idea of the leader: nothing."""
+"""Unknown or dead peers must not fill a controller's memory or change which leader it follows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOBODY = VoterKey(BrokerId(9), b"x" * 16)
 
 
 class Quorum:
-    """Answers as it is told, and keeps what it is told of endpoints."""
+    """Gives a fixed answer, and records the endpoints that it receives."""
 
     leader_id = BrokerId(1)
 
@@ -111,13 +111,13 @@ def begin(answer: Answer) -> list[tuple]:
     return quorum.told
 
 
-def test_a_leader_that_is_refused_does_not_say_where_to_fetch():
+def test_the_endpoint_of_a_refused_leader_is_ignored():
     assert begin(Answer(error=ErrorCode.FENCED_LEADER_EPOCH, leader_id=BrokerId(1), leader_epoch=LeaderEpoch(9))) == []
     assert begin(Answer(leader_id=BrokerId(1), leader_epoch=LeaderEpoch(3))) == []
     assert len(begin(Answer(leader_id=BrokerId(7), leader_epoch=LeaderEpoch(3)))) == 1
 
 
-def test_a_replica_may_not_make_its_leader_wait_for_weeks(monkeypatch):
+def test_the_wait_of_a_replicas_fetch_is_limited(monkeypatch):
     monkeypatch.setattr(metadata_fetches, "WAIT_MS_MAX", 1)
     nothing_new = FetchAnswer(leader_id=BrokerId(1), leader_epoch=LeaderEpoch(3), high_watermark=Offset(0))
     quorum = Quorum(nothing_new)
@@ -136,7 +136,7 @@ def test_a_replica_may_not_make_its_leader_wait_for_weeks(monkeypatch):
     assert not fetches._held
 
 
-def test_a_connection_that_breaks_leaves_nothing_and_makes_its_broker_suspect():
+def test_a_broken_connection_is_forgotten_and_its_broker_is_suspected():
     apart = controller()
     peer = stranger()
     beat = BrokerHeartbeatRequest(broker_id=5)
@@ -154,8 +154,8 @@ def enter(apart: Controller, incarnation: bytes) -> ErrorCode:
     return ErrorCode(answer.error_code)
 
 
-def test_a_broker_is_followed_at_once_when_its_connection_broke_and_not_while_it_is_heard():
-    """A registration may arrive long after its process was killed, and after the next process is in."""
+def test_another_incarnation_can_register_only_after_the_brokers_connection_broke():
+    """A registration may arrive long after its process was killed, and after the next process has registered."""
     apart, peer = controller(decides=Deciding()), stranger()
     assert enter(apart, b"1") is ErrorCode.NONE
     beat = BrokerHeartbeatRequest(broker_id=5, broker_epoch=apart.controller.image.brokers[5].broker_epoch)
@@ -166,7 +166,7 @@ def test_a_broker_is_followed_at_once_when_its_connection_broke_and_not_while_it
     assert enter(apart, b"2") is ErrorCode.NONE
 
 
-def test_a_node_that_hears_itself_is_remembered_once():
+def test_heartbeats_of_a_node_to_itself_are_remembered_as_one_connection():
     apart = controller()
     api = Api(key=63, versions=(0, 2), request=BrokerHeartbeatRequest, handle=p63_broker_heartbeat.handle)
     channel = ControllerChannel(
@@ -186,8 +186,8 @@ def test_a_node_that_hears_itself_is_remembered_once():
     assert len(apart._heard_over) == 1
 
 
-def test_a_node_does_not_wait_for_its_own_controller_for_ever():
-    """Or else its next heartbeat would be as late as the commit of the last one, and the session over."""
+def test_a_request_to_the_nodes_own_controller_times_out():
+    """Otherwise its next heartbeat would wait for the commit of the last one, and the session would end."""
 
     async def commits_late(ctx: object, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         await asyncio.Event().wait()

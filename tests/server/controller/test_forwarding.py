@@ -1,4 +1,4 @@
-"""A client, a broker and a controller, each on its own socket: who answers, in whose name, and when nobody does."""
+"""Forwarding between a client, a broker and a controller, each on its own socket, with and without a leader."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_controller_in_this_process_is_called(run):
     run(scenario())
 
 
-def test_who_is_not_the_controller_any_more_is_asked_until_somebody_is(run):
+def test_not_controller_is_retried_until_a_controller_answers(run):
     async def scenario():
         async with scene() as held:
             held.controller.answers = [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER, ErrorCode.NONE]
@@ -202,7 +202,7 @@ def test_who_is_not_the_controller_any_more_is_asked_until_somebody_is(run):
     run(scenario())
 
 
-def test_an_ordinary_error_is_the_clients(run):
+def test_other_errors_are_returned_to_the_client(run):
     async def scenario():
         async with scene() as held:
             held.controller.answers = [ErrorCode.TOPIC_ALREADY_EXISTS]
@@ -212,7 +212,7 @@ def test_an_ordinary_error_is_the_clients(run):
     run(scenario())
 
 
-def test_what_is_not_the_controllers_stays_the_brokers(run):
+def test_apis_that_are_not_for_the_controller_are_not_forwarded(run):
     async def scenario():
         async with scene() as held:
             assert held.broker.broker.apis[3].handle == held.broker._describe
@@ -221,7 +221,7 @@ def test_what_is_not_the_controllers_stays_the_brokers(run):
     run(scenario())
 
 
-def test_while_nobody_leads_it_waits_for_an_election(run):
+def test_without_a_leader_a_forwarded_request_waits_for_an_election(run):
     async def scenario():
         async with scene() as held:
             held.leader_id = NO_BROKER
@@ -235,7 +235,7 @@ def test_while_nobody_leads_it_waits_for_an_election(run):
     run(scenario())
 
 
-def test_elected_meanwhile_it_answers_itself(run):
+def test_a_broker_elected_meanwhile_answers_the_request_itself(run):
     async def scenario():
         async with scene() as held:
             held.leader_id = NO_BROKER
@@ -249,8 +249,8 @@ def test_elected_meanwhile_it_answers_itself(run):
 
 
 @pytest.mark.parametrize("then", [HERE, THERE])
-def test_elected_and_not_active_or_deposed_it_tries_again(run, then):
-    """What an admin client hears is not tried again by it: between two controllers nobody should hear of either."""
+def test_a_broker_elected_but_not_active_yet_or_deposed_retries(run, then):
+    """Admin clients do not retry NOT_CONTROLLER, so they must not get it during a change of controller."""
 
     async def scenario():
         async with scene() as held:
@@ -266,7 +266,7 @@ def test_elected_and_not_active_or_deposed_it_tries_again(run, then):
     run(scenario())
 
 
-def test_what_is_answered_at_once_is_tried_again_too(run):
+def test_a_handler_that_answers_synchronously_is_retried_too(run):
     async def scenario():
         async with scene() as held:
             held.leader_id = HERE
@@ -277,7 +277,7 @@ def test_what_is_answered_at_once_is_tried_again_too(run):
     run(scenario())
 
 
-def test_when_nobody_is_found_the_brokers_own_handler_says_so(run):
+def test_without_a_controller_in_time_the_brokers_own_handler_returns_not_controller(run):
     async def scenario():
         async with scene(timeout_ms=100) as held:
             held.leader_id = NO_BROKER
@@ -287,7 +287,7 @@ def test_when_nobody_is_found_the_brokers_own_handler_says_so(run):
     run(scenario())
 
 
-def test_a_lost_controller_is_asked_again(run):
+def test_a_request_is_retried_after_the_controllers_connection_is_lost(run):
     async def scenario():
         async with scene() as held:
             held.controller.answers = [asyncio.Event()]
@@ -302,7 +302,7 @@ def test_a_lost_controller_is_asked_again(run):
     run(scenario())
 
 
-def test_nobody_waits_for_a_leader_that_leads_no_more(run):
+def test_a_request_to_a_deposed_leader_is_retried_at_the_next_one(run):
     async def scenario():
         async with scene() as held:
             stuck = asyncio.Event()
@@ -399,7 +399,7 @@ def test_only_a_broker_may_send_envelopes(run):
     run(scenario())
 
 
-def test_an_envelope_that_is_refused_costs_the_client_its_connection(run, caplog):
+def test_a_refused_envelope_closes_the_clients_connection(run, caplog):
     async def scenario():
         async with scene(authorizer=Nobody()) as held:
             asked = held.create("a")

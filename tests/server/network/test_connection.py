@@ -30,7 +30,7 @@ def reply(tag: int, text: bytes) -> bytes:
 
 
 class Desk:
-    """Answers, parks, refuses; the test fills what it parked."""
+    """Answers, parks or refuses; the test fills the parked slots."""
 
     def __init__(self) -> None:
         self.parked: dict[int, object] = {}
@@ -97,7 +97,7 @@ async def turns(count: int) -> None:
 
 
 async def others_are_served(listener: ClientListener) -> None:
-    """A round trip on another connection: whatever had already arrived has been read by now."""
+    """A round trip on another connection: all bytes that had arrived before have been read by now."""
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     # Longer than what a test has parked, so that nothing of that is left in the shared receive buffer.
     text = b"other" * 50_000
@@ -177,8 +177,8 @@ def test_announcing_a_large_request_allocates_little(run):
     run(scenario())
 
 
-def test_requests_that_are_not_whole_yet_share_one_budget(run, caplog):
-    """Whoever would exceed it is refused; the other finishes, and then there is room again."""
+def test_incomplete_requests_share_one_memory_budget(run, caplog):
+    """A request that would exceed it is refused; the other one completes, and then there is room again."""
     text = bytes(3 * MIB)
     large = request(1, text)
 
@@ -199,7 +199,7 @@ def test_requests_that_are_not_whole_yet_share_one_budget(run, caplog):
 
     with caplog.at_level(logging.INFO):
         run(scenario())
-    assert len([line for line in caplog.messages if "requests that are not whole yet take" in line]) == 1
+    assert len([line for line in caplog.messages if "incomplete requests already take" in line]) == 1
 
 
 def test_replies_keep_the_order_of_requests(run):
@@ -306,7 +306,7 @@ def test_small_requests_for_large_replies_in_one_read_are_bounded(run):
     run(scenario())
 
 
-def test_a_client_that_takes_no_replies_is_read_no_further(run):
+def test_a_client_that_does_not_read_its_replies_is_not_read_from(run):
     async def scenario():
         async with served(unsent_bytes_max=MIB) as (desk, listener, reader, writer):
             reader._transport.pause_reading()
@@ -338,7 +338,7 @@ def test_a_refused_request_closes_after_the_replies_before_it(run):
     run(scenario())
 
 
-def test_a_lost_connection_tells_the_parked_request_and_drops_its_reply(run):
+def test_a_lost_connection_notifies_the_parked_request_and_drops_its_reply(run):
     async def scenario():
         async with served() as (desk, listener, _, writer):
             writer.write(request(1, b"block"))
@@ -368,10 +368,10 @@ def test_stop_answers_parked_requests_and_closes(run):
     run(scenario())
 
 
-def test_who_was_accepted_just_before_a_stop_is_not_served(run):
+def test_a_connection_accepted_just_before_a_stop_is_not_served(run):
     async def scenario():
         async with served() as (desk, listener, _, _):
-            # What the loop does with a connection that it had accepted before the listener was closed.
+            # The loop does this with a connection that it had accepted before the listener was closed.
             late = await asyncio.get_running_loop().create_server(lambda: ClientConnection(listener), "127.0.0.1", 0)
             await listener.stop()
             reader, writer = await asyncio.open_connection("127.0.0.1", late.sockets[0].getsockname()[1])
@@ -405,7 +405,7 @@ def test_a_connection_in_use_is_not_idle(run):
     run(scenario())
 
 
-def test_a_negative_idle_time_closes_nobody(run):
+def test_a_negative_idle_time_closes_no_connection(run):
     async def scenario():
         async with served(idle_ms_max=-1) as (_, listener, reader, writer):
             assert listener._sweep is None
@@ -429,7 +429,7 @@ def test_an_idle_connection_owns_no_buffer(run):
     run(scenario())
 
 
-def test_what_arrives_before_the_node_serves_is_answered_afterwards(run):
+def test_requests_that_arrive_before_the_node_serves_are_answered_afterwards(run):
     async def scenario():
         desk = Desk()
         listener = ClientListener(TcpNet(), ConnectionLimits())
@@ -437,7 +437,7 @@ def test_what_arrives_before_the_node_serves_is_answered_afterwards(run):
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         writer.write(request(1, b"early"))
         await only_connection(listener)
-        await turns(100)  # more than enough to read it, if anybody did
+        await turns(100)  # more than enough turns to read it
         writer.write(request(2, b"bird"))
         await turns(100)
         listener.serve(desk.handle)

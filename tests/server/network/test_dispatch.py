@@ -43,7 +43,7 @@ def frame_of(header: bytes) -> bytes:
         pytest.param(frame_of(struct.pack(">hhih", 18, 0, 1, 2) + b"\xff\xfe"), id="a client id that is no text"),
     ],
 )
-def test_what_cannot_be_answered_costs_this_connection_and_one_line(run, caplog, frame):
+def test_a_request_that_cannot_be_answered_closes_its_connection_and_logs_one_line(run, caplog, frame):
     async def scenario():
         async with DataBroker() as broker:
             broker.create_topic("t")
@@ -64,7 +64,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(run):
     async def scenario():
         async with DataBroker() as broker:
             client = await broker.connect()
-            # The body is of a version nobody knows: it must not be read.
+            # The body is of an unknown version: it must not be read.
             client.writer.write(request_frame(18, 77, 5, "x", b"\xff\xff\xff"))
             correlation_id, answer = await client.receive(ApiVersionsResponse, 0)
             assert (correlation_id, answer.error_code) == (5, 35)
@@ -77,7 +77,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(run):
     run(scenario())
 
 
-def test_a_handler_that_fails_costs_its_connection_alone(run, caplog):
+def test_a_handler_that_fails_closes_only_its_connection(run, caplog):
     def fails(ctx, request):
         raise RuntimeError("a bug")
 
@@ -115,7 +115,7 @@ def test_a_broken_invariant_stops_the_node(run):
     run(scenario())
 
 
-def test_what_is_pipelined_behind_a_slow_request_waits_and_keeps_its_order(run):
+def test_requests_pipelined_behind_a_slow_one_wait_and_keep_their_order(run):
     going = {}
 
     async def slow(ctx, request):

@@ -1,4 +1,4 @@
-"""Every request of an observed listener ends once, with what is known of it; one that is not observed costs nothing."""
+"""Every request of an observed listener is reported once, at its end; a listener without observer has no overhead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.data_broker import DataBroker, batch
 
 
 class Ended(list):
-    """Requests in the order of their ends, and a clock that moves by one at each look."""
+    """Requests in the order of their ends, and a clock that moves by one at each reading."""
 
     now = 0
 
@@ -46,7 +46,7 @@ async def observed(**options):
     assert len(set(map(id, ended))) == len(ended), "each ends once"
 
 
-def test_what_is_known_of_a_request_at_its_end(run):
+def test_a_request_has_its_sizes_times_and_errors_at_its_end(run):
     async def scenario():
         async with observed() as (_, ended, client):
             sent = client.produce_request("t", batch("x"))
@@ -90,7 +90,7 @@ def test_a_produce_without_acks_ends_without_a_reply(run):
     run(scenario())
 
 
-def test_a_parked_fetch_waits_remotely(run):
+def test_the_wait_of_a_parked_fetch_counts_as_remote_time(run):
     async def scenario():
         async with observed() as (broker, ended, client):
             client.send(client.fetch_request("t", {0: 0}, max_wait_ms=60_000, min_bytes=1), 12)

@@ -1,4 +1,4 @@
-"""Asking another node, over real sockets: order, silence, losses, lies, and coming back."""
+"""Requests to another node over real sockets: order, timeouts, lost connections, invalid replies, reconnecting."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def ask(peers: Peers, number: int = 0, timeout_ms: int = LONG_MS, **more) -> asy
 
 
 async def connected(peers: Peers, node: Node) -> None:
-    """What is asked afterwards is sent at once: no time goes by on the way."""
+    """Requests after this are sent at once, without connecting first."""
     asked = ask(peers)
     (await node.requests.get()).answer(BrokerHeartbeatResponse())
     await asked
@@ -199,21 +199,21 @@ def test_large_replies_and_views_that_outlive_later_replies(run):
     run(scenario())
 
 
-def test_a_reply_out_of_turn_breaks_the_connection(run):
+def test_a_reply_out_of_order_closes_the_connection(run):
     async def scenario():
         async with asking() as (peers, node):
             asked = [ask(peers, 1), ask(peers, 2)]
             await node.requests.get()
             (await node.requests.get()).answer(BrokerHeartbeatResponse())
             for task in asked:
-                with pytest.raises(PeerUnavailable, match="turn"):
+                with pytest.raises(PeerUnavailable, match="out of order"):
                     await task
             assert peers.lost == [1]
 
     run(scenario())
 
 
-def test_a_reply_that_nobody_asked_for_breaks_the_connection(run, caplog):
+def test_a_reply_without_a_request_closes_the_connection(run, caplog):
     async def scenario():
         async with asking() as (peers, node):
             asked = ask(peers)
@@ -226,10 +226,10 @@ def test_a_reply_that_nobody_asked_for_breaks_the_connection(run, caplog):
 
     with caplog.at_level("INFO"):
         run(scenario())
-    assert [(record.levelname, "turn" in record.message) for record in caplog.records] == [("INFO", True)]
+    assert [(record.levelname, "out of order" in record.message) for record in caplog.records] == [("INFO", True)]
 
 
-def test_tagged_fields_of_a_header_are_passed_over(run):
+def test_tagged_fields_of_a_header_are_skipped(run):
     async def scenario():
         async with asking() as (peers, node):
             asked = ask(peers)
@@ -243,7 +243,7 @@ def test_tagged_fields_of_a_header_are_passed_over(run):
 
 
 @pytest.mark.parametrize("length", [-1, -(1 << 31), 0, 3, limits.peer_reply_bytes_max + 1, (1 << 31) - 1])
-def test_a_reply_of_a_hostile_length_breaks_the_connection(run, length):
+def test_a_reply_of_an_invalid_length_closes_the_connection(run, length):
     async def scenario():
         async with asking() as (peers, node):
             asked = ask(peers)
@@ -285,7 +285,7 @@ def test_a_reply_that_cannot_be_read(run, body):
     run(scenario())
 
 
-def test_refused_fails_at_once_and_is_no_loss(run):
+def test_a_refused_connection_fails_at_once_and_is_not_reported_as_lost(run):
     async def scenario():
         async with asking() as (peers, node):
             await node.stop()
@@ -296,7 +296,7 @@ def test_refused_fails_at_once_and_is_no_loss(run):
     run(scenario())
 
 
-def test_a_node_that_nobody_knows(run):
+def test_a_request_to_a_node_without_a_known_address_fails(run):
     async def scenario():
         async with asking() as (peers, _):
             with pytest.raises(PeerUnavailable, match="node 2"):
@@ -305,7 +305,7 @@ def test_a_node_that_nobody_knows(run):
     run(scenario())
 
 
-def test_lost_in_the_middle_of_a_reply(run):
+def test_a_connection_lost_in_the_middle_of_a_reply_fails_the_request(run):
     async def scenario():
         async with asking() as (peers, node):
             asked = [ask(peers, 1), ask(peers, 2)]
@@ -327,7 +327,7 @@ def test_lost_in_the_middle_of_a_reply(run):
     run(scenario())
 
 
-def test_a_slow_peer_keeps_its_connection_and_its_late_reply_is_nobodys(run):
+def test_a_slow_peer_keeps_its_connection_and_its_late_reply_is_discarded(run):
     async def scenario():
         async with asking() as (peers, node):
             await connected(peers, node)
@@ -348,7 +348,7 @@ def test_a_slow_peer_keeps_its_connection_and_its_late_reply_is_nobodys(run):
     run(scenario())
 
 
-def test_a_peer_that_is_silent_loses_its_connection_and_those_behind_do_not_wait_longer(run):
+def test_the_connection_of_a_silent_peer_is_closed_and_later_requests_on_it_fail_at_once(run):
     async def scenario():
         async with asking() as (peers, node):
             await connected(peers, node)
@@ -368,7 +368,7 @@ def test_a_peer_that_is_silent_loses_its_connection_and_those_behind_do_not_wait
     run(scenario())
 
 
-def test_who_gives_up_leaves_the_order_as_it_was(run):
+def test_a_cancelled_request_does_not_shift_later_replies(run):
     async def scenario():
         async with asking() as (peers, node):
             gone, stays = ask(peers, 1), ask(peers, 2)
@@ -381,14 +381,14 @@ def test_who_gives_up_leaves_the_order_as_it_was(run):
     run(scenario())
 
 
-def test_a_peer_that_comes_back_is_found_again_after_the_pause(run):
+def test_a_peer_that_is_back_is_reached_after_the_pause(run):
     async def scenario():
         async with asking() as (peers, node):
             port = node.port
             await node.stop()
             with pytest.raises(PeerUnavailable):
                 await ask(peers)
-            # Asked during the pause: it waits, and meets the node that is back by then.
+            # Asked during the pause: it waits, and reaches the node that is back by then.
             waits = ask(peers, 4)
             again = Node()
             await again.start(port)
@@ -414,7 +414,7 @@ def test_waiting_for_the_pause_is_part_of_the_timeout(run, monkeypatch):
     run(scenario())
 
 
-def test_a_peer_that_moved_is_asked_at_its_new_place(run):
+def test_a_peer_that_moved_is_asked_at_its_new_address(run):
     async def scenario():
         async with asking() as (peers, node):
             first = ask(peers, 1)
@@ -433,7 +433,7 @@ def test_a_peer_that_moved_is_asked_at_its_new_place(run):
     run(scenario())
 
 
-def test_the_pause_belongs_to_the_old_place(run, monkeypatch):
+def test_the_pause_applies_only_to_the_old_address(run, monkeypatch):
     monkeypatch.setattr(peers_module, "PAUSE_MS_MIN", 60_000)
     monkeypatch.setattr(peers_module, "PAUSE_MS_MAX", 60_000)
 
@@ -456,7 +456,7 @@ def test_the_pause_belongs_to_the_old_place(run, monkeypatch):
     run(scenario())
 
 
-def test_too_many_questions_are_refused(run, monkeypatch):
+def test_too_many_requests_under_way_are_refused(run, monkeypatch):
     monkeypatch.setattr(limits, "peer_requests_max", 3)
 
     async def scenario():
@@ -475,7 +475,7 @@ def test_too_many_questions_are_refused(run, monkeypatch):
     run(scenario())
 
 
-def test_closing_fails_those_who_wait_and_those_who_come_later(run, monkeypatch):
+def test_closing_fails_waiting_and_later_requests(run, monkeypatch):
     monkeypatch.setattr(peers_module, "PAUSE_MS_MIN", 60_000)
     monkeypatch.setattr(peers_module, "PAUSE_MS_MAX", 60_000)
 
@@ -508,7 +508,7 @@ class Tasks:
 
 
 class Doors:
-    """A network that remembers when somebody called, and who opens: nobody, or one who closes the door again."""
+    """A network that records connection attempts; they are refused, or accepted and closed again."""
 
     def __init__(self) -> None:
         self.times_ms: list[int] = []
@@ -531,13 +531,13 @@ class Doors:
         self.times_ms.append(self.clock.monotonic_ms())
         opens = self.opens.pop(0)
         if opens == "nobody":
-            raise ConnectionRefusedError("nobody is at home")
+            raise ConnectionRefusedError("connection refused")
         listener = await self.sim_net.of(self.peer).listen(host, port, lambda: Porter(opens))
         await self.net.connect(host, port, factory)
         await listener.close()
 
     def pauses(self, *opens: str) -> list[int]:
-        """Ask until each of these has opened, and once more; each time as soon as the last try has failed."""
+        """Connects once for each of these and once more, each time as soon as the last attempt has failed."""
         self.opens = [*opens, "nobody"]
 
         async def scenario() -> None:
@@ -551,7 +551,7 @@ class Doors:
 
 
 class Porter(asyncio.BufferedProtocol):
-    """Closes the door at once, or after one answer."""
+    """Closes the connection at once, or after one answer."""
 
     def __init__(self, manners: str) -> None:
         self._manners = manners
@@ -575,7 +575,7 @@ def test_pauses_double_up_to_a_second():
     assert Doors().pauses(*["nobody"] * 8) == [50, 100, 200, 400, 800, 1000, 1000, 1000]
 
 
-def test_who_accepts_and_closes_is_not_asked_in_a_circle():
+def test_a_peer_that_accepts_and_closes_is_retried_only_after_a_pause():
     pauses = Doors().pauses(*["rude"] * 6)
     assert all(pause >= least for pause, least in zip(pauses, [50, 100, 200, 400, 800, 1000], strict=True))
 
@@ -588,7 +588,7 @@ def test_an_answer_ends_the_pauses():
 
 
 class Waiting:
-    """A network where connections are made when the test says so, even if nobody waits for them any more."""
+    """A network where the test makes the connections, even after their attempt was cancelled."""
 
     def __init__(self, net: TcpNet) -> None:
         self.made: list[asyncio.BufferedProtocol] = []
@@ -617,8 +617,8 @@ def test_a_connection_that_comes_too_late_is_closed(run):
     run(scenario())
 
 
-def test_a_stop_does_not_wait_for_a_connection_that_nobody_wanted(run, monkeypatch):
-    """Made in the moment in which its attempt is cancelled, uvloop never tells it that it is lost."""
+def test_a_stop_does_not_wait_for_a_connection_whose_attempt_was_cancelled(run, monkeypatch):
+    """uvloop never calls `connection_lost` of a connection that is made just when its attempt is cancelled."""
 
     async def scenario():
         async with asking() as (peers, node):
@@ -637,7 +637,7 @@ def test_a_stop_does_not_wait_for_a_connection_that_nobody_wanted(run, monkeypat
 
 
 def simulated_run(seed: int) -> list[str]:
-    """Two hosts, a hundred questions, connections that a middlebox forgets, and a peer that is killed and returns."""
+    """Two hosts, a hundred requests, connections that a middlebox forgets, and a peer that is killed and restarted."""
     loop = SimLoop(Random(seed))
     net = SimNet(loop, Random(seed), NetKnobs(delay_mean_us=2_000, piece_bytes_max=9, straggle=0.02))
     rng = Random(seed)

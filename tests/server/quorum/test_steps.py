@@ -1,4 +1,4 @@
-"""One event after the other, and what becomes of whoever waits when one cannot be carried out."""
+"""Events are handled one at a time; when one cannot be carried out, waiters are released."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Votes:
 
 
 @pytest.mark.parametrize("disk", [MemoryDisk, BrokenDisk])
-def test_nobody_waits_for_a_vote_that_cannot_be_written(disk):
+def test_a_vote_that_cannot_be_written_ends_the_wait_for_quiet(disk):
     async def scenario():
         broken, escaped = [], []
         spawner = AsyncioSpawner(lambda _, problem: escaped.append(problem))

@@ -1,4 +1,4 @@
-"""What members of the quorum say survives the wire, in the newest version of each message."""
+"""Messages between quorum members survive encoding and decoding, in the newest version of each."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ def test_answers_to_fetches(said):
     assert answers.answer_from_wire(over_the_wire(answers.fetch_answer_to_wire(said, 0, ENDPOINTS))) == said
 
 
-def test_the_leader_is_told_with_an_update_of_a_voter():
+def test_the_answer_to_a_voter_update_names_the_leader():
     leader = CurrentLeader(leader_id=2, leader_epoch=7, host="host", port=9093)
     response = over_the_wire(UpdateRaftVoterResponse(error_code=0, current_leader=leader))
     assert answers.answer_from_wire(response) == Answer(leader_id=BrokerId(2), leader_epoch=EPOCH)
     assert answers.endpoints_from_wire(response) == {BrokerId(2): Endpoint("", "host", 9093)}
 
 
-def test_nothing_but_the_metadata_log_is_agreed_on():
+def test_requests_for_other_topics_than_the_metadata_log_are_refused():
     request = wire.request_to_wire(
         Vote(
             candidate=ANN,

@@ -26,19 +26,21 @@ def test_what_spark_refuses_is_told_with_the_line_that_says_it(told, topics):
 
     app = App("no-column")
     rows = stream(app)
-    rows.where(rows.n > 1).select("usr").to("out")
+    rows.where(rows.n > 1).select("upper(usr)").to("out")
     refused = told(app)
     assert "there is no column usr" in refused
     assert "close to it there are n, user" in refused
-    assert 'select("usr")' in refused
+    assert 'select("upper(usr)")' in refused
 
     app = App("no-sql")
     stream(app).with_columns(country="United Kingdom").to("out")
     assert "lit(" in told(app)
 
     app = App("no-key")
-    stream(app).to("out", key="nobody")
-    assert "the key column nobody is not there" in told(app)
+    stream(app).select("*").to("out", key="nobody")
+    refused = told(app)
+    assert "there is no column nobody" in refused
+    assert "close to it there are n, user" in refused
 
     app = App("unlike")
     stream(app).merge(stream(app).drop("n")).to("out")
@@ -51,8 +53,35 @@ def test_what_spark_refuses_is_told_with_the_line_that_says_it(told, topics):
 
     app = App("no-topic")
     app.stream("nowhere", schema="n int").to("from-nowhere")
-    assert "there is no topic 'nowhere'" in told(app)
+    app.stream("nirvana", schema="n int").to("from-nowhere")
+    refused = told(app)
+    assert "there are no topics 'nirvana', 'nowhere'" in refused
+    assert "odradek topic create nirvana; odradek topic create nowhere" in refused
     assert "from-nowhere" not in topics.cluster.topics(), "nothing is made for what cannot run"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda rows, other, table: rows.rekey("usr"),
+        lambda rows, other, table: rows.deduplicate("usr", within="1 minute"),
+        lambda rows, other, table: rows.process(key="usr", out="n int")(lambda key, rows: ()),
+        lambda rows, other, table: rows.group_by("usr").reduce(lambda one, other: one, "n int"),
+        lambda rows, other, table: other.join(rows, on={"user": "usr"}, within="1 minute"),
+        lambda rows, other, table: rows.join(table, on={"usr": "user"}),
+    ],
+)
+def test_a_misspelt_key_of_columns_that_only_spark_knows(told, topics, step):
+    topics.create("complaints", "others", "table")
+    app = App("no-such-key")
+    rows = app.stream("complaints", schema="user string, n int").select("*")
+    other = app.stream("others", schema="user string")
+    table = app.table("table", key="user", schema="user string, name string")
+    step(rows, other, table).to("out", key=[])
+    refused = told(app)
+    assert "there is no column usr" in refused
+    assert "close to it there are user" in refused
+    assert "lambda rows" in refused, "the line of the step"
 
 
 def test_state_of_other_types_is_told_with_the_way_to_begin_again(told, feed, kept, process):
@@ -69,3 +98,43 @@ def test_state_of_other_types_is_told_with_the_way_to_begin_again(told, feed, ke
     refused = told(counting(F.length("user")))
     assert "written by other code" in refused
     assert "odradek streams reset" in refused
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda rows: rows.with_columns(v=rows.user + 1),
+        lambda rows: rows.filter(rows.n > "hot"),
+        lambda rows: rows.filter("n > 'hot'"),
+        lambda rows: rows.select(v=F.col("user").cast("int")),
+        lambda rows: rows.group_by("user").agg(v=F.sum(rows.user.cast("int"))),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told_with_the_line_of_the_step(told, topics, step):
+    topics.send("misfits", {"user": "ann", "n": 1})
+    app = App("misfits")
+    rows = app.stream("misfits", schema="user string, n int")
+    step(rows.filter("n < 7")).to("out")
+    refused = told(app)
+    assert "lambda rows" in refused, "the line of the step"
+    assert "expressions.py" not in refused
+    assert "was called from" not in refused
+    assert "'ann'" in refused or "'hot'" in refused
+
+
+def test_a_function_with_state_that_raises_is_told_with_its_record(told, topics):
+    topics.send("raising", {"user": "ann", "n": 0})
+    app = App("raising")
+    rows = app.stream("raising", schema="user string, n int")
+
+    @rows.process(key="user", out="user string, n double")
+    def inverse(user, rows):
+        for row in rows:
+            yield user, 1 / row.n
+
+    inverse.to("out")
+    refused = told(app)
+    assert "@rows.process" in refused, "the line of the step"
+    assert "raising-0 at offset 0: ZeroDivisionError: division by zero" in refused
+    assert "in inverse, " in refused
+    assert "dlq=" in refused

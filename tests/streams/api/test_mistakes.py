@@ -39,11 +39,29 @@ def test_a_join_of_streams_without_a_bound_of_time(clicks, views):
     told = refused(lambda: clicks.join(views, on="user"))
     assert "needs a bound of time" in told
     assert "clicks.join(views" in told
-    assert """.join(other, on='user', within="5 seconds")""" in told
+    assert """.join(other, on="user", within="5 seconds")""" in told
 
 
 def test_a_join_without_columns(clicks, views):
-    assert "columns that must be equal" in refused(lambda: clicks.join(views, within="1 s"))
+    told = refused(lambda: clicks.join(views, within="1 s"))
+    assert "columns that must be equal" in told
+    assert 'on="user"' in told, "a column that both have"
+
+
+def test_a_join_without_columns_of_streams_that_have_none_in_common(app, clicks):
+    told = refused(lambda: clicks.join(app.stream("visits", schema="visitor string"), within="1 s"))
+    assert 'on={"user": "visitor"}' in told
+
+
+def test_a_join_with_a_table_without_columns(clicks, users):
+    told = refused(lambda: clicks.join(users))
+    assert "columns that must be equal" in told
+    assert 'on={"user": "id"}' in told
+    assert "[]" not in told
+
+
+def test_a_bound_of_time_is_asked_for_with_columns_of_the_user(clicks, views):
+    assert 'on="user", within="5 seconds"' in refused(lambda: clicks.join(views))
 
 
 def test_a_join_with_a_table_by_something_else_than_its_key(clicks, users):

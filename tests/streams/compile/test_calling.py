@@ -77,7 +77,7 @@ def test_each_retry_waits_twice_as_long(monkeypatch):
 
 def test_without_a_topic_for_it_the_first_row_that_fails_is_named():
     flaky = Flaky()
-    with pytest.raises(RecordFailed, match=r" send: in-0 at offset 2: ValueError: not yet 2$"):
+    with pytest.raises(RecordFailed, match=r" send: in-0 at offset 2: ValueError: not yet 2 \(in __call__, "):
         list(calling(flaky).letters(batch(1, 2, 1)))
     assert flaky.calls == [1, 2]
     with pytest.raises(RecordFailed, match=r" send: row 2: ValueError"):

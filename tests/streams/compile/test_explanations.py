@@ -31,6 +31,7 @@ def node():
             ["no function foo", "F.udf"],
         ),
         ("[PARSE_SYNTAX_ERROR] Syntax error at or near '>'. SQLSTATE: 42601", ["not SQL", "lit("]),
+        ("[PARSE_SYNTAX_ERROR] Syntax error at or near end of input. SQLSTATE: 42601", ["ends too early", "the rest"]),
         (
             '[UNRESOLVED_COLUMN_AMONG_FIELD_NAMES] Cannot resolve column name "name" among (x, nme). SQLSTATE: 42703',
             ["cannot be merged", ".select(...)"],
@@ -109,3 +110,39 @@ def test_a_record_that_fails_is_named_with_the_step_that_failed():
     assert failed.what == "clicks cannot handle clicks-0 at offset 17: WrongType: field n: 'x' is no int"
     assert "dlq=" in failed.instead
     assert failed.origin == clicks.origin
+
+
+def test_a_record_that_a_function_with_state_fails_at_is_named_by_its_topic():
+    app = App("t")
+    orders, users = app.stream("orders", schema="id string"), app.table("a", key="id", schema="id string")
+    several = app.stream(pattern="logs-.*", schema="id string", name="logs")
+    steps = {node.name: node for node in map(node_of, (orders, several, users))}
+
+    def told(place: str) -> str:
+        text = f"RecordFailed: ODRADEK_FAILED_RECORD orders: record {place}: ValueError: no"
+        return explained_failure(text, node_of(orders), steps).what
+
+    assert told("0/0/5") == "orders cannot handle a-0 at offset 5: ValueError: no"
+    assert told("2/3/17") == "orders cannot handle orders-3 at offset 17: ValueError: no"
+    assert "the record at offset 17 of partition 3 in topics matching logs-.*" in told("1/3/17")
+
+
+def test_a_fold_that_raises_is_told_with_the_line_of_its_step():
+    app = App("t")
+
+    def total(one, row):
+        return one
+
+    source = app.stream("orders", schema="id string")
+    fold = node_of(source.group_by("id").aggregate(0, total, "n int"))
+    failed = explained_failure(
+        "PythonException: An exception was thrown from the Python worker:\n"
+        "Traceback (most recent call last):\n"
+        f'  File "{__file__}", line 12, in total\n'
+        "    return one\n"
+        "KeyError: 1\n",
+        node_of(source),
+        {"orders": node_of(source), fold.name: fold},
+    )
+    assert failed.what == "a Python function of fold-1 raised KeyError: 1"
+    assert failed.origin == fold.origin

@@ -155,7 +155,7 @@ def test_equal_graphs_have_equal_fingerprints_in_every_process():
         (windowed(), windowed(schema="user int, page string, a int, b int")),
         (windowed(value=MEDIAN), windowed(value=MEDIAN, emit="updates")),  # Spark keeps something else for each
         (windowed(), windowed(before=lambda rows: rows.deduplicate("page", within="1 minute"))),
-        (joined(), joined(on=["user", "page"])),
+        (joined(), joined(on=["user", "at"])),
         (joined(), joined(on={"page": "user"})),
         (joined(), joined(within="2 minutes")),
         (joined(), joined(how="left")),
@@ -168,7 +168,7 @@ def test_equal_graphs_have_equal_fingerprints_in_every_process():
         (looked_up(), looked_up(rows=lambda table: table.select("id", other="name"))),
         (processed(), processed(wider)),
         (processed(), processed(more)),
-        (processed(), processed(key="page")),
+        (processed(), processed(key="page", out="page string")),
         (processed(), processed(ttl="1 minute")),
         (processed(ttl="1 minute"), processed(ttl="2 minutes")),
         (processed(ttl="1 minute"), processed(ttl="1 minute", timers="processing")),

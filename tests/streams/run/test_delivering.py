@@ -15,7 +15,8 @@ def test_a_view_per_window_loses_what_a_filter_no_longer_accepts_a_view_per_driv
     counts.where("count < 3").materialize("by-driver", key="driver")
     counts.to("out", emit="updates")
     key = ["driver", "window_start", "window_end"]
-    counts.where("count < 3").map(lambda row: row, "driver string").materialize("by-function", key=key)
+    schema = "driver string, window_start timestamp, window_end timestamp"
+    counts.where("count < 3").map(lambda row: row, schema).materialize("by-function", key=key)
     (query,) = app.queries()
     assert query.name == "aggregate-1-updates"
     assert [takes_changes(sink, query) for sink in query.sinks] == [True, False, False, False]

@@ -35,7 +35,7 @@ def test_words_follow_rows_from_topics_to_sinks(app):
     assert "Sink: positions-dead-letters" in query
     assert "      bad (json) by driver\n      each row as it comes\n    <-- filter-1" in query
     assert "Step: aggregate-1 [state]  (test_describe.py:" in query
-    assert "      alerts (json) by driver\n      final results, rows may be 5 seconds late\n" in query
+    assert "      alerts (json) by driver\n      final results; late rows are accepted for 5 seconds\n" in query
     assert "View: materialize-1" in query
     assert "      each change of a result, at most one per key and micro-batch\n    <-- aggregate-2" in query
     assert "results may depend on micro-batches" not in query
@@ -51,8 +51,31 @@ def test_data_has_the_same(app):
     )
     steps = {step["name"]: step for step in data["steps"]}
     assert (steps["aggregate-1"]["inputs"], steps["aggregate-1"]["stateful"]) == (["filter-1"], True)
-    assert steps["to-2"]["promise"] == "final results, rows may be 5 seconds late"
+    assert steps["to-2"]["promise"] == "final results; late rows are accepted for 5 seconds"
     assert not any(step["by_micro_batch"] for step in steps.values())
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("inner", "each row as it comes; late rows are accepted for 10 seconds"),
+        (
+            "left",
+            "each row as it comes, one without a partner when none can come any more; "
+            "late rows are accepted for 10 seconds",
+        ),
+    ],
+)
+def test_a_join_of_streams_promises_rows_as_they_come(how, told):
+    app = App("joined")
+    rows_of(app).join(app.stream("other", schema="a string"), on="a", within="1 minute", how=how).to("pairs")
+    assert f"      {told}\n" in describe(app.application)
+
+
+def test_a_function_with_timers_promises_rows_as_they_come():
+    app = App("timed")
+    rows_of(app).process(key="a", out="a string", ttl="1 hour")(lambda key, rows: ()).to("made")
+    assert "      each row as it comes; late rows are accepted for 10 seconds\n" in describe(app.application)
 
 
 def rows_of(app: App):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.streams.engine.shard import LATE
+from odradek.streams.engine.clock import Clock
+from odradek.streams.engine.shard import CLOCK_KEY, CLOCK_STEP, LATE
 from odradek.streams.engine.store import ShardStore
 from odradek.streams.run.figures import ShardFigures
 
@@ -39,6 +40,21 @@ def test_figures_are_the_sum_over_levels_and_shards_and_follow_the_writers(shard
     second = figures.read()
     assert (second.rows, second.late_rows) == (9, 7)
     assert figures.read() == second
+
+
+def test_event_time_is_that_of_the_slowest_step(shards, tmp_path):
+    figures = ShardFigures(tmp_path)
+    for store, times in zip(shards, [(5, 9), (5, 9), (7,), (7,)], strict=True):
+        store.begin(0)
+        reached = {(number,): time * 1_000_000 for number, time in enumerate(times)}
+        store.cells(CLOCK_STEP).put(CLOCK_KEY, Clock(reached=reached))
+        store.commit({})
+    assert figures.read().event_time == "1970-01-01T00:00:05.000Z"
+
+
+def test_without_a_step_that_waits_there_is_no_event_time(shards, tmp_path):
+    run(shards[0], 0, "a", 0)
+    assert ShardFigures(tmp_path).read().event_time is None
 
 
 def test_a_shard_that_is_being_created_is_not_an_error(tmp_path):

@@ -28,13 +28,13 @@ def test_several_topics_are_one_stream(odradek_test_driver):
 
 def test_a_pattern_reads_topics_that_come_later(odradek_test_driver):
     app = App("pattern")
-    app.stream(pattern="region-.*", schema="n int").to("regions")
+    app.stream(pattern="region-.*", schema="n int", topic_as="region").to("regions")
     with odradek_test_driver(app) as t:
         t.settle()  # no topic matches yet
         t.input("region-north").send({"n": 1})
-        assert t.output("regions").read_values() == [{"n": 1}]
+        assert t.output("regions").read_values() == [{"n": 1, "region": "region-north"}]
         t.input("region-south").send({"n": 2})
-        assert t.output("regions").read_values() == [{"n": 2}]
+        assert t.output("regions").read_values() == [{"n": 2, "region": "region-south"}]
         with pytest.raises(KeyError, match="reads no topic 'my-region-north'"):
             t.input("my-region-north")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -137,3 +137,36 @@ def test_what_a_function_on_the_driver_raises_is_told_with_its_line(feed, live):
         running.await_all_processed()
     assert "in careless" in failed.value.why
     assert "events.foreach_batch(careless)" in str(failed.value)
+
+
+def test_after_a_merge_rows_of_the_faster_stream_come_before_a_timer_that_they_are_newer_than(odradek_test_driver):
+    """As docs/streams/state-and-timers.md explains: the function compares the time of the row with the timer's."""
+    app = App("unpaid")
+    schema = "id string, kind string, at timestamp"
+    orders, payments = (app.stream(topic, schema=schema, time="at") for topic in ("orders", "payments"))
+
+    class Unpaid:
+        def __init__(self, *, compares: bool) -> None:
+            self.compares = compares
+
+        def on_rows(self, order, rows, due: State[datetime], timers: Timers):
+            for row in rows:
+                if row.kind == "order":
+                    due.value = row.at + timedelta(minutes=10)
+                    timers.at(due.value)
+                elif due.value is not None and (not self.compares or row.at <= due.value):
+                    timers.clear()
+                    due.clear()
+
+        def on_timer(self, order, time, due: State[datetime]):
+            yield (order,)
+
+    both = orders.merge(payments)
+    both.process(key="id", out="id string")(Unpaid(compares=True)).to("compared", key="id")
+    both.process(key="id", out="id string")(Unpaid(compares=False)).to("cleared", key="id")
+    with odradek_test_driver(app) as t:
+        t.input("orders").send({"id": "a", "kind": "order"}, at="2026-01-01T00:00:40Z")
+        t.input("payments").send({"id": "a", "kind": "payment"}, at="2026-01-01T00:15:00Z")
+        t.input("orders").send({"id": "b", "kind": "order"}, at="2026-01-01T00:16:00Z")
+        assert t.output("compared").read_values() == [{"id": "a"}]
+        assert t.output("cleared").read_values() == []

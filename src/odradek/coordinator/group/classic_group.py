@@ -1,4 +1,4 @@
-"""A classic group and its members: who is in it, what they support, who waits for an answer.
+"""A classic group: its members, the protocols they support, and their parked requests.
 
 Holds the state and keeps it consistent; the rules of the protocol are in `rebalance`, `joining` and `membership`.
 """
@@ -66,7 +66,7 @@ class ClassicGroup:
     previous_state: GroupState = GroupState.DEAD
     # Wall clock at the last transition; NO_TIMESTAMP in groups that old records or plain commits made.
     state_since_ms: int = NO_TIMESTAMP
-    # None: nobody ever joined, offsets are committed without membership ("simple consumer").
+    # None: no member ever joined; offsets are committed without membership ("simple consumer").
     protocol_type: str | None = None
     protocol_name: str | None = None
     # Never decreases, not even when the group becomes empty.
@@ -75,9 +75,9 @@ class ClassicGroup:
     leader: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    # Who was told to come back with the id it was given (KIP-394); disjoint from `members`.
+    # Member ids that were given out, and that the client must rejoin with (KIP-394); disjoint from `members`.
     pending_joins: dict[str, None] = field(default_factory=dict)
-    # Who got the new generation and has not asked for its assignment yet.
+    # Members that got the new generation and have not sent SyncGroup yet.
     pending_syncs: dict[str, None] = field(default_factory=dict)
     # Parked requests by member id.
     joining: dict[str, object] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and any(self._support.get(name, 0) == everybody for name in names)
 
     def select_protocol(self) -> str:
-        """What most members prefer among what all of them support."""
+        """Among the protocols that all members support, the one with most votes."""
         everybody = len(self.members)
         candidates = {name: 0 for name, count in self._support.items() if count == everybody}
         for member in self.members.values():
@@ -187,7 +187,7 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
 
     def elect_among_joined(self) -> bool:
-        """The leader must be somebody who waits for the new generation. False when nobody does."""
+        """Makes sure that the leader is a member that has rejoined. False when no member has."""
         if self.leader in self.joining:
             return True
         joined = next((member_id for member_id in self.members if member_id in self.joining), None)
@@ -217,7 +217,7 @@ class ClassicGroup:
         try:
             topics = [subscribed_topics(member.metadata(self.protocol_name)) for member in self.members.values()]
         except MalformedSubscription:
-            # Not ours to refuse: only the assignor among the clients has to understand it.
+            # Not refused: only the assignor in the clients has to understand it.
             return
         self.subscribed = frozenset().union(*topics)
 

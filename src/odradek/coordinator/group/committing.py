@@ -23,7 +23,7 @@ _SESSION_KEEPING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 
 def validate_commit(turn: Turn, group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> None:
-    """Refuses with KafkaError whoever is not a member of the current generation, or a plain consumer of no group."""
+    """Raises KafkaError unless the sender is a member of the current generation, or a simple consumer."""
     generation = request.generation_id_or_member_epoch
     if group is None:
         if generation >= 0:
@@ -71,7 +71,7 @@ def commit(turn: Turn, request: OffsetCommitRequest) -> tuple[list[OffsetStored]
 
 
 def refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """This version of the answer has no place for an error but at every partition."""
+    """The response has no top-level error field, so every partition carries the error."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -105,7 +105,7 @@ def deletion(group: ClassicGroup, offsets: OffsetStore) -> list[OffsetStored | G
 def expiry(
     group: ClassicGroup, offsets: OffsetStore, config: GroupConfig, wall_ms: int
 ) -> list[OffsetStored | GroupStored]:
-    """What of this group has expired by now; the group itself once it is empty and keeps no offset."""
+    """The group's expired offsets, and the group itself once it is empty and has no offsets left."""
     of_group = offsets.latest(group.group_id)
     expired = [
         partition
@@ -120,7 +120,7 @@ def expiry(
 
 def _is_expired(group: ClassicGroup, committed: CommittedOffset, config: GroupConfig, wall_ms: int) -> bool:
     if group.protocol_type is not None and group.state is not GroupState.EMPTY:
-        # While members are there, only topics that a settled group is known not to read may lose their offsets.
+        # While the group has members, offsets expire only if it is stable and known not to subscribe to the topic.
         if group.state is not GroupState.STABLE or group.subscribed is None:
             return False
         since_ms = committed.commit_timestamp_ms

@@ -1,4 +1,4 @@
-"""JoinGroup: who is let in, under which id, and whether the group must rebalance for it."""
+"""JoinGroup: which members are accepted, under which id, and whether the group must rebalance."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Joining:
     request: JoinGroupRequest
     client_id: str
     client_host: str
-    # The id to give if the member has none yet; made from chance by the shell.
+    # The id to give if the member has none yet; the shell makes it at random.
     new_member_id: str
-    # KIP-394: from version 4 on a new dynamic member must come back with the id it is given.
+    # KIP-394: from version 4 on a new dynamic member must rejoin with the id it is given.
     must_know_its_id: bool
-    # KIP-814: from version 9 on a returning static leader is told to keep the assignment.
+    # KIP-814: from version 9 on a static leader that rejoins can be asked to keep the assignment.
     can_skip_assignment: bool
     to: object
 
@@ -74,7 +74,7 @@ def _has_room_for(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
         return False
     match group.state:
         case GroupState.PREPARING_REBALANCE:
-            # Those who wait count, not the members: after group.max.size was lowered the last to rejoin stay out.
+            # Count only rejoined members: after group.max.size was lowered, the last ones to rejoin are refused.
             return member_id in group.joining or len(group.joining) < turn.config.max_size
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
             return member_id in group.members or len(group.members) < turn.config.max_size
@@ -115,7 +115,7 @@ def _join_known(turn: Turn, group: ClassicGroup, joining: Joining) -> None:
         case GroupState.STABLE if changed:
             return _rejoin(turn, group, member, joining, f"{member_id} changed its metadata")
         case _:
-            # It may have missed the answer to an earlier JoinGroup: the generation stands.
+            # It may have missed the answer to an earlier JoinGroup: no rebalance.
             turn.reply(joining.to, joined(group, member_id))
             return None
 
@@ -147,7 +147,7 @@ def _add(turn: Turn, group: ClassicGroup, joining: Joining, member_id: str) -> N
 
 
 def _replace_static(turn: Turn, group: ClassicGroup, joining: Joining, instance_id: str) -> None:
-    """A static member without its id has restarted: it takes its old place, whoever still uses the old id is fenced."""
+    """A static member that joins without its id has restarted. It takes its old place; the old id is fenced."""
     old_member_id = group.static_members[instance_id]
     old_leader = group.leader or ""
     generation = group.generation
@@ -162,7 +162,7 @@ def _replace_static(turn: Turn, group: ClassicGroup, joining: Joining, instance_
     if group.state is not GroupState.STABLE:
         _park(turn, group, member.member_id, joining)
         if group.state is GroupState.COMPLETING_REBALANCE:
-            # The leader may be assigning to the old id just now.
+            # The leader may be computing an assignment for the old id.
             return prepare(turn, group, f"static member {instance_id} is {member.member_id} now{joining.why}")
         return complete_if_all_joined(turn, group)
     if group.select_protocol() != group.protocol_name:
@@ -172,10 +172,10 @@ def _replace_static(turn: Turn, group: ClassicGroup, joining: Joining, instance_
     def stored(error: ErrorCode, now: Now) -> Effects:
         after = Turn(now, turn.config)
         if group.static_members.get(instance_id) != joining.new_member_id:
-            # It left or was replaced once more while this was being stored.
+            # It left or was replaced again while this was being stored.
             _refuse(after, joining, error or ErrorCode.UNKNOWN_MEMBER_ID)
         elif error:
-            # Once the group moves on, others were let in by what the new one supports, and are assigned to beside it.
+            # Undo only if no rebalance has begun: that counts on the protocols of the new member.
             if group.state is GroupState.STABLE and group.generation == generation:
                 group.rename(instance_id, old_member_id)
                 member.client_id, member.client_host = before
@@ -196,7 +196,7 @@ def _kept_place(group: ClassicGroup, joining: Joining, old_leader: str) -> JoinG
     if joining.can_skip_assignment:
         response.skip_assignment = group.leader == joining.new_member_id
     else:
-        # Older clients that find themselves leader would assign anew: name the old id, and they will not.
+        # An older client that sees itself as leader would assign again. With the old id as leader it does not.
         response.leader = old_leader
         response.members = []
     return response

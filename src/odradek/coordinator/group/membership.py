@@ -50,7 +50,7 @@ def _validate_sync(group: ClassicGroup, request: SyncGroupRequest) -> None:
     group.validate_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    # Only versions from 5 on say what they assume.
+    # Only versions from 5 on name the protocol that the member expects.
     if request.protocol_type not in (None, group.protocol_type) or (
         group.protocol_name is not None and request.protocol_name not in (None, group.protocol_name)
     ):
@@ -113,7 +113,7 @@ def session_timer_fired(turn: Turn, group: ClassicGroup, member_id: str) -> None
             complete_join(turn, group)
         return
     member = group.members.get(member_id)
-    # A member whose request is parked here is alive as far as we can know, unless it never heard of its id.
+    # A member with a parked request counts as alive, unless it does not know its member id yet.
     if member is None or (not member.is_new and (member_id in group.joining or member_id in group.syncing)):
         return
     log.info("group %s: no heartbeat from %s in time", group.group_id, member_id)
@@ -125,7 +125,7 @@ def session_timer_fired(turn: Turn, group: ClassicGroup, member_id: str) -> None
 
 
 def drop_member(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Out, with an answer to whatever it had parked: a client that still lives will join anew."""
+    """Removes the member and answers its parked requests with UNKNOWN_MEMBER_ID: a client that is alive rejoins."""
     parked_join = group.joining.pop(member_id, None)
     if parked_join is not None:
         turn.reply(parked_join, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))

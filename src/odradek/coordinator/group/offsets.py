@@ -1,7 +1,7 @@
 """The committed offsets of the groups of one partition.
 
-A change counts for writers as soon as it is in the log, for readers once the high watermark has passed it: an offset
-that was read is never taken back by a change of leader.
+Writers see a change as soon as it is in the log. Readers see it once the high watermark has passed it, so a change of
+leader never takes back an offset that was read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class OffsetStore:
     def __init__(self) -> None:
         # No empty inner dictionaries.
         self._committed: dict[str, dict[PartitionKey, CommittedOffset]] = {}
-        # In log order: what the high watermark has not passed.
+        # In log order: changes that the high watermark has not passed.
         self._pending: deque[tuple[Offset, OffsetStored]] = deque()
         # The newest pending change by group and partition.
         self._latest: dict[str, dict[PartitionKey, OffsetStored]] = {}

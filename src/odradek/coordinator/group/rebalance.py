@@ -64,7 +64,7 @@ def complete_if_all_joined(turn: Turn, group: ClassicGroup) -> None:
 
 
 def complete_join(turn: Turn, group: ClassicGroup) -> None:
-    """Ends the join phase. Dynamic members that did not come back are out; static ones have their session to return."""
+    """Ends the join phase. Removes dynamic members that did not rejoin; static ones stay until their session ends."""
     group.initial_wait = None
     turn.cancel_timer(join_timer(group))
     absent = [
@@ -77,7 +77,7 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
         group.remove(member_id)
         turn.cancel_timer(session_timer(group, member_id))
     if group.members and not group.elect_among_joined():
-        # Only static members are left and none is here: their sessions end first.
+        # Only static members are left and none has rejoined: wait for them, or until their sessions end.
         turn.set_timer(join_timer(group), group.rebalance_timeout_ms)
         return
     group.next_generation(turn.now.wall_ms)
@@ -92,7 +92,7 @@ def _store_empty(turn: Turn, group: ClassicGroup) -> None:
 
     def stored(error: ErrorCode, now: Now) -> Effects:
         if error:
-            # Harmless: a restart before the next rebalance would revive members that nobody is, until they time out.
+            # Harmless: after a restart before the next rebalance, the old members are in the group until they time out.
             log.warning("group %s could not be stored as empty: %s", group.group_id, error.name)
         return Effects(now)
 
@@ -115,7 +115,7 @@ def _announce_generation(turn: Turn, group: ClassicGroup) -> None:
 
 
 def joined(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-    """The current generation as this member sees it: the leader gets everybody's metadata."""
+    """The JoinGroup response for this member: the leader gets the metadata of all members."""
     everybody = (
         [
             JoinGroupResponseMember(
@@ -139,7 +139,7 @@ def joined(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
 
 
 def sync_timer_fired(turn: Turn, group: ClassicGroup) -> None:
-    """Whoever took the new generation and never asked for its assignment holds up nobody for longer."""
+    """Removes members that got the new generation but sent no SyncGroup in time, and rebalances without them."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_syncs:
         return
     late = list(group.pending_syncs)
@@ -150,7 +150,7 @@ def sync_timer_fired(turn: Turn, group: ClassicGroup) -> None:
 
 
 def store_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-    """The leader has spoken. Members get their bytes once they are stored; whoever was left out gets empty bytes."""
+    """Stores the leader's assignments, then sends them. A member that the leader left out gets empty bytes."""
     generation = group.generation
     complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
 

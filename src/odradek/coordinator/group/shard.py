@@ -77,7 +77,7 @@ class GroupShard:
         self.offsets.commit(high_watermark)
 
     def loaded(self, now: Now) -> Effects:
-        """Everything in the log has been replayed: members have a full session to show up."""
+        """The whole log has been replayed: each member gets a full session timeout to send a heartbeat."""
         turn = Turn(now, self.config)
         turn.set_timer(EXPIRY_TIMER, self.config.offsets_retention_check_interval_ms)
         for group in self.groups.values():
@@ -119,7 +119,7 @@ class GroupShard:
         return turn
 
     def _join_new_group(self, turn: Turn, group: ClassicGroup, event: Joining) -> None:
-        # Stored before anybody is in it, as Kafka does: tools see a group from its first member's knock on.
+        # Stored before it has a member, as in Kafka: tools see a group from its first JoinGroup on.
         empty = stored_group(group)
         joining.join(turn, group, event)
         if not group.members and not group.pending_joins:
@@ -132,7 +132,7 @@ class GroupShard:
                 del self.groups[group.group_id]
                 self._bury(after, group, error)
                 if self.offsets.latest(group.group_id):
-                    # Committed while this took too long: both are in the log, and offsets need a group to be found by.
+                    # Offsets were committed before this write timed out. Both are in the log; offsets need their group.
                     self._replay_group(empty)
             return after
 
@@ -226,7 +226,7 @@ class GroupShard:
     def delete_offsets(
         self, group_id: str, partitions: Sequence[PartitionKey], to: object, now: Now
     ) -> tuple[dict[PartitionKey, ErrorCode], Effects]:
-        """An error per partition, to be told once `to` is answered (with nothing)."""
+        """An error per partition. The caller sends them once `to` is answered (with nothing)."""
         turn = Turn(now, self.config)
         group = self._existing(group_id)
         committing.validate_delete_offsets(group)
@@ -245,14 +245,14 @@ class GroupShard:
         return errors, turn
 
     def topics_deleted(self, names_by_id: Mapping[bytes, str], now: Now) -> Effects:
-        """Topics that are gone; one made anew under an old name keeps its offsets."""
+        """Removes the offsets of deleted topics. A topic recreated under an old name keeps its offsets."""
         turn = Turn(now, self.config)
         self._gone_topics.update(names_by_id)
         turn.set_timer(PURGE_TIMER, 0)
         return turn
 
     def topics_known(self, ids: Container[bytes], now: Now) -> Effects:
-        """After loading: a topic may have been deleted before its offsets could go, or while they were being read."""
+        """After loading: removes offsets of topics deleted before their offsets were removed, or during loading."""
         gone = {
             committed.topic_id: partition.topic
             for _, partition, committed in self.offsets.everything()
@@ -284,7 +284,7 @@ class GroupShard:
         for group in self.groups.values():
             changes += committing.expiry(group, self.offsets, self.config, turn.now.wall_ms)
             if len(changes) >= REMOVED_PER_TURN:
-                # A group goes after its offsets: the rest of a large one is found again.
+                # A group is removed after its offsets: the next turn finds what is left of a large one.
                 del changes[REMOVED_PER_TURN:]
                 turn.set_timer(EXPIRY_TIMER, _RETRY_MS)
                 break
@@ -302,7 +302,7 @@ class GroupShard:
                 yield group
 
     def delete(self, group_id: str, to: object, now: Now) -> Effects:
-        """KafkaError refuses."""
+        """Raises KafkaError when the group cannot be deleted."""
         turn = Turn(now, self.config)
         changes = committing.deletion(self._existing(group_id), self.offsets)
         _answer_when_stored(turn, changes, to, None)

@@ -1,4 +1,4 @@
-"""The life of a classic group, as data.
+"""The states of a classic group and the transitions between them, as data.
 
 Empty ──rebalance──► PreparingRebalance ──joined──► CompletingRebalance ──assigned──► Stable
   ▲                     │   ▲    ▲                       │                              │
@@ -25,9 +25,9 @@ class GroupState(Enum):
 
 
 class Happening(Enum):
-    REBALANCE = "somebody joined, left, failed or changed its metadata"
+    REBALANCE = "a member joined, left, failed or changed its metadata"
     JOINED = "the join phase ended with members"
-    DESERTED = "the join phase ended with nobody"
+    DESERTED = "the join phase ended without members"
     ASSIGNED = "the leader's assignment is stored"
     GONE = "the group was deleted, or its partition moved away"
 
@@ -47,7 +47,7 @@ TRANSITIONS: dict[tuple[GroupState, Happening], GroupState] = {
     (_STABLE, Happening.GONE): _DEAD,
 }
 
-# How a group answers a known member of the current generation; whatever is missing here is served.
+# How a group answers a known member of the current generation; a state that is missing here is served.
 HEARTBEAT_ANSWERS: dict[GroupState, ErrorCode] = {
     _EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
     _PREPARING: ErrorCode.REBALANCE_IN_PROGRESS,

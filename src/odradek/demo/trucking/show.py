@@ -136,6 +136,8 @@ class _Scene:
         self._watch.start()
         started = time.monotonic()
         self._progress.say("trucks", f"{self._wishes.trucks} on the road; {', '.join(topics.INPUTS)}")
+        self._progress.say("note", "a violation is an event that is not Normal, such as Overspeed or Lane Departure")
+        self._progress.say("note", "an alert is 5 or more violations of one driver within 10 seconds")
         self._progress.say("spark", "starting Java and the application")
         self._wait(self._spark, SPARK_TIMEOUT_S)
         written = ", ".join(topics.OUTPUTS)
@@ -154,7 +156,7 @@ class _Scene:
             f"{command} consume {topics.ALERTS} {place}",
             f"{command} group ls {place}",
             f"{command} streams status {APPLICATION} {place} --state-dir {self._state_dir}",
-            f"{command} streams describe {_application_file()}",
+            f"{command} streams describe {_application_file()} {place}",
         ):
             self._progress.say("try", line)
 
@@ -257,9 +259,14 @@ class _Scene:
             "check",
             f"right: {truth.events.total():,} positions counted by driver and kind, "
             f"{len(truth.violations):,} violations with speed and driver, {len(self._results.alerts)} alerts, "
-            f"{truth.malformed.total()} dead letters; "
-            f"{self._results.repeated} written twice after {self._broker.restarts + self._spark.restarts} restarts",
+            f"{truth.malformed.total()} dead letters; {self._repetitions()}",
         )
+
+    def _repetitions(self) -> str:
+        restarts = self._broker.restarts + self._spark.restarts
+        if not restarts:
+            return "no part was restarted, and no record was written twice"
+        return f"records written twice because of {restarts} restarts: {self._results.repeated}"
 
 
 def _last_words(part: Part) -> str:

@@ -1,8 +1,8 @@
-"""The keys of a broker that this broker honours, with Kafka's names, defaults and ranges.
+"""The supported broker keys, with Kafka's names, defaults and ranges.
 
-Two kinds. `BrokerConfig` has the broker's own keys, read as typed attributes. The others stand behind topic keys
-(`log.retention.ms` behind `retention.ms`) and are read only through `in_force`. Which of both kinds may change while
-the broker runs is as in Kafka: of the second, the strongest behind each topic key.
+There are two kinds. `BrokerConfig` has the broker's own keys as typed attributes. The others are defaults of topic keys
+(`log.retention.ms` of `retention.ms`) and are read only through `in_force`. As in Kafka, some may change while the
+broker runs: of the second kind, the one with the highest precedence for each topic key.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ def _some_roles(roles: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """One broker's own settings. Where dynamic ones change, `in_force` makes another."""
+    """One broker's own settings. When dynamic keys change, `in_force` creates a new one."""
 
     node_id: int = int32("node.id", 1, "This node's number, unique in the cluster.", at_least(0))
     process_roles: tuple[str, ...] = words(
         "process.roles",
         ("broker", "controller"),
-        "What this node does: it keeps partitions, it votes on the cluster's metadata, or both.",
+        "The roles of this node: broker (it stores partitions), controller (it votes on the metadata), or both.",
         _some_roles,
     )
     broker_rack: str | None = text("broker.rack", None, "Where this broker stands, for placing replicas apart.")
     listeners: tuple[str, ...] = words(
         "listeners",
         ("PLAINTEXT://127.0.0.1:9092",),
-        "Where to listen, as PLAINTEXT://host:port. Port 0 takes a free one.",
+        "The addresses to listen on, as PLAINTEXT://host:port. Port 0 takes a free port.",
     )
     advertised_listeners: tuple[str, ...] = words(
-        "advertised.listeners", None, "What clients are told to connect to, when it is not where this node listens."
+        "advertised.listeners", None, "The addresses that clients connect to, if they differ from listeners."
     )
     listener_security_protocol_map: tuple[str, ...] = words(
         "listener.security.protocol.map", (), "The protocol of each listener, as NAME:PLAINTEXT."
@@ -78,16 +78,18 @@ class BrokerConfig:
         "controller.listener.names", None, "The listener at which controllers are reached. Not needed by a node alone."
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = words(
-        "controller.quorum.bootstrap.servers", (), "Some of the controllers, as host:port, to find the others by."
+        "controller.quorum.bootstrap.servers",
+        (),
+        "Some of the controllers, as host:port. A node finds the others through them.",
     )
     controller_quorum_voters: tuple[str, ...] = words(
-        "controller.quorum.voters", (), "The first voters, as id@host:port; who votes later is in the metadata log."
+        "controller.quorum.voters", (), "The first voters, as id@host:port. Later voters are in the metadata log."
     )
     http_listener: str | None = text(
         "http.listener",
         None,
-        "Where to serve HTTP (/healthz, /readyz), as host:port; empty: nowhere. By default on 127.0.0.1, 552 above the "
-        "port of the first listener: 9644 beside 9092.",
+        "Where to serve HTTP (/healthz, /readyz), as host:port; empty turns it off. The default is 127.0.0.1, at the "
+        "port of the first listener plus 552: 9644 for 9092.",
     )
     log_dirs: tuple[str, ...] = words("log.dirs", (".odradek",), "The data directory.")
 
@@ -106,28 +108,31 @@ class BrokerConfig:
         "socket.request.max.bytes", 100 * _MIB, "The largest request accepted.", at_least(1)
     )
     connections_max_idle_ms: int = int64(
-        "connections.max.idle.ms", 600_000, "After how long without a request a connection is closed.", at_least(100)
+        "connections.max.idle.ms", 600_000, "How long a connection without requests stays open.", at_least(100)
     )
     fetch_max_bytes: int = int32(
-        "fetch.max.bytes", 55 * _MIB, "The most records that one fetch is answered with.", at_least(1024)
+        "fetch.max.bytes", 55 * _MIB, "The most bytes of records in one fetch response.", at_least(1024)
     )
     max_request_partition_size_limit: int = int32(
-        "max.request.partition.size.limit", 2000, "The most partitions that one page of a description has.", at_least(1)
+        "max.request.partition.size.limit",
+        2000,
+        "The most partitions in one DescribeTopicPartitions page.",
+        at_least(1),
     )
     max_incremental_fetch_session_cache_slots: int = int32(
-        "max.incremental.fetch.session.cache.slots", 1000, "How many fetch sessions are remembered.", at_least(0)
+        "max.incremental.fetch.session.cache.slots", 1000, "How many fetch sessions are kept.", at_least(0)
     )
 
     controller_quorum_election_timeout_ms: int = int32(
         "controller.quorum.election.timeout.ms",
         1000,
-        "How long a voter waits for votes before it stands again.",
+        "How long a candidate waits for votes before it starts another election.",
         at_least(1),
     )
     controller_quorum_fetch_timeout_ms: int = int32(
         "controller.quorum.fetch.timeout.ms",
         2000,
-        "After how long without its leader a voter stands for election, and a leader without a majority resigns.",
+        "How long a voter without a leader waits before an election, and a leader without a majority before resigning.",
         at_least(1),
     )
     controller_quorum_election_backoff_max_ms: int = int32(
@@ -136,7 +141,7 @@ class BrokerConfig:
     controller_quorum_auto_join_enable: bool = boolean(
         "controller.quorum.auto.join.enable",
         False,
-        "Whether a controller that does not vote asks to, and to have the vote of a disk it lost removed.",
+        "Whether a controller that does not vote joins the voters by itself, and removes the voter of its lost disk.",
     )
 
     metadata_log_segment_bytes: int = int32(
@@ -152,49 +157,49 @@ class BrokerConfig:
     metadata_log_max_record_bytes_between_snapshots: int = int64(
         "metadata.log.max.record.bytes.between.snapshots",
         20 * _MIB,
-        "By how much the metadata log grows before a snapshot of it is written.",
+        "How many bytes the metadata log grows before the next snapshot.",
         at_least(1),
     )
 
     broker_heartbeat_interval_ms: int = int32(
-        "broker.heartbeat.interval.ms", 2000, "How often a broker tells the controller that it lives.", at_least(1)
+        "broker.heartbeat.interval.ms", 2000, "How often a broker sends a heartbeat to the controller.", at_least(1)
     )
     broker_session_timeout_ms: int = int32(
         "broker.session.timeout.ms",
         9000,
-        "After how long a silence the controller takes a broker for dead and lets others lead.",
+        "How long a broker may be silent before the controller fences it and elects other leaders.",
         at_least(1),
     )
     auto_leader_rebalance_enable: bool = boolean(
         "auto.leader.rebalance.enable",
         True,
-        "Whether leadership returns to the first replica by itself.",
+        "Whether leadership returns to the preferred (first) replica automatically.",
     )
     leader_imbalance_check_interval_seconds: int = int64(
         "leader.imbalance.check.interval.seconds",
         300,
-        "How often partitions are looked for that another than their first replica leads.",
+        "How often the controller checks whether preferred replicas lead.",
         at_least(1),
     )
 
     log_retention_check_interval_ms: int = int64(
         "log.retention.check.interval.ms",
         300_000,
-        "How often logs are looked through for segments to delete.",
+        "How often logs are checked for segments to delete.",
         at_least(1),
     )
     log_cleaner_enable: bool = boolean("log.cleaner.enable", True, "Whether logs are compacted.")
     log_cleaner_backoff_ms: int = int64(
         "log.cleaner.backoff.ms",
         15_000,
-        "How often logs are looked through for what to compact.",
+        "How often logs are checked for compaction.",
         at_least(0),
         dynamic=True,
     )
     log_cleaner_dedupe_buffer_size: int = int64(
         "log.cleaner.dedupe.buffer.size",
         128 * _MIB,
-        "How much memory compaction takes for keys; a log with more of them is compacted piece by piece.",
+        "How much memory compaction uses for keys. A log with more keys is compacted in several runs.",
         at_least(_MIB),
         dynamic=True,
     )
@@ -208,29 +213,32 @@ class BrokerConfig:
     log_flush_offset_checkpoint_interval_ms: int = int32(
         "log.flush.offset.checkpoint.interval.ms",
         60_000,
-        "How often recovery points and log starts are written down.",
+        "How often recovery points and log start offsets are written to disk.",
         at_least(1),
     )
     replica_high_watermark_checkpoint_interval_ms: int = int64(
         "replica.high.watermark.checkpoint.interval.ms",
         5000,
-        "How often high watermarks are written down.",
+        "How often high watermarks are written to disk.",
         at_least(1),
     )
     replica_lag_time_max_ms: int = int64(
         "replica.lag.time.max.ms",
         30_000,
-        "After how long without having caught up a follower leaves the ISR.",
+        "How long a follower may lag before it leaves the ISR.",
         at_least(1),
     )
     replica_fetch_max_bytes: int = int32(
         "replica.fetch.max.bytes",
         _MIB,
-        "The most records that a follower asks for of one partition; a larger batch comes all the same.",
+        "The most bytes that a follower fetches of one partition. A larger batch is sent whole.",
         at_least(0),
     )
     replica_fetch_response_max_bytes: int = int32(
-        "replica.fetch.response.max.bytes", 10 * _MIB, "The most records that a follower asks for at once.", at_least(0)
+        "replica.fetch.response.max.bytes",
+        10 * _MIB,
+        "The most bytes of records that a follower fetches at once.",
+        at_least(0),
     )
     replica_fetch_min_bytes: int = int32(
         "replica.fetch.min.bytes", 1, "How many bytes of records a follower waits for.", at_least(0)
@@ -241,25 +249,25 @@ class BrokerConfig:
     replica_fetch_backoff_ms: int = int32(
         "replica.fetch.backoff.ms",
         1000,
-        "The longest pause before a follower asks again for a partition in trouble; the first ones are shorter.",
+        "The longest pause before a follower retries a failed partition. The first pauses are shorter.",
         at_least(0),
     )
     replica_socket_timeout_ms: int = int32(
         "replica.socket.timeout.ms",
         30_000,
-        "How long a follower waits for an answer before it takes the connection for lost.",
+        "How long a follower waits for a response before it closes the connection.",
         at_least(1),
     )
     replica_selector_class: str | None = text(
         "replica.selector.class",
         None,
-        "How a leader chooses the replica that a consumer reads from; without it, consumers read from leaders.",
+        "How a leader chooses the replica that a consumer reads from. Without it, consumers read from leaders.",
         lambda name: None if name in (None, RACK_AWARE_SELECTOR) else f"Only {RACK_AWARE_SELECTOR} is known",
     )
     producer_id_expiration_ms: int = int32(
         "producer.id.expiration.ms",
         86_400_000,
-        "After how long without a write an idempotent producer is forgotten.",
+        "How long the state of an idempotent producer is kept after its last write.",
         at_least(1),
         dynamic=True,
     )
@@ -270,7 +278,7 @@ class BrokerConfig:
     offsets_topic_replication_factor: int = int16(
         "offsets.topic.replication.factor",
         3,
-        "Replicas of __consumer_offsets; as many as there are brokers, where there are fewer.",
+        "Replicas of __consumer_offsets. With fewer brokers, one replica per broker.",
         at_least(1),
     )
     offsets_topic_segment_bytes: int = int32(
@@ -309,9 +317,9 @@ class BrokerConfig:
     )
     group_max_size: int = int32("group.max.size", INT32_MAX, "How many members a group may have.", at_least(1))
 
-    # What was set by hand, by Kafka's names: the source STATIC_BROKER.
+    # The values of the file, by Kafka's names: the source STATIC_BROKER.
     static: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    # Keys of the file that mean nothing here, to be warned of.
+    # Keys of the file that have no effect: the node logs a warning for each.
     ignored: tuple[str, ...] = ()
 
     @classmethod
@@ -330,7 +338,7 @@ class BrokerConfig:
 
 
 def _parse_all(settings: Mapping[str, str]) -> dict[str, Value]:
-    """Whoever corrects a file wants to hear of all its mistakes at once: one line each."""
+    """Reports all errors of a file at once, one line each."""
     parsed, problems = {}, []
     for name, value in settings.items():
         try:
@@ -343,7 +351,7 @@ def _parse_all(settings: Mapping[str, str]) -> dict[str, Value]:
 
 
 _ATTRIBUTES = attributes(BrokerConfig)
-# Attribute by key, of the broker's own that may change while it runs.
+# Attribute names by key, of the broker's own keys that may change while it runs.
 DYNAMIC_ATTRIBUTES: Mapping[str, str] = {
     name: _ATTRIBUTES[name] for name, definition in definitions(BrokerConfig).items() if definition.dynamic
 }
@@ -351,7 +359,7 @@ DYNAMIC_ATTRIBUTES: Mapping[str, str] = {
 _ALIASES = {"log.dir": "log.dirs", "broker.id": "node.id"}
 
 
-# Where the broker key's range is not the topic key's.
+# Broker keys whose range differs from that of their topic key.
 _OWN_CHECKS: dict[str, Check] = {
     "log.retention.ms": unlimited_or_at_least_one,
     "log.retention.minutes": unlimited_or_at_least_one,
@@ -389,15 +397,15 @@ def broker_definition(name: str) -> Definition:
 
 def _unknown(name: str) -> str:
     if name in WITHOUT_MEANING:
-        return f"{name} is a config of Kafka's that means nothing here: {WITHOUT_MEANING[name]}"
+        return f"{name} is a config of Kafka that has no effect here: {WITHOUT_MEANING[name]}"
     why = next((why for start, why in NOT_YET.items() if name.startswith(start)), None)
     if why is not None:
-        return f"{name} is a config of Kafka's that is not honoured here: {why}"
+        return f"{name} is a config of Kafka that is not supported here: {why}"
     return f"Unknown broker config name: {name}{suggestion(name, BROKER_CONFIGS)}"
 
 
 def refuse_read_only(names: Iterable[str]) -> None:
-    """Kafka's words and code; it looks for them before it looks at values."""
+    """Refuses read-only keys with Kafka's message and code. As in Kafka, checked before the values."""
     fixed = [name for name in names if name in BROKER_CONFIGS and not BROKER_CONFIGS[name].dynamic]
     if fixed:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")

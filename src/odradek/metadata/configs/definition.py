@@ -24,7 +24,7 @@ INT64_MAX = 2**63 - 1
 
 Value = bool | int | float | str | tuple[str, ...] | None
 D = TypeVar("D", bound=Value)
-# Says what is wrong with a value, or nothing.
+# Returns what is wrong with a value, or an empty text.
 Check = Callable[[Any], str | None]
 
 
@@ -41,7 +41,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Wire codes of DescribeConfigs; the smallest one that holds a value wins."""
+    """Wire codes of DescribeConfigs; the smallest code that has a value wins."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -52,7 +52,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
-    """A broker key that stands behind a topic key; `factor` turns its unit into the topic key's."""
+    """A broker key that is the default of a topic key; `factor` converts its unit to that of the topic key."""
 
     name: str
     factor: int = 1
@@ -65,9 +65,9 @@ class Definition:
     default: Value
     doc: str
     check: Check | None = None
-    synonyms: tuple[Synonym, ...] = ()  # of a topic key, strongest first
+    synonyms: tuple[Synonym, ...] = ()  # of a topic key, highest precedence first
     dynamic: bool = False  # of a broker key: may change while the broker runs
-    internal: bool = False  # honoured, yet not shown unless set
+    internal: bool = False  # supported, but shown only if it is set
 
     def parse(self, written: str) -> Value:
         value = _PARSERS[self.type](self.name, written.strip())
@@ -88,7 +88,7 @@ class Definition:
 
 
 def _written_double(value: float) -> str:
-    """Large and small ones as Java does: 1.0E7 where Python has 10000000.0."""
+    """Formats large and small numbers as Java does: 1.0E7 where Python has 10000000.0."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(value)
     digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
@@ -108,7 +108,7 @@ def _parse_boolean(name: str, written: str) -> bool:
 
 def _integer_parser(type_name: str, largest: int) -> Callable[[str, str], int]:
     def parse(name: str, written: str) -> int:
-        # Python's int() would also take 1_000 and digits of other scripts.
+        # Python's int() also accepts 1_000 and digits of other scripts.
         if not re.fullmatch(r"[+-]?[0-9]{1,19}", written) or not -largest - 1 <= int(written) <= largest:
             raise _refusal(name, written, f"Not a number of type {type_name}")
         return int(written)
@@ -264,7 +264,7 @@ def words(
     *,
     synonyms: tuple[Synonym, ...] = (),
 ) -> tuple[str, ...]:
-    """Without a default it reads as no words at all."""
+    """Without a default the value is empty."""
     return _field(
         default or (),
         Definition(name=name, type=ConfigType.LIST, default=default, doc=doc, check=check, synonyms=synonyms),
@@ -276,12 +276,12 @@ def _field(default: D, definition: Definition) -> D:
 
 
 def definitions(table: type) -> dict[str, Definition]:
-    """Key by name, of a dataclass whose fields were made by the functions above."""
+    """The keys by name, of a dataclass with fields from the functions above."""
     return {definition.name: definition for _, definition in _defined_fields(table)}
 
 
 def attributes(table: type) -> dict[str, str]:
-    """Attribute by key."""
+    """Attribute names by key."""
     return {definition.name: entry.name for entry, definition in _defined_fields(table)}
 
 

@@ -1,10 +1,10 @@
-"""Which value of a key is in force, and where it came from.
+"""The effective value of a key, and its source.
 
 Precedence: the topic's own > this broker's dynamic > the cluster-wide dynamic > the broker's static > Kafka's default.
-Works on plain mappings of what was set; `in_force` has the same questions asked of an image.
+Works on plain mappings of the values that were set; `in_force` does the same for an image.
 
-What is described is what Kafka describes: from the first place on where the key's own name is set. A topic that lives
-by `log.retention.hours` is said to have a default, and `log.retention.ms` is said to be nothing.
+Describes the same as Kafka: the sources from the first one on that sets the key's own name. If only
+`log.retention.hours` is set, `retention.ms` of a topic is described as a default, and `log.retention.ms` as null.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WEAKER_NAMES = {
 
 
 class Setting(NamedTuple):
-    """One of the places where a value is set."""
+    """A source of values."""
 
     name: str
     source: ConfigSource
@@ -38,14 +38,14 @@ class Setting(NamedTuple):
 
 
 class BrokerLayers(NamedTuple):
-    """What was set for one broker, by Kafka's names, in the three places where it can be."""
+    """The values that were set for one broker in its three sources, by Kafka's names."""
 
     dynamic_broker: Mapping[str, str]
     dynamic_default: Mapping[str, str]
     static: Mapping[str, str]
 
     def settings(self, names: Iterable[str]) -> Iterator[Setting]:
-        """Strongest first; ends with the defaults."""
+        """Highest precedence first; ends with the defaults."""
         names = list(names)
         for source, layer in (
             (ConfigSource.DYNAMIC_BROKER, self.dynamic_broker),
@@ -73,7 +73,7 @@ class Described:
 
 
 def broker_value(name: str, layers: BrokerLayers) -> Value:
-    """What Kafka accepted and this broker does not, in a directory of Kafka's, is passed over."""
+    """Ignores values in a directory of Kafka that this broker does not accept."""
     for setting in layers.settings([name]):
         with suppress(KafkaError):
             return BROKER_CONFIGS[name].parse(setting.written or "")
@@ -85,7 +85,7 @@ def topic_value(definition: Definition, overrides: Mapping[str, str], layers: Br
         with suppress(KafkaError):
             return definition.parse(overrides[definition.name])
     for synonym in definition.synonyms:
-        # A synonym set anywhere beats a weaker synonym: log.retention.ms at its default is unset, not a value.
+        # A synonym that is set anywhere overrides synonyms of lower precedence. A default does not count as set.
         value = broker_value(synonym.name, layers)
         if value is None:
             continue
@@ -96,7 +96,7 @@ def topic_value(definition: Definition, overrides: Mapping[str, str], layers: Br
 
 
 def broker_config(config: BrokerConfig, layers: BrokerLayers) -> BrokerConfig:
-    """With its dynamic keys as they are in force."""
+    """The broker's config with the effective values of its dynamic keys."""
     changes: dict[str, Any] = {attribute: broker_value(name, layers) for name, attribute in DYNAMIC_ATTRIBUTES.items()}
     return replace(config, **changes)
 
@@ -133,7 +133,7 @@ def _described_topic_key(definition: Definition, overrides: Mapping[str, str], l
 
 
 def _described_settings(names: Sequence[str], layers: BrokerLayers) -> list[Setting]:
-    """`names` with the one asked for first."""
+    """`names` begins with the requested key."""
     return list(dropwhile(lambda setting: setting.name != names[0], layers.settings(names)))
 
 
@@ -158,7 +158,7 @@ def _described_broker_key(definition: Definition, layers: BrokerLayers) -> Descr
 
 
 def describe_cluster_defaults(dynamic_default: Mapping[str, str]) -> list[Described]:
-    """Only what was set for the whole cluster: the broker resource without a name."""
+    """Only values that were set for the whole cluster: the broker resource without a name."""
     return [
         Described(
             definition=BROKER_CONFIGS[name],
@@ -168,6 +168,6 @@ def describe_cluster_defaults(dynamic_default: Mapping[str, str]) -> list[Descri
             read_only=False,
         )
         for name, written in sorted(dynamic_default.items())
-        # Kafka may have written this directory, and it has more keys.
+        # A directory of Kafka may have more keys.
         if name in BROKER_CONFIGS
     ]

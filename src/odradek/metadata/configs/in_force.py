@@ -1,7 +1,7 @@
-"""Which configuration is in force for a topic or broker of an image.
+"""The effective configuration of a topic or broker of an image.
 
-A topic's `TopicConfig` changes when its own ConfigResource does; every topic's and the `BrokerConfig` may change when
-a broker's or the nameless broker's does, which stands for all of them.
+A topic's `TopicConfig` changes with its own ConfigResource. A change of a broker's ConfigResource, or of the nameless
+one for all brokers, may change every `TopicConfig` and the `BrokerConfig`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def effective_broker_config(image: ClusterImage, broker: BrokerConfig) -> Broker
 
 
 def effective_topic_config(image: ClusterImage, topic: str, broker: BrokerConfig) -> TopicConfig:
-    """Also for a topic that does not exist: what it would get."""
+    """Also for a topic that does not exist: the config that it would get."""
     return effective.topic_config(image.config(TOPIC_RESOURCE, topic), _layers(image, broker))
 
 
@@ -30,7 +30,7 @@ def describe_topic(image: ClusterImage, topic: str, broker: BrokerConfig) -> lis
 
 
 def describe_new_topic(image: ClusterImage, overrides: Mapping[str, str], broker: BrokerConfig) -> list[Described]:
-    """Of a topic that is just being created."""
+    """The configs of a topic that is being created."""
     return effective.describe_topic(overrides, _layers(image, broker))
 
 
@@ -43,7 +43,7 @@ def describe_cluster_defaults(image: ClusterImage) -> list[Described]:
 
 
 def not_honoured(image: ClusterImage) -> Iterator[str]:
-    """A sentence for each thing that Kafka was told about its topics and brokers and that means nothing here."""
+    """A sentence for each config in a directory of Kafka that has no effect here."""
     for resource, values in image.configs.items():
         if resource.type not in _VALIDATORS:
             continue
@@ -52,7 +52,7 @@ def not_honoured(image: ClusterImage) -> Iterator[str]:
             try:
                 validate(name, value)
             except KafkaError as refused:
-                yield f"{whose} {resource.name or '(all)'} goes without {name}={value}: {refused.message}"
+                yield f"{whose} {resource.name or '(all)'} ignores {name}={value}: {refused.message}"
 
 
 _VALIDATORS: Mapping[int, tuple[str, Callable[[str, str], object]]] = {

@@ -1,6 +1,6 @@
-"""The keys of a topic that this broker honours, with Kafka's names, defaults and ranges.
+"""The supported topic keys, with Kafka's names, defaults and ranges.
 
-What Kafka knows and this broker does not do is refused by name with the reason: an accepted key is an honoured key.
+Kafka's other keys are refused with a reason: every accepted key has an effect.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _gzip_level(level: int) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """What is in force for one topic."""
+    """The effective config of one topic."""
 
     cleanup_policy: tuple[str, ...] = words(
         "cleanup.policy",
@@ -65,13 +65,13 @@ class TopicConfig:
     retention_bytes: int = int64(
         "retention.bytes",
         -1,
-        "How large a partition may grow before its oldest segments go; -1 means no limit.",
+        "How large a partition may grow before its oldest segments are deleted; -1 means no limit.",
         synonyms=_broker("log.retention.bytes"),
     )
     segment_bytes: int = int32(
         "segment.bytes",
         1024 * 1024 * 1024,
-        "How large a segment file grows before the next one is begun.",
+        "How large a segment file grows before the log rolls to the next one.",
         at_least(1024 * 1024),
         synonyms=_broker("log.segment.bytes"),
     )
@@ -85,21 +85,21 @@ class TopicConfig:
     segment_ms: int = int64(
         "segment.ms",
         7 * _DAY_MS,
-        "How old a segment grows before the next one is begun.",
+        "How old a segment gets before the log rolls to the next one.",
         at_least(1),
         synonyms=_broker("log.roll.ms", "log.roll.hours"),
     )
     segment_jitter_ms: int = int64(
         "segment.jitter.ms",
         0,
-        "The most by which segment.ms is shortened at random, so that partitions do not roll together.",
+        "Random reduction of segment.ms, at most this much, so that partitions do not roll together.",
         at_least(0),
         synonyms=_broker("log.roll.jitter.ms", "log.roll.jitter.hours"),
     )
     segment_index_bytes: int = int32(
         "segment.index.bytes",
         10 * 1024 * 1024,
-        "How large an index grows before the next segment is begun.",
+        "How large an index grows before the log rolls to the next segment.",
         at_least(4),
         synonyms=_broker("log.index.size.max.bytes"),
     )
@@ -231,7 +231,7 @@ class TopicConfig:
     min_cleanable_dirty_ratio: float = double(
         "min.cleanable.dirty.ratio",
         0.5,
-        "Which share of a log's bytes is written anew before it is compacted again.",
+        "Share of a log's bytes that must be new before it is compacted again.",
         between(0, 1),
         synonyms=_broker("log.cleaner.min.cleanable.ratio"),
     )
@@ -241,7 +241,7 @@ TOPIC_CONFIGS = definitions(TopicConfig)
 
 _NO_TIERED_STORAGE = "tiered storage does not exist"
 _NO_THROTTLE = "replication is not throttled"
-# Keys that Kafka has and this broker has not, with the reason.
+# Unsupported keys of Kafka, with the reason.
 REFUSED_TOPIC_CONFIGS: dict[str, str] = {
     "leader.replication.throttled.replicas": _NO_THROTTLE,
     "follower.replication.throttled.replicas": _NO_THROTTLE,
@@ -257,7 +257,7 @@ REFUSED_TOPIC_CONFIGS: dict[str, str] = {
 
 
 def check_together(values: Mapping[str, str]) -> None:
-    """Of values that are valid one by one: whether they contradict each other."""
+    """Refuses values that are valid one by one but contradict each other."""
     smallest, largest = "min.compaction.lag.ms", "max.compaction.lag.ms"
     if smallest in values and largest in values and int(values[smallest]) > int(values[largest]):
         raise KafkaError(

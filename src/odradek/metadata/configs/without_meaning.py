@@ -1,6 +1,6 @@
-"""Kafka's broker keys that a file may well contain and that mean nothing here: a node starts with one warning for each.
+"""Kafka's broker keys that have no effect here. A node starts with them, and logs a warning for each.
 
-Only what a node can go without: keys about safety (TLS, SASL, quotas, authorisers) are refused, as unknown ones are.
+Only keys that are safe to ignore: keys for security (TLS, SASL, quotas, authorisers) are refused, like unknown keys.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SOCKETS = "the system sizes the buffers of sockets"
 _PURGATORY = "requests that wait are woken by what they wait for; nothing is purged"
 _JAVA = "it names Java classes"
 _METRICS = "there are no metrics of Java's kind"
-_PACE = "it is done as it comes up, without a schedule or a delay of its own"
+_PACE = "the work is done when it is due, without a schedule or a delay of its own"
 _BETWEEN_NODES = "how nodes of a cluster wait for each other is fixed"
 _TRANSACTIONS = "there are no transactions yet"
 _SHARES = "there are no share groups yet"
@@ -57,11 +57,11 @@ WITHOUT_MEANING: Mapping[str, str] = MappingProxyType(
     {name: why for why, names in _BY_REASON.items() for name in names.split()}
 )
 
-# What Kafka has and this broker does not, by how the keys begin: refused with a reason, since ignoring it would not do.
+# Prefixes of unsupported keys that cannot be ignored: they are refused with a reason.
 NOT_YET: Mapping[str, str] = MappingProxyType(
     {
         "alter.config.policy.": "policies are Java classes",
-        "authorizer.": "there is no authorisation yet: everybody may do everything",
+        "authorizer.": "there is no authorisation yet: every client may do everything",
         "client.quota.": "there are no quotas yet",
         "config.providers": "values are taken as they are written",
         "connections.max.reauth.": "there is no authentication yet",

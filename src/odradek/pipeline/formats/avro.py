@@ -1,7 +1,7 @@
 """Avro bodies, read and written with fastavro.
 
-A plain body is what a schemaless writer makes. Confluent's framing (a zero byte, a four-byte schema id, the body) is
-read when the schemas are given by id; asking a registry for them is not there yet, and a framed record then says so.
+A plain body is the output of a schemaless writer. Confluent's framing (a zero byte, a four-byte schema id, the body) is
+read if `writers` has the schemas by id. Schema registries are not supported yet; the error of a framed record says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FRAME_BYTES = 5
 
 
 class ConfluentFraming(Exception):
-    """A record in Confluent's framing, and no schema for its id."""
+    """A record in Confluent's framing, but no schema for its id."""
 
 
 class NotAvro(Exception):
@@ -53,15 +53,16 @@ def decode_plain(value: bytes, schema: Any) -> Any:  # noqa: ANN401 a parsed sch
             raise
         schema_id = binary.unpack_from(FRAME, value)[1]
         raise ConfluentFraming(
-            f"not a plain Avro body ({problem}); it looks like Confluent's framing with schema id {schema_id}. Reading "
-            f"schemas from a registry is not there yet: give them by id, format=Avro(writers={{{schema_id}: schema}})"
+            f"not a plain Avro body ({problem}); it looks like Confluent's framing with schema id {schema_id}. "
+            "A schema registry is not supported yet: give the schemas by id, "
+            f"format=Avro(writers={{{schema_id}: schema}})"
         ) from problem
 
 
 def decode_framed(value: bytes, schema: Any, writers: Mapping[int, Any]) -> Any:  # noqa: ANN401
     magic, schema_id = binary.unpack_from(FRAME, value) if len(value) >= FRAME_BYTES else (None, None)
     if magic != 0:
-        raise NotAvro("writers= is for Confluent's framing, and this record does not begin with its zero byte")
+        raise NotAvro("writers= is for Confluent's framing, but this record does not begin with its zero byte")
     if schema_id not in writers:
         raise ConfluentFraming(f"there is no schema {schema_id} among writers={{{', '.join(map(str, writers))}}}")
     return _body(value[FRAME_BYTES:], writers[schema_id], schema)
@@ -74,15 +75,15 @@ def _body(value: bytes, writer: Any, reader: Any = None) -> Any:  # noqa: ANN401
     try:
         record = fastavro.schemaless_reader(stream, writer, reader)
     except EOFError as short:
-        raise NotAvro("the body is shorter than the schema says") from short
-    # what another schema wrote often decodes to something, but hardly ever to the last byte
+        raise NotAvro("the body is shorter than the schema requires") from short
+    # data of another schema often decodes to something, but rarely uses all bytes
     if stream.tell() != len(value):
         raise NotAvro(f"{len(value) - stream.tell()} bytes are left after the record")
     return record
 
 
 def avro_value(schema: dict[str, Any] | None, row: Column, struct: StructType) -> Column:
-    """Rows as plain Avro bodies, by the schema given or one made from the columns."""
+    """Rows as plain Avro bodies, by the given schema or by a schema made from the columns."""
     import fastavro
 
     parsed = fastavro.parse_schema(schema or schema_of_struct(struct, "Record"))

@@ -1,4 +1,4 @@
-"""Avro schemas and Spark's: each from the other, without a JVM."""
+"""Converts Avro schemas to Spark schemas and back, without a JVM."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ AvroSchema: TypeAlias = Mapping[str, Any] | str | Path | Schema
 
 
 def avro_schema_of(given: AvroSchema) -> dict[str, Any]:
-    """The Avro schema in any of the forms it is given in."""
+    """The Avro schema from a dict, JSON text, an .avsc file, or any other schema."""
     if isinstance(given, Mapping):
         return dict(given)
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".avsc")):
@@ -138,7 +138,7 @@ def _field(field: Mapping[str, Any], path: str, named: dict[str, DataType]) -> S
 
 
 def schema_of_struct(struct: StructType, name: str) -> dict[str, Any]:
-    """An Avro record for columns; what may be null is a union with null first."""
+    """An Avro record for columns. A nullable column is a union with null first."""
     return {
         "type": "record",
         "name": name,

@@ -1,6 +1,6 @@
-"""A schema in DDL, taken apart and checked without a JVM: "id int, tags array<string>".
+"""Parses and checks a schema in DDL without a JVM: "id int, tags array<string>".
 
-Only what Spark would certainly refuse is refused here; what is not understood is left to Spark.
+It refuses only what Spark would certainly refuse. Spark checks everything that it does not understand.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BESIDES = frozenset({"not", "null", "comment", "default", "collate", "generated
 
 
 def columns_of_ddl(ddl: str) -> list[tuple[str, str]]:
-    """(name, type) as written, with what stands beside the type."""
+    """(name, type) as written. The type includes NOT NULL, COMMENT and the like."""
     return [_column(part) for part in _parts(ddl)]
 
 
@@ -90,7 +90,7 @@ def _column(text: str) -> tuple[str, str]:
 
 
 def _parts(ddl: str) -> Iterator[str]:
-    """Between the commas that are inside no brackets and no quotes."""
+    """The parts between commas, except commas inside brackets or quotes."""
     depth = begin = 0
     quote = ""
     for position, letter in enumerate(ddl):

@@ -1,8 +1,8 @@
 """Debezium's change events in JSON, with or without the {schema, payload} wrapper, as changes of a table.
 
-A row is `after`, or for a deletion `before`, of which only the key columns need be there. The time of a change is the
-database's (`source.ts_ms`), else the connector's. Times must come as text or epoch milliseconds, dates as text: set
-the connector's `time.precision.mode` to `isostring`, and `decimal.handling.mode` to `string` or `double`.
+A row is `after`, or for a deletion `before`, which needs only the key columns. The time of a change is the database's
+(`source.ts_ms`), else the connector's. Times must be text or epoch milliseconds, dates must be text: set the
+connector's `time.precision.mode` to `isostring`, and `decimal.handling.mode` to `string` or `double`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DELETE = "d"
 
 
 def debezium_reading(struct: StructType, *, needs_before: bool) -> Reading:
-    """`needs_before`: a deletion tells its row; a table knows it by the record's key as well."""
+    """`needs_before`: a deletion must have its row in `before`. A table can use the record's key instead."""
     envelope = _envelope(struct)
     wrapped = StructType([*envelope, StructField("payload", envelope)])
     return Reading(
@@ -72,7 +72,7 @@ def _fault(read: Column, struct: StructType, envelope: StructType, values: Value
     return first_fault(
         [
             unfitting(read, envelope, *misfits(read["after"], struct, after, "after.")),
-            F.when(op.isNull(), fault("NotDebezium", "there is no op: this is no change event")),
+            F.when(op.isNull(), fault("NotDebezium", "there is no op: this is not a change event")),
             F.when(~upsert & (op != DELETE), fault("NotDebezium", "op '", op, "' is none of c, u, r, d")),
             F.when(upsert & read["after"].isNull(), fault("NotDebezium", "op '", op, "' without the row in `after`")),
             F.when(

@@ -1,6 +1,6 @@
-"""The columns of a declared schema as text, (name, type), without a JVM: for telling one schema from another.
+"""The columns of a declared schema as text, (name, type), without a JVM: to compare schemas.
 
-A DDL string is only taken apart, not checked: what Spark cannot read it refuses itself.
+A DDL string is only split, not checked: Spark itself refuses what it cannot read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BESIDES = re.compile(r"\s+(not\s+null|comment\s|default\s).*", re.DOTALL)
 
 
 def declared_columns(schema: Any, format: Format | str | None = None) -> Columns:  # noqa: A002, ANN401 whatever formats take
-    """Those of a topic when a format is given, else those of rows that a function makes."""
+    """The columns of a topic when a format is given, else the columns of rows that a function returns."""
     if isinstance(schema, str) and not is_avro_text(schema):
         return tuple((name, _type(kind)) for name, kind in columns_of_ddl(schema))
     return columns_in(struct_of(schema) if format is None else columns_of(format, schema))

@@ -1,4 +1,4 @@
-"""Rows to records: key and value for the sink, in the format asked for. Rows marked `_deleted` become tombstones."""
+"""Converts rows to records: key and value for the sink, in a given format. Rows marked `_deleted` become tombstones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def encoding(
 ) -> Encode:
     """Rows as records: `key` and `value`, and `topic` and `headers` where the rows have `_topic` and `_headers`.
 
-    Without key columns a record keeps the row's `_key`. Without `columns` its value has all but the reserved ones.
+    Without key columns a record keeps the row's `_key`. Without `columns` its value has all columns but reserved ones.
     """
 
     return lambda rows: rows.select(*record_columns(rows, format, key, columns, schema, headers))
@@ -43,7 +43,7 @@ def record_columns(
     schema: AnySchema = None,
     headers: Column | None = None,
 ) -> list[Column]:
-    """The columns of a record, over those of the rows."""
+    """The columns of a record, as expressions on the columns of the rows."""
     told = {name: F.col(f"_{name}") for name in ("topic", "headers") if f"_{name}" in rows.columns}
     if headers is not None:
         told["headers"] = headers
@@ -82,15 +82,15 @@ def _value(chosen: Format, struct: StructType, schema: AnySchema) -> Column:
         case Delimited(separator):
             return F.concat_ws(separator, *(_field_text(struct, name) for name in struct.names)).cast("binary")
         case Debezium():
-            raise BadSchema("debezium is a format to read: databases write it", instead='format="json"')
+            raise BadSchema("the format debezium can only be read, not written", instead='format="json"')
 
 
 def _only_column(struct: StructType) -> Column:
-    """The column named `value`, or the only one; its key may stand beside it."""
+    """The column named `value`, or the only column. With a column `value`, others may be there, such as the key."""
     names = ["value"] if "value" in struct.names else struct.names
     if len(names) != 1 or not isinstance(struct[names[0]].dataType, BinaryType | StringType):
         raise BadSchema(
-            f"a raw record has one value, and the rows have {struct.simpleString()}",
+            f"a raw record has one value, but the rows have {struct.simpleString()}",
             instead="select one binary or text column, or name it `value`",
         )
     return F.col(f"`{names[0]}`")

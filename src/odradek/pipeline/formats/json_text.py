@@ -1,7 +1,7 @@
-"""JSON: Spark's own parser, made strict.
+"""JSON, read with Spark's parser and stricter checks.
 
-Left to itself from_json makes nulls of a wrong type, and drops a second object or garbage after the first. Here each of
-them is a fault; unknown fields are fine, and a text column takes any JSON value as its text.
+By default from_json returns null for a wrong type, and drops anything after the first object. Here each of these is a
+fault. Unknown fields are ignored, and a text column takes any JSON value as its text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.pipeline.formats.reading import (
 WHITESPACE = " \t\r\n"
 CORRUPT = "_corrupt"
 READ_OPTIONS = {"columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false", "timeZone": "UTC"}
-# Microseconds, always in UTC, and a null is written as null: a reader can tell it from a forgotten column.
+# Times have microseconds and are in UTC. A null is written as null, so that readers can tell it from a missing column.
 WRITE_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC", "ignoreNullFields": "false"}
 
 
@@ -39,12 +39,12 @@ def json_reading(struct: StructType) -> Reading:
 
 
 def read_json(value: Column, struct: StructType) -> Column:
-    """The wire form of a JSON object, its text in `CORRUPT` when it does not fit; null when it is no object."""
+    """The wire form of a JSON object, or null if the value is not one. `CORRUPT` has the text if it does not fit."""
     text = value.cast("string")
     trimmed = F.btrim(text, F.lit(WHITESPACE))
     one_object = _braced(text) | _braced(trimmed)  # most values need no trimming
-    # Spark reads the first object and drops what follows. Two objects are a syntax error as items of an array; that
-    # costs a second parse, so only a text in which an object seems to follow another is looked at.
+    # Spark reads the first object and drops the rest. Inside [ ], two objects are a syntax error. That check costs a
+    # second parse, so only texts in which an object seems to follow another are checked.
     follows = text.contains("}{") | text.contains("}\n{")
     second = follows & F.try_parse_json(F.concat(F.lit("["), text, F.lit("]"))).isNull()
     wire = StructType([*wire_struct(struct), StructField(CORRUPT, StringType())])
@@ -56,7 +56,7 @@ def json_fault(read: Column, struct: StructType, values: Values) -> Column:
 
 
 def unfitting(read: Column, struct: StructType, *more: Column) -> Column:
-    """The fault of a text that is no JSON object, or does not fit the types of the schema."""
+    """The fault of a text that is not a JSON object, or does not fit the types of the schema."""
     return F.when(read.isNull(), fault("NotJson", "the value is not one JSON object in UTF-8")).when(
         read[CORRUPT].isNotNull(),
         F.coalesce(
@@ -69,7 +69,7 @@ def unfitting(read: Column, struct: StructType, *more: Column) -> Column:
 
 
 def misfits(row: Column, struct: StructType, text_of: Callable[[str], Column], path: str = "") -> list[Column]:
-    """Which field did not fit: it is there in the text and null in what was read."""
+    """Faults of fields that did not fit: such a field is present in the text, but null in the result."""
     return [
         F.when(
             row[field.name].isNull() & text.isNotNull(),

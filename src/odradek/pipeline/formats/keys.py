@@ -1,6 +1,6 @@
-"""Keys: columns as the bytes of a record's key, and back.
+"""Keys: converts columns to the bytes of a record's key, and back.
 
-One column is its plain text (bytes stay bytes), several are a JSON object in the order given.
+One column is written as plain text (bytes stay bytes), several as a JSON object in the given order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from odradek.pipeline.formats.reading import field_value, moment, wire_struct
 
 
 def key_bytes(struct: StructType, key: Sequence[str]) -> Column:
-    """The record's key for rows of these columns."""
+    """The record's key for rows with these columns."""
     if len(key) > 1:
         return F.to_json(F.struct(*(F.col(f"`{name}`") for name in key)), WRITE_OPTIONS).cast("binary")
     column = F.col(f"`{key[0]}`")
@@ -42,7 +42,7 @@ def key_bytes(struct: StructType, key: Sequence[str]) -> Column:
 
 
 def key_columns(key: Column, fields: StructType) -> Column:
-    """The columns of a key, null where it does not hold them. Debezium's {schema, payload} is looked through."""
+    """The columns of a key, null if it does not have them. Also reads Debezium's {schema, payload} wrapper."""
     text = key.cast("string")
     wire = wire_struct(fields)
     read = F.from_json(text, StructType([*wire, StructField("payload", wire)]), READ_OPTIONS)

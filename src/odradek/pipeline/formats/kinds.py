@@ -43,7 +43,7 @@ class Avro:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Key and value as they are, bytes or text."""
+    """Key and value without decoding, as bytes or text."""
 
     text: bool = False
 
@@ -53,7 +53,7 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class Delimited:
-    """Fields in the schema's order between separators, without quoting: a field cannot contain the separator."""
+    """Fields between separators, in the schema's order. There is no quoting: a field cannot contain the separator."""
 
     separator: str = "|"
 
@@ -63,7 +63,7 @@ class Delimited:
 
 @dataclass(frozen=True, slots=True)
 class Debezium:
-    """Change events of a database table; the schema is that of its rows."""
+    """Change events of a database table. The schema describes the rows of the table."""
 
     def __str__(self) -> str:
         return "debezium"
@@ -71,9 +71,9 @@ class Debezium:
 
 @dataclass(frozen=True, slots=True)
 class Protobuf:
-    """Messages of a class that protoc generated, or of a file of descriptors and the message's full name.
+    """Messages of a class that protoc generated, or of a descriptor file and the message's full name.
 
-    The columns are the fields of the message, so there is no schema to give.
+    The columns are the fields of the message, so this format takes no schema.
     """
 
     message: Any
@@ -109,13 +109,15 @@ def format_of(given: Format | str) -> Format:
 
 
 def reading_of(given: Format | str, schema: AnySchema, optional: Sequence[str] = ()) -> Reading:
-    """How records are read. Columns in `optional` may be missing from the value whatever the schema says."""
+    """How records are read. Columns in `optional` may be missing from the value, even if the schema requires them."""
     chosen = format_of(given)
     if isinstance(chosen, Raw):
         return raw_reading(text=chosen.text)
     if isinstance(chosen, Protobuf):
         if schema is not None:
-            raise BadSchema(f"the columns of {chosen} are its fields", instead="the source without schema=")
+            raise BadSchema(
+                f"{chosen} takes no schema: its columns are its fields", instead="the source without schema="
+            )
         return protobuf_reading(chosen.described)
     if schema is None:
         raise BadSchema(
@@ -137,7 +139,7 @@ def reading_of(given: Format | str, schema: AnySchema, optional: Sequence[str] =
 
 
 def columns_of(given: Format | str, schema: AnySchema) -> StructType:
-    """The columns a stream of this format has; needs a JVM for a DDL string only."""
+    """The columns of a stream with this format. Needs a JVM only for a DDL string."""
     chosen = format_of(given)
     if isinstance(chosen, Avro) and schema is not None:
         return struct_of_schema(avro_schema_of(schema))

@@ -1,8 +1,8 @@
-"""Raw records to columns, and what became of those that are none.
+"""Converts raw records to columns, and keeps the error of each record that cannot be converted.
 
 Input: the raw columns of the source. Output: the schema's columns, `_key` (the record's key), `_time` (event time),
-`_error` (null, or why the record is no row) and `_record` (the raw record, for dead letters); for changes of a table
-also `_deleted`.
+`_error` (null, or why the record could not be converted) and `_record` (the raw record, for dead letters). Changes of a
+table also have `_deleted`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Parse = Callable[[DataFrame], DataFrame]
 
 
 def parsing(format: Format | str, schema: AnySchema, time: str | None = None) -> Parse:  # noqa: A002
-    """Records as rows of a stream. A record without a value is no row, except for raw."""
+    """Records as rows of a stream. A record without a value is an error, except for raw."""
 
     def parse(raw: DataFrame) -> DataFrame:
         reading = reading_of(format, schema)
@@ -51,7 +51,7 @@ def changelog(format: Format | str, schema: AnySchema, key: Sequence[str], time:
     """Records as changes of a table: a null value deletes the row of its key.
 
     Key columns that the value does not have are taken from the record's key: text or bytes for one column, a JSON
-    object for several, as `key_bytes` writes them; Debezium's keys are understood too.
+    object for several, as `key_bytes` writes them. Debezium's keys are also supported.
     """
 
     def parse(raw: DataFrame) -> DataFrame:
@@ -105,7 +105,7 @@ def _record(raw: DataFrame) -> Column:
 
 
 def _moment(columns: dict[str, Column], reading: Reading, time: str | None, read: Column) -> Column:
-    """Event time as far as it has to be made of something else."""
+    """The event time if it must be converted from another type or comes from the format; else null."""
     if time is None and reading.time is not None:
         return reading.time(read)
     if time is None or _is_time(field := _time_field(reading.columns, time)):
@@ -114,7 +114,7 @@ def _moment(columns: dict[str, Column], reading: Reading, time: str | None, read
 
 
 def _told(reading: Reading, time: str | None) -> Column:
-    """Event time as the value tells it."""
+    """The event time from the value."""
     if time is not None and _is_time(reading.columns[time]):
         return moment(_named(time).cast("timestamp"), TimestampType())
     return F.col("_moment")
@@ -142,7 +142,7 @@ def _time_field(struct: StructType, time: str) -> StructField:
 
 def _no_value(empty: Column) -> Column:
     return F.when(
-        empty, fault("NoValue", "the record has no value; in a table that is a deletion, in a stream it is no row")
+        empty, fault("NoValue", "the record has no value: that is a deletion in a table, but an error in a stream")
     )
 
 

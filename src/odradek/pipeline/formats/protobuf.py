@@ -1,4 +1,4 @@
-"""Protobuf bodies, read and written with the protobuf package: the plain message, without a registry's framing."""
+"""Protobuf bodies, read and written with the protobuf package: plain messages, without the framing of a registry."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Read = Callable[[Any], Any]
 Write = Callable[[Any, Any], None]
-"""From a message and a value that is not null."""
+"""Takes a message and a value that is not null."""
 
 
 class NotProtobuf(Exception):
-    """Bytes that are no such message."""
+    """Bytes that are not a message of the expected type."""
 
 
 def protobuf_reading(message: Described) -> Reading:
@@ -69,7 +69,7 @@ def encode(row: Mapping[str, Any] | None, message: Described) -> bytes | None:
 
 
 def protobuf_value(message: Described, struct: StructType) -> Column:
-    """Rows as messages; columns are its fields by name, and fields without a column are not set."""
+    """Rows as messages. Columns set the fields with the same names; fields without a column are not set."""
     fields = struct_of_message(message.descriptor)
     columns = [_fitting(name, struct, fields, message.name) for name in struct.names]
     write = functools.partial(_encode_all, message=message)
@@ -77,10 +77,10 @@ def protobuf_value(message: Described, struct: StructType) -> Column:
 
 
 def _fitting(name: str, struct: StructType, wanted: StructType, message: str) -> Column:
-    """A column as its field wants it."""
+    """A column with the type of its field."""
     if name not in wanted.names:
         raise BadSchema(
-            f"the column {name!r} is no field of {message}",
+            f"the column {name!r} is not a field of {message}",
             why=f"its fields are {', '.join(wanted.names)}",
             instead="select() the fields, or drop() the column, before the sink",
         )
@@ -91,8 +91,8 @@ def _fitting(name: str, struct: StructType, wanted: StructType, message: str) ->
     if isinstance(kind, NumericType) and isinstance(own, NumericType):
         return column.cast(kind).alias(name)
     raise BadSchema(
-        f"the column {name!r} is {own.simpleString()}, and the field of {message} is {kind.simpleString()}",
-        instead="a step before the sink that makes it so",
+        f"the column {name!r} is {own.simpleString()}, but the field of {message} is {kind.simpleString()}",
+        instead="a step before the sink that converts the column",
     )
 
 
@@ -138,7 +138,7 @@ def _value_reader(field: FieldDescriptor) -> Read:
         return _message_reader(field.message_type)
     if field.type == ENUM:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-        return lambda value: names.get(value, str(value))  # a number that only a newer writer has a name for
+        return lambda value: names.get(value, str(value))  # only a newer schema has a name for this number
     return Decimal if field.type in UNSIGNED_64 else _same
 
 
@@ -181,7 +181,7 @@ def _field_writer(field: FieldDescriptor) -> Write:
 
 
 def _map_writer(field: FieldDescriptor) -> Write:
-    """A map comes as pairs from Arrow, and as a dict from a test."""
+    """A map is a list of pairs from Arrow, and a dict in tests."""
     name, item = field.name, field.message_type.fields_by_name["value"]
     if item.message_type is not None:
         fill = _filler(item)
@@ -196,7 +196,7 @@ def _map_writer(field: FieldDescriptor) -> Write:
 
 
 def _filler(field: FieldDescriptor) -> Write:
-    """Of a message inside another."""
+    """The function that fills a nested message."""
     if is_timestamp(field):
         return _fill_timestamp
     if is_wrapper(field):
@@ -221,7 +221,7 @@ def _converter(field: FieldDescriptor) -> Read:
 def _enum_number(value: str, field: str, numbers: Mapping[str, int]) -> int:
     if value in numbers:
         return numbers[value]
-    if value.lstrip("-").isdigit():  # as a number without a name was read
+    if value.lstrip("-").isdigit():  # the reader returns a number without a name as text
         return int(value)
     raise ValueError(f"field {field}: {value!r} is none of {', '.join(numbers)}")
 

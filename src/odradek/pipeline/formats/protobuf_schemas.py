@@ -1,7 +1,7 @@
-"""Protobuf messages and Spark's columns: where a message is described, and the columns that it has. No JVM is needed.
+"""Descriptions of Protobuf messages, and the Spark columns of a message. No JVM is needed.
 
-A generated class cannot travel to Spark's workers if it was made at run time, so a message is kept as the files that
-describe it, serialised, and its full name.
+A class that was generated at run time cannot be sent to Spark's workers. So a message is kept as its full name and its
+serialised descriptor files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-# By the numbers of FieldDescriptorProto.Type. Unsigned numbers get the next type that holds all of them.
+# By the numbers of FieldDescriptorProto.Type. An unsigned type becomes the next larger type that holds all its values.
 SCALARS: Mapping[int, DataType] = {
     1: DoubleType(),
     2: FloatType(),
@@ -66,7 +66,7 @@ FieldDescriptor = Any
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A message by the files that describe it: a serialised FileDescriptorSet."""
+    """A message, as its name and its descriptor files (a serialised FileDescriptorSet)."""
 
     files: bytes
     name: str
@@ -85,7 +85,7 @@ def described(message: Any, name: str | None) -> Described:  # noqa: ANN401 a cl
         return Described(_with_dependencies(descriptor.file), descriptor.full_name)
     if not isinstance(message, str | Path | bytes):
         raise BadSchema(
-            f"{message!r} describes no Protobuf message",
+            f"{message!r} does not describe a Protobuf message",
             instead='Protobuf(Order), with the class that protoc generated, or Protobuf("orders.desc", "shop.Order")',
         )
     return _in_files(message, name)
@@ -99,21 +99,21 @@ def _in_files(message: str | Path | bytes, name: str | None) -> Described:
         files = FileDescriptorSet.FromString(message if isinstance(message, bytes) else Path(message).read_bytes())
     except (OSError, DecodeError) as problem:
         raise BadSchema(
-            f"{message!r} is no set of Protobuf's file descriptors: {problem}",
+            f"{message!r} is not a Protobuf file descriptor set: {problem}",
             instead="the file that protoc --include_imports --descriptor_set_out=orders.desc orders.proto writes",
         ) from problem
     known = [found for file in files.file for found in _names(file.message_type, file.package)]
     if name is None or name not in known:
         close = get_close_matches(name or "", known, n=1) or known[-1:]
         raise BadSchema(
-            f"there is no message {name!r} in the descriptors" if name else "which message of the file is meant?",
+            f"there is no message {name!r} in the descriptors" if name else "the name of the message is missing",
             why=f"there are {', '.join(known) or 'none'}",
             instead=f'Protobuf(file, "{close[0]}")' if close else "",
         )
     made = Described(files.SerializeToString(deterministic=True), name)
     try:
         message_class(made)
-    except TypeError as problem:  # a file that another one needs is not there
+    except TypeError as problem:  # an imported file is missing
         raise BadSchema(f"{name} cannot be built: {problem}", instead="protoc with --include_imports") from problem
     return made
 
@@ -153,11 +153,11 @@ def message_class(message: Described) -> Any:  # noqa: ANN401 a class of message
 
 def struct_of_message(descriptor: Descriptor, above: tuple[str, ...] = ()) -> StructType:
     if descriptor.full_name in above:
-        raise BadSchema(f"{descriptor.full_name} contains itself, and a Spark column has no recursive type")
+        raise BadSchema(f"{descriptor.full_name} contains itself, but Spark has no recursive types")
     within = (*above, descriptor.full_name)
     fields = [StructField(f.name, _field_type(f, within), _may_be_null(f)) for f in descriptor.fields]
     if not fields:
-        raise BadSchema(f"{descriptor.full_name} has no fields, and a row needs a column")
+        raise BadSchema(f"{descriptor.full_name} has no fields, but a row needs at least one column")
     return StructType(fields)
 
 
@@ -184,7 +184,7 @@ def _may_be_null(field: FieldDescriptor) -> bool:
 
 
 def is_repeated(field: FieldDescriptor) -> bool:
-    """Maps are repeated too. The property that says so has changed its name between versions of protobuf."""
+    """Also true for maps. (The property with this information has different names in different protobuf versions.)"""
     return _label(field) == REPEATED
 
 
@@ -205,5 +205,5 @@ def is_timestamp(field: FieldDescriptor) -> bool:
 
 
 def is_wrapper(field: FieldDescriptor) -> bool:
-    """A message around one value, which may be missing."""
+    """Whether the field is a wrapper message: one value that may be missing."""
     return field.message_type is not None and field.message_type.full_name in WRAPPERS

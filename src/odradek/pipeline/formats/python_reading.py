@@ -1,6 +1,6 @@
-"""Formats that Spark has no expression for: a Python function per record, over Arrow, only the value travels.
+"""Reads formats that Spark has no expression for, with a Python function per record. Arrow transfers only the value.
 
-A record that the function refuses becomes a fault with the exception's name and text; its neighbours are not touched.
+If the function raises an exception, the record gets a fault with its name and text. Other records are not affected.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Plain = Callable[[Any], Any]
 
 
 class NotValid(Exception):
-    """What pydantic has against a record."""
+    """pydantic refused a record."""
 
 
 def python_reading(struct: StructType, decode: Decode) -> Reading:
@@ -60,7 +60,7 @@ def arrow_function(function: Callable[..., pa.Array[Any]], returns: DataType) ->
     def apply(column: pa.Array[Any]) -> pa.Array[Any]:
         return function(column)
 
-    apply.__annotations__ = {"column": pa.Array, "return": pa.Array}  # Spark takes the kind of function from these
+    apply.__annotations__ = {"column": pa.Array, "return": pa.Array}  # Spark finds the kind of function from these
     return arrow_udf(apply, returns)  # type: ignore[call-overload, no-any-return]
 
 
@@ -93,7 +93,7 @@ def _reader(decode: Decode, row: DataType) -> Callable[[pa.Array[Any]], pa.Array
             if value is not None:
                 try:
                     good = to_plain(decode(value))
-                except Exception as refused:  # noqa: BLE001 whatever a decoder or validator raises is about this record
+                except Exception as refused:  # noqa: BLE001 any exception of a decoder or validator belongs to this record
                     problem = refused
             rows.append(good)
             problems.append(problem)
@@ -108,7 +108,7 @@ def _reader(decode: Decode, row: DataType) -> Callable[[pa.Array[Any]], pa.Array
 
 
 def _arrow_rows(rows: list[Any], problems: list[Exception | None], arrow_type: pa.DataType) -> pa.Array[Any]:
-    """All rows at once; if one does not fit its type, one by one to find out which."""
+    """Converts all rows at once. If that fails, converts them one by one to find the rows that do not fit."""
     import pyarrow as pa
 
     try:
@@ -127,7 +127,7 @@ def _short(problem: Exception) -> str:
 
 
 def plain(data_type: DataType) -> Plain:
-    """A function from what Python decoders give to what Arrow takes: dicts, lists, pairs, text."""
+    """A function that converts values of Python decoders to values for Arrow: dicts, lists, pairs, text."""
     match data_type:
         case StructType():
             return _plain_struct([(field.name, plain(field.dataType)) for field in data_type])

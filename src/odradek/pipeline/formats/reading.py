@@ -1,6 +1,6 @@
-"""What a format makes of a record, and the expressions that all formats share.
+"""How a format converts a record, and the expressions that all formats share.
 
-A record is read, values are made of what was read, faults are found in both: three steps, and nothing is done twice.
+There are three steps, and no work is repeated: read the record, make values from the result, find faults in both.
 A fault is a struct of exception and message, null for a good record.
 """
 
@@ -28,18 +28,22 @@ YEAR_10000_MS = 253_402_300_800_000
 
 
 Values = Callable[[str], Column]
-"""The columns of a record by name, as they were made of what was read."""
+"""The converted columns of a record, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     columns: StructType
     read: Callable[[], Column]  # over the raw columns of a record
-    value: Callable[[Column, StructField], Column]  # a column out of what was read
+    value: Callable[[Column, StructField], Column]  # makes a column from the result of `read`
     fault: Callable[[Column, Values], Column]
     null_value_is_fine: bool = False
-    deleted: Callable[[Column], Column] | None = None  # formats that say so themselves, beside the null value
-    time: Callable[[Column], Column] | None = None  # event time, for formats that carry one; null: the record's
+    deleted: Callable[[Column], Column] | None = (
+        None  # for formats that mark deletions themselves, besides the null value
+    )
+    time: Callable[[Column], Column] | None = (
+        None  # event time, for formats that have it; null: use the record's timestamp
+    )
 
 
 def fault(exception: str, *message: Column | str) -> Column:
@@ -52,23 +56,23 @@ def first_fault(faults: list[Column]) -> Column:
 
 
 def once(costly: Column) -> Column:
-    """Keeps Spark from doing it twice: it pushes a later filter below a step by repeating the step's expressions.
+    """Stops Spark from computing an expression twice. Spark does so when it pushes a later filter below a step.
 
-    What it believes to be non-deterministic stays where it is, and a partition's number is the cheapest such thing.
+    Spark does not move non-deterministic expressions, and the partition id is the cheapest of these.
     """
     return F.when(F.spark_partition_id() >= 0, costly)
 
 
 def moment(column: Column, data_type: DataType) -> Column:
-    """A time from a timestamp, epoch milliseconds or ISO 8601 text; null when it is none, or after the year 9999."""
+    """A time from a timestamp, epoch milliseconds or ISO 8601 text. Null if it is none of these or after year 9999."""
     if isinstance(data_type, TimestampType):
         time = column
     elif isinstance(data_type, StringType):
-        # a cast that fails costs ten times a match that fails, and most times are ISO 8601
+        # most times are ISO 8601, and a failed match costs a tenth of a failed cast
         number = F.when(column.rlike(r"^-?\d{1,18}$"), moment(column.cast("bigint"), LongType()))
         return F.coalesce(number, moment(column.try_cast("timestamp"), TimestampType()))
     else:
-        # timestamp_millis throws on overflow, and an exception there ends the query
+        # timestamp_millis throws on overflow, and that exception would end the query
         return F.when(F.abs(column) < YEAR_10000_MS, F.timestamp_millis(column.cast("bigint")))
     return F.when(F.unix_millis(time) < YEAR_10000_MS, time)
 
@@ -78,7 +82,7 @@ def wire_struct(struct: StructType) -> StructType:
 
 
 def wire_type(data_type: DataType) -> DataType:
-    """How a type is read from text: a time comes as text or a number, and is converted by `moment`."""
+    """The type in which a value is read from text: a time is text or a number, and `moment` converts it later."""
     match data_type:
         case TimestampType():
             return StringType()
@@ -125,7 +129,7 @@ def field_value(wire: Column, field: StructField) -> Column:
 
 
 def struct_faults(wire: Column, struct: StructType, path: str = "", values: Values | None = None) -> Iterator[Column]:
-    """What is wrong with the fields of a struct that is there, first field first. `values`: what became of them."""
+    """The faults in the fields of a struct that is not null, in field order. `values`: the converted fields."""
     for field in struct:
         name = f"{path}{field.name}"
         inner = wire[field.name]
@@ -141,7 +145,7 @@ def struct_faults(wire: Column, struct: StructType, path: str = "", values: Valu
 
 
 def type_faults(wire: Column, data_type: DataType, path: str, value: Column | None = None) -> Iterator[Column]:
-    """What is wrong inside a value, if there is a value."""
+    """The faults inside a value, if it is not null."""
     match data_type:
         case TimestampType():
             yield F.when(

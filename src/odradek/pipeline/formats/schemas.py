@@ -1,8 +1,8 @@
-"""Schemas: a dataclass, a pydantic model, a DDL string or a StructType as Spark's StructType.
+"""Schemas: converts a dataclass, a pydantic model, a DDL string or a StructType to Spark's StructType.
 
-A field that is not Optional and has no default is required: `nullable=False`. What a StructType cannot say travels in
-the field's metadata: `ALLOWED`, the values of an Enum or Literal, and `DEFAULT`, which stands in for a missing field.
-Only a DDL string needs a running Spark; everything else becomes a StructType without a JVM.
+A field that is not Optional and has no default is required: `nullable=False`. The field's metadata has what a
+StructType cannot express: `ALLOWED`, the values of an Enum or Literal, and `DEFAULT`, the value for a missing field.
+Only a DDL string needs a running Spark; all other schemas are converted without a JVM.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def struct_of(declared: Schema) -> StructType:
         struct = _record(declared, declared.__name__, ())
     else:
         raise BadSchema(
-            f"{declared!r} is no schema",
+            f"{declared!r} is not a schema",
             instead="a dataclass, a pydantic model, a DDL string such as 'id int, name string', or a StructType",
         )
     _check_names(struct.names)
@@ -82,7 +82,7 @@ def struct_of(declared: Schema) -> StructType:
 
 
 def check_schema(declared: Schema) -> None:
-    """Refuses a wrong schema where it is written, as far as that is possible without a JVM."""
+    """Refuses a wrong schema at the line where the user declares it, as far as possible without a JVM."""
     if not isinstance(declared, str):
         struct_of(declared)
     elif not is_avro_text(declared):
@@ -92,13 +92,13 @@ def check_schema(declared: Schema) -> None:
 
 
 def is_avro_text(schema: str) -> bool:
-    """An Avro schema as JSON, or the path of one: no DDL."""
+    """Whether the text is an Avro schema in JSON, or the path of one, and not DDL."""
     return schema.lstrip().startswith("{") or schema.endswith(".avsc")
 
 
 def _check_names(columns: Sequence[str]) -> None:
     if taken := sorted(RESERVED & set(columns)):
-        raise BadSchema(f"field {taken[0]!r} has a name that streams use themselves: rename it")
+        raise BadSchema(f"the field name {taken[0]!r} is reserved for streams: rename the field")
 
 
 def is_pydantic(declared: object) -> bool:
@@ -121,7 +121,7 @@ def _parsed_ddl(ddl: str) -> StructType:
 
 def _record(cls: type, path: str, above: tuple[type, ...]) -> StructType:
     if cls in above:
-        raise BadSchema(f"{path}: {cls.__name__} contains itself, and a Spark column has no recursive type")
+        raise BadSchema(f"{path}: {cls.__name__} contains itself, but Spark has no recursive types")
     try:
         hints = typing.get_type_hints(cls, include_extras=True)
     except NameError as unknown:

@@ -1,4 +1,4 @@
-"""Values without structure, and lines of fields between separators."""
+"""Reads raw values, and lines of fields between separators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NESTED = (StructType, ArrayType, MapType, VariantType)
 
 
 def raw_reading(*, text: bool) -> Reading:
-    """Columns `key` and `value` as they came: bytes, or text in UTF-8."""
+    """Columns `key` and `value` without decoding: bytes, or text in UTF-8."""
     data_type = StringType() if text else BinaryType()
     return Reading(
         columns=StructType([StructField("key", data_type), StructField("value", data_type)]),
@@ -45,7 +45,7 @@ def _not_text(read: Column) -> Column:
 
 
 def delimited_reading(struct: StructType, separator: str) -> Reading:
-    """One field per column in their order; an empty field is null, and the line may end with a separator."""
+    """One field per column, in their order. An empty field is null, and the line may end with a separator."""
     for field in struct:
         if isinstance(field.dataType, NESTED):
             raise BadSchema(f"field {field.name}: a delimited line has no place for {field.dataType.simpleString()}")

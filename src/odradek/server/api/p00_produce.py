@@ -3,10 +3,10 @@
 Advertised from 0, since older librdkafka stops compressing when it is not (KAFKA-18659), but 0-2 are not served. 3-6
 know no zstd. 8 adds error messages. 9 is flexible. 13 names topics by id.
 
-acks=0 is never answered; an error then costs the connection, so that the client looks for the leader again. acks=1 is
-answered once this replica has the batch as durably as its topic asks for, acks=all once it is committed. What a client
-sends twice for one partition in a request is appended twice, in order. A batch whose records must be read first, for
-their keys or to recompress it, takes its turn in `unappended`.
+acks=0 gets no response; on an error the broker closes the connection, so that the client looks up the leader again.
+acks=1 is answered once this replica has the batch as durably as its topic requires, acks=all once it is committed. Two
+batches for one partition in one request are both appended, in order. A batch whose records must be read first, for
+their keys or to recompress it, is queued in `unappended`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Wait(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A batch whose turn to be appended comes later."""
+    """A batch that is queued, to be appended later."""
 
     partition: Partition
     arrival: Arrival
@@ -135,12 +135,12 @@ def _append(
             return outcome
         base_offset, last_offset, append_time_ms, log_start_offset, _, _ = partition.append(batch, acks, wall_ms)
     except TooMuchQueued as refusal:
-        # What this client sent behind this batch must not be appended before it.
+        # Later batches of this client must not be appended before this one.
         ctx.connection.end(refusal.message)
         return _failed(index, refusal)
     except KafkaError as refusal:
         return _failed(index, refusal)
-    except OSError as broken:  # what was asked of the log before it wrote anything
+    except OSError as broken:  # raised before the log wrote anything
         logger.warning("%s cannot be written to: %s", partition, broken)
         return ProduceOutcome(index, ErrorCode.KAFKA_STORAGE_ERROR)
     outcome = ProduceOutcome(index, 0, base_offset, append_time_ms, log_start_offset)
@@ -150,10 +150,10 @@ def _append(
 
 
 def _comes_later(partition: Partition, batch: memoryview) -> bool:
-    """Whether the batch must be looked into off the event loop, or comes behind one that must."""
+    """Whether the batch must be read off the event loop, or is queued behind one that must."""
     config = partition.log.config
     if len(batch) > config.max_message_bytes or not partition.is_leader:
-        return False  # not worth a copy and a look: `append` refuses it
+        return False  # no need to copy and read it: `append` refuses it
     if partition.unappended or has_other_codec(batch, config.codec):
         return True
     if not config.compacts:
@@ -186,7 +186,7 @@ def _unanswered(ctx: BrokerContext, answers: Answers) -> Parts:
 class ParkedProduce:
     """Not yet appended, or not yet as safe as the client asked for.
 
-    The client's timeout is for the second alone, as in Kafka: a batch that is in a queue will be appended.
+    The client's timeout covers only the wait for acks, as in Kafka: a queued batch will be appended in any case.
     """
 
     __slots__ = ("_acks", "_answers", "_ctx", "_slot", "_timeout_s", "_timer", "_unread", "_waits")

@@ -3,17 +3,17 @@
 4-6 have no fetch sessions. 5 sends log start offsets. 9 sends the leader epoch the client knows. 10 brings zstd,
 which an older client cannot read. 12 is flexible. 13 names topics by id.
 
-11 says where the client is, and may read from followers (KIP-392). 12 lets followers say what they fetched last, so
-that they hear where their history parts from the leader's. 15 brings the epoch of the follower's broker. 16 tells who
-leads instead.
+11 sends the client's rack, and may read from followers (KIP-392). 12 sends the epoch that a follower fetched last, so
+that the leader can report where the logs diverge. 15 sends the epoch of the follower's broker. 16 returns the current
+leader.
 
 The limits are KIP-74's: a partition gives at most its own limit, all together at most the request's, but the first
-partition that has anything gives one batch whatever its size. A replica id of 0 and up is a follower: it sees up to the
-log's end, and its asking for an offset says that it has everything before.
+partition that has anything gives one batch whatever its size. A replica id of 0 and up is a follower: it reads up to
+the log end, and its fetch offset means that it has everything before that offset.
 
 A fetch that finds too little is parked. Nothing polls: a partition wakes its parked fetches when its high watermark
-moves (its log end, for followers), its leadership ends or it is deleted. They look once per turn of the event loop, so
-that one reply carries what several appends of that turn brought.
+moves (its log end, for followers), its leadership ends or it is deleted. A parked fetch reads once per turn of the
+event loop, so that one reply carries the records of all appends in that turn.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Found:
     def __init__(self) -> None:
         self.reads: list[tuple[Wanted, Partition | None, FetchedPartition]] = []
         self.bytes = 0
-        # An error, or something else that is not to wait for more bytes.
+        # An error, or other news that must be sent without waiting for more bytes.
         self.urgent = False
 
     def release(self) -> None:
@@ -101,17 +101,17 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed_only = request.isolation_level == READ_COMMITTED
-        # Who fetches to follow; None: a consumer.
+        # The follower that fetches; None: a consumer.
         self.replica = Replica(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
         selects = ctx.broker.config.replica_selector_class is not None
-        # Of a consumer that may be sent to a replica near it.
+        # The rack of a consumer that may be redirected to a replica near it.
         self._rack = request.rack_id if selects and self.replica is None else ""
-        # Where followers are read from, they hear of a commit at once.
+        # If consumers read from followers, a follower gets each new high watermark at once.
         self._tells_watermarks = selects and self.replica is not None
         self._remembers_watermarks = self._tells_watermarks and not plan.session_id
 
     def read(self, *, arrived_ms: int | None = None) -> Found:
-        """`arrived_ms`: only at the first look at a follower's fetch, which says how far it has got."""
+        """`arrived_ms`: only at the first read for a follower's fetch, whose offset shows how far it has got."""
         found = Found()
         room = self._max_bytes
         topic: TopicKey | None = None
@@ -133,14 +133,17 @@ class Fetch:
             if self._tells_watermarks and read.high_watermark != wanted.high_watermark:
                 found.urgent = True
             if self.replica is not None and 0 <= wanted.fetch.log_start_offset < read.log_start_offset:
-                # It cannot join the ISR before it has heard what was deleted.
+                # The follower cannot join the ISR before it knows the new log start offset.
                 found.urgent = True
             found.reads.append((wanted, partition, read))
         return found
 
     def _recall_watermark(self, wanted: Wanted, partition: Partition | None) -> None:
-        """Whoever has no session would otherwise be told the same again and again, as fast as it can ask. Only when
-        it arrives: another fetch of this follower may still wait, and be answered where nobody listens any more."""
+        """Without this, a follower without a session would get the same watermark again at once, in a busy loop.
+
+        Only when the fetch arrives: an older fetch of this follower may still be parked, and be answered on a dead
+        connection.
+        """
         if self.replica is not None and partition is not None:
             wanted.high_watermark = told_high_watermark(partition, self.replica)
 
@@ -153,8 +156,11 @@ class Fetch:
 
     @property
     def _tells_session(self) -> bool:
-        """A follower hangs up on a question that waits when there is more to ask for. It could not say which session
-        to end that it has not heard of, and a reader that is gone is not noticed while nothing is read from it."""
+        """A new session's id is sent to a follower at once, without waiting for records.
+
+        A follower closes the connection of a parked fetch when it has more partitions to fetch. It can end the old
+        session only if it knows the id, and the broker does not notice the lost connection while it reads nothing.
+        """
         return self.replica is not None and self._plan.begins_session
 
     def readable_bytes(self, wanted: Wanted) -> int | None:
@@ -164,7 +170,7 @@ class Fetch:
         return None if read.error_code or read.diverging_epoch is not None else _release(read)
 
     def wait_at(self, partition: Partition, reader: Reader) -> None:
-        """Be told when there may be more."""
+        """Registers `reader`, to be woken when there may be more."""
         if self.replica is not None:
             partition.tail_readers[reader] = None
         if self.replica is None or self._tells_watermarks:
@@ -194,7 +200,7 @@ class Fetch:
         )
 
     def _name_leaders(self, found: Found) -> list[NodeEndpoint]:
-        """Who leads instead, with each partition that is not led here as the client believes, and where they are."""
+        """Sets the current leader of each partition that this broker does not lead; returns the leaders' endpoints."""
         leaders: dict[int, None] = {}
         for _, partition, read in found.reads:
             if partition is not None and read.error_code in NOT_HERE and partition.leader_id != NO_BROKER:
@@ -272,7 +278,7 @@ def _elsewhere(partition: Partition, replica: BrokerId) -> FetchedPartition:
 
 
 def _release(read: FetchedPartition) -> int:
-    """How many bytes that were not sent after all."""
+    """Releases records that will not be sent. Returns their size in bytes."""
     if not isinstance(read.records, Region):
         return 0
     read.records.release()
@@ -288,7 +294,7 @@ class ParkedFetch:
         self._fetch = fetch
         # Without an error each has its partition.
         self._wanted = {partition: wanted for wanted, partition, _ in found.reads if partition is not None}
-        # Readable bytes of each partition, kept up to date by looking only at those that moved.
+        # Readable bytes of each partition; only partitions that changed are read again.
         self._sizes = {
             partition: read.records.length if isinstance(read.records, Region) else 0
             for _, partition, read in found.reads
@@ -309,7 +315,7 @@ class ParkedFetch:
             asyncio.get_running_loop().call_soon(self._look)
 
     def answer(self) -> None:
-        """With whatever there is."""
+        """Answers with the records that are there now."""
         self._answer_with(self._fetch.read())
 
     def _look(self) -> None:
@@ -323,7 +329,7 @@ class ParkedFetch:
             found.release()
 
     def _may_be_enough(self) -> bool:
-        """Reads only the partitions that moved, where reading all would mean many."""
+        """Reads only the partitions that changed, since there may be many others."""
         moved, self._moved = self._moved, {}
         if len(self._wanted) == 1 or self._fetch.min_bytes <= 1:
             return True

@@ -1,7 +1,7 @@
 """Fetch 17-18 on a controller: followers and observers of the metadata log, and nothing else.
 
-To fetch from an offset is to say that all before it is durable there. 18 says how much the replica knows to be
-committed, so that it hears at once when there is more.
+A fetch from an offset means that all before it is durable on the replica. 18 sends the high watermark that the replica
+knows, so that a higher one is sent at once.
 """
 
 from __future__ import annotations

@@ -50,12 +50,12 @@ class Found(NamedTuple):
 
 
 NOTHING = Found()
-# What was found by time, of the partitions where something was to be searched.
+# The results of searches by timestamp, for the partitions that needed one.
 Searched = Mapping[TopicPartition, Found | KafkaError]
 
 
 async def handle(ctx: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """The answer is made after the searches, so that it tells of the leader as it is then."""
+    """The response is built after the searches, so that it shows the leader of that time."""
     times = Counter(TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions)
     searched: dict[TopicPartition, Found | KafkaError] = {}
     for topic in request.topics:
@@ -174,7 +174,7 @@ def _end_offset(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _check_caught_up(partition: Partition, request: ListOffsetsRequest) -> None:
-    """A new leader does not know yet whether what lies above its high watermark will stay."""
+    """A new leader does not know yet whether records above its high watermark will stay."""
     epochs = partition.log.leader_epochs
     began = epochs.starts[-1] if epochs.latest == partition.leader_epoch else partition.log.log_end_offset
     if request.replica_id == CONSUMER and partition.high_watermark < began:

@@ -7,7 +7,7 @@ operations; those of the cluster only up to 10. 10: topic ids in the answer; ids
 13: error code on top.
 
 A topic is created when the client and `auto.create.topics.enable` both allow it; the answer waits for it, so that the
-first produce finds a leader. `controller_id` is whoever answers: each broker takes what is meant for the controller.
+first produce finds a leader. `controller_id` is the answering broker: every broker accepts requests for the controller.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def handle(ctx: BrokerContext, request: MetadataRequest) -> MetadataRespon
     refusals = await _create(ctx, missing) if missing else {}
     topics = [_by_name(ctx, request, name) for name in names]
     for topic in topics:
-        # Somebody else may have created it meanwhile: what exists is answered as it is.
+        # Another client may have created it meanwhile: then the topic is returned, not the refusal.
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name in refusals:
             topic.error_code = refusals[topic.name]
     return _response(ctx, request, topics)
@@ -97,7 +97,7 @@ def _by_id(ctx: BrokerContext, asked: Sequence[MetadataRequestTopic]) -> list[Me
 
 
 def _by_name(ctx: BrokerContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
-    # Whether a topic exists is told only to those who may describe it.
+    # Only a client that may describe a topic learns whether it exists.
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = ctx.broker.image.topics.get(name)
@@ -135,7 +135,7 @@ def _to_create(ctx: BrokerContext, request: MetadataRequest, names: Sequence[str
 
 
 async def _create(ctx: BrokerContext, names: Sequence[str]) -> dict[str, int]:
-    """Returns when they exist, or why they do not."""
+    """Returns when the topics exist. The result has an error for each topic that could not be created."""
     config = ctx.broker.config
     wanted = [
         CreatableTopic(

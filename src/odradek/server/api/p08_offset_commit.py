@@ -3,7 +3,7 @@
 2-4: the client may say how long to keep the offset. 5: retention is the broker's. 6: leader epoch. 7: static members.
 9: an unknown group is GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION before. 10: topics by id.
 
-The topic's id is stored with the offset in every version: a topic made anew under the name starts without one.
+The topic's id is stored with the offset in every version: a topic recreated under the same name starts without offsets.
 """
 
 from __future__ import annotations

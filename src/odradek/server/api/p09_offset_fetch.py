@@ -115,7 +115,7 @@ def _all_topics(ctx: BrokerContext, shard: GroupShard, group_id: str) -> list[Of
     for key, committed in shard.committed_offsets(group_id).items():
         existing = image.topics.get(key.topic)
         topic_id = ZERO_UUID if existing is None else existing.topic_id
-        # From version 10 on a topic without an id cannot be told, nor what belongs to another of that name.
+        # From version 10 on topics are named by id: leave out topics without one, and offsets of a deleted namesake.
         if ctx.version >= BY_TOPIC_ID and (topic_id == ZERO_UUID or _is_of_another(committed, topic_id)):
             continue
         if key.topic not in by_topic:

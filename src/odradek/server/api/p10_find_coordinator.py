@@ -82,18 +82,18 @@ async def _create_offsets_topic(broker: Broker) -> None:
     try:
         await create_by_itself(broker, [_offsets_topic(broker)])
     except KafkaError:
-        # No controller, or no broker to place it on: clients are told to ask again.
+        # No controller, or no broker to place it on: clients get a retriable error.
         return
 
 
 def _offsets_topic(broker: Broker) -> CreatableTopic:
     config = broker.config
-    # Those that are down for a while, too: they shall have a copy when they are back.
+    # Brokers that are down count, too: they get a replica when they are back.
     registered = len(broker.image.brokers)
     return CreatableTopic(
         name=OFFSETS_TOPIC,
         num_partitions=config.offsets_topic_num_partitions,
-        # Fewer brokers than replicas wanted is what every first node starts with.
+        # The first node of a cluster always has fewer brokers than the replicas wanted.
         replication_factor=max(min(config.offsets_topic_replication_factor, registered), 1),
         configs=[
             CreatableTopicConfig(name="cleanup.policy", value="compact"),

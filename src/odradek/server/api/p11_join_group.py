@@ -1,8 +1,8 @@
 """JoinGroup 0-9: become a member, or take part in a rebalance.
 
-1: a rebalance timeout of its own. 4: a new member must come back with the id it is given (KIP-394). 5: static members
+1: a rebalance timeout of its own. 4: a new member must rejoin with the id it is given (KIP-394). 5: static members
 (KIP-345). 7: the group's protocol type in the answer, and null instead of an empty protocol. 8: the client's reason.
-9: a static leader that returns may be told to skip the assignment (KIP-814).
+9: the answer can tell a static leader that rejoins to skip the assignment (KIP-814).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Heartbeat 0-4: a member says that it lives, and hears whether the group rebalances. 3: static members.
+"""Heartbeat 0-4: a member shows that it is alive, and learns whether the group rebalances. 3: static members.
 
-While the group is being loaded the answer is yes: its members have a full session from then on anyway.
+While the group is being loaded a heartbeat succeeds: loading gives all members a full session timeout anyway.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SyncGroup 0-5: the leader hands in the assignments, everybody gets its own.
+"""SyncGroup 0-5: the leader sends the assignments, each member gets its own.
 
 3: static members. 5: the protocol is named.
 """

@@ -46,7 +46,7 @@ def _describe(ctx: BrokerContext, group_id: str) -> DescribedGroup:
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    # None has no metadata: a group that rebalances has not settled on a protocol.
+    # None: no metadata. A group that rebalances has no protocol yet.
     shown = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,

@@ -1,12 +1,12 @@
 """ApiVersions 0-5: what this broker speaks.
 
 0-2 name the APIs. 3 adds the client's software name and version, which must be well formed, and the features. 4 adds
-features whose range starts at 0, which older clients cannot read (KAFKA-17011). 5 lets a client say whom it expects
-to reach (KIP-1242). The reply's header is always version 0, and a version above ours is answered in version 0: both
-are the dispatcher's part, since the body of such a request is not to be read.
+features whose range starts at 0, which older clients cannot read (KAFKA-17011). 5 lets a client name the node that it
+expects to reach (KIP-1242). The reply's header is always version 0, and a version above ours is answered in version 0.
+The dispatcher does both, since the body of such a request cannot be read.
 
-Advertised is what the table of APIs serves, no more: clients push telemetry, or switch to newer protocols, as soon as
-they see them offered. It asks for no permission, as a client must know what it may speak before it can say who it is.
+Only the APIs in the table are advertised: clients push telemetry, or switch to newer protocols, as soon as they see
+them offered. No permission is needed: a client must know the supported versions before it can authenticate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.protocol.messages.p18_api_versions import (
 )
 from odradek.server.network.request import Api, FrameApi, RequestContext
 
-# Not a record of the metadata: the log itself says so, and has said nothing else since it began.
+# Not a metadata record: it is a property of the log itself, and the same since the log began.
 QUORUM_FEATURES = {"kraft.version": 1}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

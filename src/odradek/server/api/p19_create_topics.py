@@ -1,7 +1,7 @@
 """CreateTopics 2-7: -1 partitions or replicas stand for the broker's defaults; `validate_only` decides without doing.
 
-5: the answer has the topic's partitions, replicas and configuration, for those who may describe it. 6: no difference
-to us, as creations are not throttled. 7: topic ids. Each name is answered once; a name given twice is a mistake.
+5: the answer has the topic's partitions, replicas and configuration, if the client may describe it. 6: no difference
+to us, as creations are not throttled. 7: topic ids. Each name is answered once; a name given twice is an error.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _allowed(ctx: RequestContext, topics: Sequence[CreatableTopic]) -> list[Crea
         topic
         for topic in topics
         if everything
-        or topic.name == CLUSTER_METADATA_TOPIC  # Refused for everybody, and not for want of permission.
+        or topic.name == CLUSTER_METADATA_TOPIC  # Refused for every client, whatever its permissions.
         or ctx.authorize(Operation.CREATE, ResourceType.TOPIC, topic.name)
     ]
 

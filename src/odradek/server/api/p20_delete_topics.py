@@ -1,7 +1,7 @@
 """DeleteTopics 1-6: by name, from 6 also by id. 5 adds a message to each error.
 
-Switched off by `delete.topic.enable`: TOPIC_DELETION_DISABLED, before 3 INVALID_REQUEST. Whoever may not describe a
-topic is not told whether it exists: by name TOPIC_AUTHORIZATION_FAILED, by id without its name.
+Switched off by `delete.topic.enable`: TOPIC_DELETION_DISABLED, before 3 INVALID_REQUEST. A client that may not describe
+a topic does not learn whether it exists: by name it gets TOPIC_AUTHORIZATION_FAILED, by id an answer without the name.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _refusal(ctx: RequestContext, asked: DeleteTopicState) -> DeletableTopicResu
     topic = ctx.host.image.topics_by_id.get(asked.topic_id) if asked.name is None else None
     name = asked.name if topic is None else topic.name
     if name is None:
-        return None  # An id that nobody knows, or nothing at all: the controller says which.
+        return None  # An unknown id, or neither id nor name: the controller says which.
     if ctx.authorize(Operation.DELETE, ResourceType.TOPIC, name):
         return None
     describable = ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)

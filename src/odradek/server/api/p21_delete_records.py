@@ -1,7 +1,8 @@
 """DeleteRecords 0-2: raise a partition's log start offset. 2 is flexible.
 
-Answered when all replicas that are alive have done so: otherwise the next leader would begin lower again. Unlike in
-Kafka also those that are away and eligible to lead: below min.insync.replicas it takes their return, or times out.
+Answered when all live replicas have done so: otherwise the next leader could have a lower log start offset. Unlike
+Kafka, it also waits for offline replicas that are eligible leaders (ELR): below min.insync.replicas the request waits
+until they are back, or times out.
 
 -1 stands for the high watermark, above which nothing can be deleted. The new start may lie inside a batch. Internal
 topics and topics that are only compacted are refused.
@@ -57,13 +58,13 @@ async def handle(ctx: BrokerContext, request: DeleteRecordsRequest) -> DeleteRec
         trimmed.cancel()
         code = ErrorCode.REQUEST_TIMED_OUT if trimmed.cancelled() else trimmed.result()
         result.error_code = code
-        # Not where the replicas begin now: one that has just come back may still have to delete.
+        # Not the replicas' current log start offsets: a replica that has just come back may still have to delete.
         result.low_watermark = offset if code is ErrorCode.NONE else NO_LOW_WATERMARK
     return response
 
 
 def _delete(ctx: BrokerContext, topic: str, asked: DeleteRecordsPartition) -> tuple[Partition, int]:
-    """Here; the followers hear of it with their next fetch."""
+    """Deletes on this replica; followers get the new log start offset with their next fetch."""
     if not ctx.authorize(Operation.DELETE, ResourceType.TOPIC, topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic in ctx.broker.image.topics and is_internal(topic):

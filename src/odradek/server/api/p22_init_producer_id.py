@@ -1,11 +1,11 @@
 """InitProducerId 0-5: an id for an idempotent producer, never given twice.
 
 3: a producer may name the id and epoch it has; without a transactional id it gets a new id all the same, as in Kafka
-(its own epoch it bumps by itself, KIP-360), but one without the other is a mistake. 6, two-phase commit, is not
+(the client bumps its own epoch, KIP-360), but one without the other is an error. 6, two-phase commit, is not
 finished in Kafka either and stays hidden.
 
-Transactions do not exist yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code
-that makes every client give up at once and say so; librdkafka retries others for ever.
+Transactions do not exist yet: a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the only code
+that every client reports at once without a retry; librdkafka retries others for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def handle(ctx: BrokerContext, request: InitProducerIdRequest) -> InitProd
     try:
         producer_id = await ctx.broker.producer_ids.next_id()
     except KafkaError:
-        # Retried by all clients, also by older ones that take whatever else the controller may say for the end.
+        # All clients retry this code. For older clients, other errors of the controller would be fatal.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

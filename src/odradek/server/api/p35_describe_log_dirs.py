@@ -1,8 +1,8 @@
 """DescribeLogDirs 1-5: how large the logs here are, and how much room their disk has.
 
-2 is flexible, 3 has an error on top, 4 tells the size of the volume, 5 whether new partitions are kept away from the
-directory, which never happens here. No topics named asks for every log. A follower's lag is what it knows to be
-committed and does not have yet; -1 stands for a log that failed.
+2 is flexible, 3 has a top-level error, 4 the size of the volume, 5 whether the directory takes no new partitions, which
+never happens here. A request without topics asks for every log. A follower's lag is the number of records up to the
+high watermark it knows that it does not have yet; -1 stands for a log that failed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def handle(ctx: BrokerContext, request: DescribeLogDirsRequest) -> Describ
 
 
 def _asked_for(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[Partition]:
-    """What is not here is left out."""
+    """Partitions that this broker does not have are left out."""
     if request.topics is None:
         yield from broker.partitions.all()
         return

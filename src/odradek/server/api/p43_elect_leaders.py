@@ -1,6 +1,6 @@
 """ElectLeaders 0-2: 0 elects preferred leaders; 1 adds unclean elections and an error on top; 2 is flexible.
 
-No topics named asks for every partition; those that need no election are then left out of the answer.
+A request without topics asks for every partition; the answer then leaves out partitions that need no election.
 """
 
 from __future__ import annotations

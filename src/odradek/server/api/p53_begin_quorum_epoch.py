@@ -20,7 +20,7 @@ async def handle(ctx: ControllerContext, request: BeginQuorumEpochRequest) -> Be
     except KafkaError as refused:
         return BeginQuorumEpochResponse(error_code=refused.code)
     if answer.error is ErrorCode.NONE and answer.leader_id == begun.leader_id:
-        # From anybody else it would send this node's fetches astray.
+        # An endpoint from any other node would send this node's fetches to the wrong place.
         for endpoint in request.leader_endpoints[:1]:
             quorum.others.told_endpoint(begun.leader_id, endpoint.name, endpoint.host, endpoint.port)
     return begin_answer_to_wire(answer, quorum.leader_endpoints())

@@ -1,6 +1,6 @@
 """DescribeQuorum 0-2: who leads the metadata log, who votes, and how far each has followed. Only the leader knows.
 
-1 adds times, 2 directories, endpoints and words.
+1 adds times, 2 directories, endpoints and error messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def handle(ctx: ControllerContext, request: DescribeQuorumRequest) -> DescribeQu
 
 
 def refuse(ctx: ControllerContext, request: DescribeQuorumRequest, _refused: KafkaError) -> DescribeQuorumResponse:
-    """With the error in the partition, and who votes."""
+    """Puts the error in the partition, and still lists the voters."""
     return _described(ctx, request)
 
 
@@ -65,7 +65,7 @@ def _partition(ctx: ControllerContext, topic: str, index: int) -> DescribeQuorum
     else:
         described.leader_id, described.leader_epoch = quorum.leader_id, quorum.leader_epoch
         described.high_watermark = quorum.core.high_watermark
-        # Times are told by the wall's clock; the quorum counts its own.
+        # The response has wall-clock times; the quorum uses the monotonic clock.
         ahead_ms = ctx.controller.clock.wall_ms() - ctx.controller.clock.monotonic_ms()
         voters = quorum.voters.keys
         progress = quorum.core.progress()

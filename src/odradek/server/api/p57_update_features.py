@@ -1,7 +1,7 @@
 """UpdateFeatures 0-2: which formats and rules the whole cluster keeps to from now on.
 
-All updates of a request or none. 0 says with a flag that a level may fall, 1 with a kind of upgrade, and can ask what
-would be; 2 has no result for each feature.
+Either all updates of a request are made or none. 0 allows a downgrade with a flag, 1 with an upgrade type, and adds a
+dry run; 2 has no result for each feature.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Envelope 0: a broker hands on a client's request, with the client's name and address; the controller answers inside.
+"""Envelope 0: a broker forwards a client's request, with the client's name and address; the controller answers inside.
 
-Errors of the envelope itself are for the broker: NOT_CONTROLLER, also when it is the answer inside that says so, sends
-it to whoever leads now; UNSUPPORTED_VERSION means that the request inside cannot be read.
+Errors of the envelope itself are for the broker. NOT_CONTROLLER, also used when the inner answer has that error, makes
+it retry at the current leader. UNSUPPORTED_VERSION means that the request inside cannot be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from odradek.server.network.request import Api, ControllerContext, ReplySlot, Re
 
 @dataclass(slots=True, kw_only=True)
 class ForwardedClient:
-    """The connection as the request inside sees it: the client's, which is somewhere else."""
+    """Stands for the client's connection, which is at the forwarding broker."""
 
     principal: str
     client_host: str

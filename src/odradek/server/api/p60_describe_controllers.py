@@ -1,6 +1,6 @@
 """DescribeCluster 0-2 at a controller: who the controllers are, where they are reached, and which of them leads.
 
-For tools that are given controllers instead of brokers (KIP-919); whoever asks for brokers here is told so.
+For tools that are given controllers instead of brokers (KIP-919). A request for brokers gets an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def handle(ctx: ControllerContext, request: DescribeClusterRequest) -> DescribeC
     if request.endpoint_type != CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message=f"Only controllers ({CONTROLLERS}) are told of here, not endpoints {request.endpoint_type}.",
+            error_message=f"Endpoint type {request.endpoint_type} is not served, only {CONTROLLERS} (controllers).",
             endpoint_type=CONTROLLERS,
         )
     return DescribeClusterResponse(

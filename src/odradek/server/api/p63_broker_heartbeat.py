@@ -1,6 +1,6 @@
-"""BrokerHeartbeat 0-2: a broker is alive, how far it follows the metadata log, and whether it wants to serve or to go.
+"""BrokerHeartbeat 0-2: a broker is alive, how far it has read the metadata log, and whether it wants to serve or stop.
 
-1 tells of disks that are lost.
+1 reports log directories that failed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ async def handle(ctx: ControllerContext, request: BrokerHeartbeatRequest) -> Bro
         return BrokerHeartbeatResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     controller = ctx.controller.controller
     now_ms = ctx.controller.clock.monotonic_ms()
-    # Before anything is awaited: a connection that is lost meanwhile must be forgotten after this, not before.
+    # Before the first await: if the connection is lost meanwhile, it must be forgotten after this call, not before.
     ctx.controller.heard(ctx.connection, BrokerId(request.broker_id))
     try:
         decided = controller.submit(lambda image: controller.heartbeats.answer(image, request, now_ms))

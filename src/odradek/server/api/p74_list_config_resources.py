@@ -1,6 +1,6 @@
 """ListConfigResources 0-1: what can have configurations. 0 asks for client metrics alone, 1 says of which kinds.
 
-Topics and brokers are listed; groups, loggers and client metrics have none here, and none is what is listed.
+Topics and brokers are listed. Groups, loggers and client metrics have no configurations here: their lists are empty.
 """
 
 from __future__ import annotations

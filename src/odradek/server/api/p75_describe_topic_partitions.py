@@ -1,8 +1,9 @@
 """DescribeTopicPartitions 0: topics page by page, with eligible leader replicas (KIP-966).
 
 Topics come in the order of their names, at most `response_partition_limit` partitions at a time, from the cursor on;
-the answer's cursor is where the next page starts. No topic named asks for all. A topic that nobody may describe is
-reported after the page; a cursor at a topic that was not asked for is a mistake, and so is a negative partition.
+the answer's cursor is where the next page starts. A request without topics asks for all. A topic that the client may
+not describe is reported after the page. A cursor at a topic that was not asked for is an error, and so is a negative
+partition.
 """
 
 from __future__ import annotations

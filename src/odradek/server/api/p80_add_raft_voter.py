@@ -1,6 +1,6 @@
 """AddRaftVoter 0-1: an observer becomes a voter of the metadata quorum, once it has caught up (KIP-853).
 
-Answered when the new set of voters is committed; 1 lets the caller be content with less.
+Answered when the new set of voters is committed; from 1 on the caller can ask not to wait for that.
 """
 
 from __future__ import annotations

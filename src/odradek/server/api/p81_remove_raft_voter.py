@@ -1,4 +1,4 @@
-"""RemoveRaftVoter 0: one voter less. Answered when the new set of voters is committed; a leader then resigns."""
+"""RemoveRaftVoter 0: remove a voter. Answered when the new set is committed; a leader that was removed resigns then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.server.network.request import Api, ControllerContext
 from odradek.server.quorum.voter_changes import change_voters
 from odradek.server.quorum.wire import remove_from_wire
 
-# The request names none.
+# The request has no timeout.
 TIMEOUT_MS = 30_000
 
 

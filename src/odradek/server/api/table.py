@@ -1,4 +1,4 @@
-"""Every API this broker serves, by key. What is not listed here is neither advertised nor answered."""
+"""Every API this broker serves, by key. Other APIs are neither advertised nor answered."""
 
 from __future__ import annotations
 

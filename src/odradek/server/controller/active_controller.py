@@ -1,8 +1,8 @@
-"""The active controller: while this node leads the metadata quorum, it decides; anywhere else it refuses.
+"""The active controller: while this node leads the metadata quorum, it decides; otherwise it refuses.
 
-A decision sees every decision taken before it, committed or not. Its records are appended at once; one fsync at a time
-runs off the loop and whatever is appended meanwhile is the next group. Only what the quorum has committed reaches the
-image, the listeners and the reply, in that order. A leader that is deposed cannot say what becomes of its decisions.
+A decision sees every decision taken before it, committed or not. Its records are appended at once. One fsync at a time
+runs off the loop; records appended meanwhile are in the next one. Only committed records reach the image, the listeners
+and the reply, in that order. A deposed leader does not know whether its pending decisions will be committed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
 
-# A broker that lost its connection to the controller, and lives, is heard again well before.
+# A live broker that lost its connection to the controller sends a heartbeat well before this.
 SUSPICION_MS = 1_000
 
 
@@ -55,13 +55,13 @@ class ActiveController:
         return self._active
 
     def submit(self, decide: Callable[[ClusterImage], Decision[R]]) -> Awaitable[R]:
-        """Decides now, answers once committed. What `decide` raises is raised here: nothing was written then."""
+        """Decides now, answers once committed. An exception from `decide` is raised here; then nothing was written."""
         if not self._active:
             raise NotController(ErrorCode.NOT_CONTROLLER, "This controller is not active.")
         return self._propose(decide(self._quorum.feed.ahead))
 
     def stop_deciding(self) -> None:
-        """What is decided is still committed and answered."""
+        """Earlier decisions are still committed and answered."""
         self._deposed()
 
     def _elected(self) -> None:
@@ -90,13 +90,13 @@ class ActiveController:
         self.watch_sessions()
 
     def _unreachable(self, node_id: BrokerId) -> None:
-        """Nobody watched the session of a broker that died with the active controller, perhaps as the same process."""
+        """Suspects a broker that may have died with the last active controller, which had watched its session."""
         if self._active:
             self.heartbeats.suspect_unheard(node_id, self._clock.monotonic_ms())
             self.watch_sessions()
 
     def watch_sessions(self) -> None:
-        """Look again when the next session may have ended."""
+        """Schedules a check for when the next session may have ended."""
         if self._session_watch is not None:
             self._session_watch.cancel()
             self._session_watch = None
@@ -129,7 +129,7 @@ class ActiveController:
         self._balance_later()
 
     def _propose_unasked(self, decision: Decision[Any]) -> bool:
-        """False when the metadata log has failed: the node stops because of that, and there is nobody to tell."""
+        """False when the metadata log has failed: the node stops then, and no caller waits for an answer."""
         try:
             self._propose(decision).add_done_callback(_look_at)
         except KafkaError as failed:
@@ -163,7 +163,7 @@ class ActiveController:
 
 
 def _look_at(outcome: asyncio.Future[Any]) -> None:
-    """Whoever is deposed before its decision is committed leaves it to its successor, who decides anew."""
+    """Ignores the error: when this controller is deposed before the commit, its successor decides again."""
     if not outcome.cancelled():
         outcome.exception()
 

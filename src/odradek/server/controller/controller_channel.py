@@ -1,6 +1,6 @@
 """A broker's way to the active controller: a plain call when it is in this process, a request over the wire otherwise.
 
-Nothing is retried here: whoever asks knows whether asking twice is harmless, and how long it can wait.
+Nothing is retried here: the caller knows whether a retry is safe, and how long it can wait.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ R = TypeVar("R", bound=Message)
 
 
 class Leadership(Protocol):
-    """Who leads the metadata quorum, as far as this node knows."""
+    """The leader of the metadata quorum, as far as this node knows."""
 
     @property
     def leader_id(self) -> BrokerId: ...
@@ -65,20 +65,20 @@ class ControllerChannel:
         return self._quorum.leader_id == self._node_id
 
     def leader_was(self, node_id: BrokerId) -> None:
-        """Somebody else leads now: whoever waits for the old one fails, and asks again if it likes."""
-        self._peers.hang_up(node_id, PURPOSE, "it leads no more")
+        """Another node leads now: requests to the old leader fail, and their callers may retry."""
+        self._peers.hang_up(node_id, PURPOSE, "it is no longer the leader")
 
     async def ask(self, request: Message, answer: type[R], *, timeout_ms: int) -> R:
-        """NOT_CONTROLLER: nobody leads as far as this node knows. REQUEST_TIMED_OUT: it may have been done or not."""
+        """NOT_CONTROLLER: this node knows no leader. REQUEST_TIMED_OUT: the request may have taken effect or not."""
         version = type(request).VERSIONS[1]
         leader = self._quorum.leader_id
         if leader == self._node_id:
-            # Also this one may take long, to commit what it has decided; that goes on when nobody waits for it.
+            # This node's own controller may also take long to commit. The commit continues after the timeout.
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
                     return _expected(answer, await self._call(request, version))
             except TimeoutError as late:
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"This controller needs over {timeout_ms} ms.") from late
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Controller was slower than {timeout_ms} ms.") from late
         if leader == NO_BROKER:
             raise NotController(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment.")
         try:

@@ -1,9 +1,9 @@
 """Administrative requests reach any broker; the active controller answers them.
 
-A broker sends such a request on in an Envelope that says whose it is, and hands back what the controller answers.
-While nobody leads, or whoever did is gone or no longer leads, it tries again until the time is up, as Kafka does: a
-request whose answer was lost may be done twice. An API wrapped by `forwarded` is what it was while the controller is in
-this process, and also when no controller was reached in time: its own handler then raises NotController.
+A broker forwards such a request in an Envelope that names the client, and returns the controller's answer. While no
+controller leads, or the leader is gone or deposed, the broker retries until the timeout, as in Kafka: a request whose
+answer was lost may be executed twice. An API wrapped by `forwarded` runs its own handler while the controller is in
+this process. It does so, too, when no controller was reached in time: the handler then raises NotController.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 # What clients may ask of the controller through a broker.
 FORWARDABLE = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81)
 
-# Not the one of heartbeats: a decision that waits for its commit must not hold them up.
+# Not the connection for heartbeats: a decision that waits for its commit must not delay them.
 PURPOSE = "forwarding"
 ENVELOPE_VERSION = 0
 PAUSE_MS_MIN = 20
@@ -46,7 +46,7 @@ TIMEOUT_MS = 30_000
 
 
 class Refused(Exception):
-    """The controller took the envelope and could do nothing with what was in it."""
+    """The controller answered the envelope itself with an error: it could not handle the request inside."""
 
 
 class Forwarding:
@@ -64,15 +64,15 @@ class Forwarding:
         return self._quorum.leader_id == self._node_id
 
     def leader_was(self, node_id: BrokerId) -> None:
-        """Somebody else leads now: nobody shall wait for the old one, which may be dead without having said so.
+        """Another node leads now: requests must not wait for the old leader, which may be dead.
 
-        Not at once: what it decided before it went it may be about to answer, and would be decided a second time.
+        After a delay: the old leader may be about to answer, and the retry would execute the request a second time.
         """
         asyncio.get_running_loop().call_later(LAST_WORDS_MS / 1000, self._give_up, node_id)
 
     def _give_up(self, node_id: BrokerId) -> None:
         if self._quorum.leader_id != node_id:
-            self._peers.hang_up(node_id, PURPOSE, "it leads no more")
+            self._peers.hang_up(node_id, PURPOSE, "it is no longer the leader")
 
     def deadline_ms(self) -> int:
         return self._clock.monotonic_ms() + self._timeout_ms
@@ -160,7 +160,7 @@ def forwarded(api: Api, forwarding: Forwarding) -> Api:
 
 
 def with_forwarding(apis: Mapping[int, Api | FrameApi], forwarding: Forwarding) -> dict[int, Api | FrameApi]:
-    """What a broker serves, with what is the controller's to answer handed on."""
+    """The APIs that a broker serves; requests for the controller are forwarded."""
     return {
         key: forwarded(api, forwarding) if key in FORWARDABLE and isinstance(api, Api) else api
         for key, api in apis.items()
@@ -168,9 +168,9 @@ def with_forwarding(apis: Mapping[int, Api | FrameApi], forwarding: Forwarding) 
 
 
 def quorum_apis(controller: Controller, forwarding: Forwarding, soon: Forwarding) -> dict[int, Api]:
-    """What only the leader of the metadata log knows or changes. Where nobody leads, this node says so.
+    """APIs that only the leader of the metadata log can answer. Without a leader, this node answers with an error.
 
-    Whoever asks how the quorum is wants to hear `soon` that nobody leads, and who votes.
+    DescribeQuorum uses `soon`: its caller must learn quickly that there is no leader, and who the voters are.
     """
 
     def context(ctx: RequestContext) -> ControllerContext:

@@ -88,14 +88,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._observer: Observer | None = listener.observer
         self.is_observed = listener.observer is not None
         self._received_ns = 0
-        # Of an observed connection: requests whose replies are in `_out`.
+        # On an observed connection: requests whose replies are in `_out`.
         self._leaving: list[RequestContext] = []
         # When something last arrived, in turns of the listener's idle sweep.
         self.last_turn = listener.idle_turn
         # The first bytes of a length that a read cut in two.
         self._prefix = b""
         self._frame: PartialFrame | None = None
-        # Requests received, but not to be handled before what stopped the reading is over.
+        # Requests that were received and are not handled while reading is stopped.
         self._backlog: memoryview | None = None
         # Requests not yet answered and replies waiting behind them, in request order; the first is never filled.
         self._replies: list[Slot] = []
@@ -245,7 +245,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             (length,) = _length_at(received, position)
             if not self._listener.request_bytes_min <= length <= self._listener.request_bytes_max:
                 bounds = f"{self._listener.request_bytes_min} to {self._listener.request_bytes_max}"
-                self.end(f"a request of {length} bytes, where {bounds} are taken (socket.request.max.bytes)")
+                self.end(f"a request has {length} bytes, {bounds} are allowed (socket.request.max.bytes)")
                 return
             start = position + 4
             position = start + length
@@ -267,7 +267,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _end_for_others(self) -> None:
         held = self._listener.frame_pool.bytes_in_use // MIB
-        self.end(f"requests that are not whole yet take {held} MiB already: send smaller ones, or fewer at once")
+        self.end(f"incomplete requests already take {held} MiB: send smaller requests, or fewer at once")
 
     def _handle(self, frame: memoryview, position: int, end: int) -> None:
         if self._observer is None:

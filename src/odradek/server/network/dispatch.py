@@ -1,8 +1,8 @@
 """From a frame to its handler and back to a reply.
 
-An API or version that is not served costs the connection, as in Kafka: nothing could be answered that the client would
-understand. The one exception is ApiVersions, whose refusal every client understands. An exception that escapes a
-handler is a bug: it is logged once and costs this connection alone.
+On a request for an API or version that is not served the connection is closed, as in Kafka: the client would understand
+no answer. The only exception is ApiVersions, whose refusal every client understands. An exception that escapes a
+handler is a bug: it is logged once and closes only this connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ H = TypeVar("H", bound=Host)
 
 
 class Dispatcher(Generic[H]):
-    """Of one listener: `context` is made for each request that comes to it, of `host`."""
+    """Dispatches the requests of one listener; each gets its own `context` on `host`."""
 
     __slots__ = ("_apis", "_context", "_host")
 

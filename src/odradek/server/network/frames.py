@@ -1,8 +1,8 @@
 """Buffers for requests that do not fit into one read.
 
 Pooled, because a fresh megabyte is faulted in page by page each time. A frame longer than the largest pooled size
-grows as its bytes arrive: announcing a large request costs its sender, not us. Requests that are not whole yet share
-one budget: whoever would exceed it is refused, so that many senders of large requests cannot take the memory of all.
+grows as its bytes arrive: a large request takes memory only as it is sent. Incomplete requests share one budget. A
+request that would exceed it is refused, so that many senders of large requests cannot take all memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class FramePool:
     __slots__ = ("_bytes_max", "_free", "bytes_in_use")
 
     def __init__(self, bytes_max: int | None = None) -> None:
-        """Without a budget, buffers need not come back."""
+        """Without a budget, buffers need not be given back."""
         self._free: dict[int, list[bytearray]] = {size: [] for size, _ in POOLED}
         self._bytes_max = bytes_max
         self.bytes_in_use = 0
@@ -63,7 +63,7 @@ class PartialFrame:
         return self.view[self.filled : self.length]
 
     def has_room(self) -> bool:
-        """After growing, if that is needed. False: all who send large requests have taken what there is."""
+        """Grows the buffer if needed. False: incomplete requests have used up the budget."""
         if self.filled < len(self.buffer):
             return True
         size = min(self.length, 2 * len(self.buffer))

@@ -1,4 +1,4 @@
-"""The one end of every request, for whoever observes a listener: metrics, quotas, an audit log.
+"""Reports the end of every request to the observer of a listener: metrics, quotas, an audit log.
 
 A request is received, handled, perhaps parked, answered and sent. However it goes, `on_end` is called once: with its
 API, version, principal, client id, sizes, error codes and the times that Kafka measures. A listener that is not
@@ -24,7 +24,7 @@ class Observer:
     def returned(
         self, request: RequestContext, bytes_in: int, received_ns: int, handled_ns: int, parts: Parts | None
     ) -> None:
-        """From its handler, with the reply, with none (`[]`), or with a slot that was or will be filled (None)."""
+        """Its handler returned: the reply, none (`[]`), or None when a slot was or will be filled."""
         request.bytes_in = bytes_in
         request.received_ns = received_ns
         request.handled_ns = handled_ns
@@ -41,7 +41,7 @@ class Observer:
         request.bytes_out = bytes_of(parts)
 
     def lost(self, request: RequestContext, parts: Parts | None) -> None:
-        """Its connection, before the reply was sent."""
+        """Its connection was lost before the reply was sent."""
         if parts is None:
             self.answered(request, [])
         self.ended(request)

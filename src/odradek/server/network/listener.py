@@ -17,7 +17,7 @@ from odradek.server.network.request import Parts
 
 logger = logging.getLogger(__name__)
 
-# Idle time is counted in turns of a sweep, so that a request costs no look at the clock.
+# Idle time is counted in turns of a sweep, so that a request need not read the clock.
 SWEEPS_PER_IDLE_TIME = 8
 
 FrameSink = Callable[[ClientConnection, memoryview, int, int], Parts | None]
@@ -76,7 +76,7 @@ class ClientListener:
         self.handle = handle
         self.serving = True
         for connection in list(self._connections):
-            # Not here and now: whoever starts the node is not in the middle of a request then.
+            # Not at once: the caller, which starts the node, must not run request handlers.
             asyncio.get_running_loop().call_soon(connection.serve)
 
     async def stop_accepting(self) -> None:
@@ -113,10 +113,10 @@ class ClientListener:
     def made(self, connection: ClientConnection) -> None:
         self._connections[connection] = None
         if self._closed:
-            # Accepted just before the end: nothing of it may be read any more.
+            # Accepted just before the stop: nothing may be read from it any more.
             connection.end("")
         elif self.serving:
-            # It may have been accepted before that: `serve` found no connection yet to tell.
+            # It may have been accepted before `serve`, which did not see this connection yet.
             connection.serve()
 
     def lost(self, connection: ClientConnection) -> None:

@@ -1,9 +1,9 @@
 """One connection to another node: requests out, replies back in the same order.
 
-A node answers in the order it was asked, as Kafka does: a reply that is not the oldest request's, or that nobody asked
-for, means that the two ends disagree about the stream, and the connection is over. So it is when a request's time ran
-out and nothing at all arrived meanwhile; a peer that is merely slow keeps it, and its late reply is thrown away in its
-turn. An idle connection owns no buffer and no timer.
+A node answers requests in order, as in Kafka. A reply to any request but the oldest, or to none, means that the two
+ends disagree about the stream: the connection is closed. It is also closed when a request times out and nothing at all
+arrived meanwhile. If the peer is only slow, the connection stays, and the late reply is discarded when it arrives. An
+idle connection owns no buffer and no timer.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ CORRELATION_ID_MAX = 0x7FFFFFFF
 
 
 class PeerUnavailable(Exception):
-    """No answer: the peer could not be reached, was lost, said something else, or took too long. It may have acted."""
+    """The peer could not be reached, was lost, or sent no valid reply in time. It may have executed the request."""
 
 
 class Question:
-    """One request under way. Its future is done early when the time is up or the asker went away."""
+    """One request under way. Its future is done early when the time is up or the caller gave up."""
 
     __slots__ = ("answer", "api_key", "arrivals_before", "body", "connection", "correlation_id", "version")
 
@@ -63,7 +63,7 @@ class Owner(Protocol):
 
 
 class Keeper(Protocol):
-    """Who is told how the connection fares."""
+    """Is notified when the connection's state changes."""
 
     def made(self, connection: PeerConnection) -> None: ...
 
@@ -96,12 +96,12 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._owner = owner
         self._keeper = keeper
         self.address = address
-        # Reads so far: whether anything was heard since a request was sent.
+        # Reads so far: shows whether anything arrived since a request was sent.
         self.arrivals = 0
         self.has_answered = False
         self._over = False
         self._correlation_id = 0
-        # Sent and not yet replied to, oldest first. Whoever asked may have given up: the reply comes all the same.
+        # Sent and not yet answered, oldest first. The reply arrives even if the caller has given up.
         self._unanswered: deque[Question] = deque()
         # The first bytes of a length that a read cut in two.
         self._prefix = b""
@@ -113,7 +113,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def send(self, question: Question) -> None:
         if self._link.unsent_bytes() > limits.connection_unsent_bytes_max:
-            question.fail("it does not take what it is sent")
+            question.fail("it does not read what was sent to it")
             return
         self._correlation_id = self._correlation_id + 1 & CORRELATION_ID_MAX
         question.connection = self
@@ -130,7 +130,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         return self.arrivals == question.arrivals_before
 
     def end(self, why: str) -> None:
-        """Close it now. Whoever waits for a reply fails with `why`."""
+        """Closes it now. Requests that wait for a reply fail with `why`."""
         if not self._over:
             self._finish(why)
             self._transport.abort()
@@ -186,7 +186,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         frame.filled += nbytes
         if frame.filled == frame.length:
             self._frame = None
-            # The buffer leaves with the reply: whoever asked may keep views of it.
+            # The buffer goes with the reply: the caller may keep views of it.
             self._reply(frame.view[: frame.length])
         elif not frame.has_room():
             self.end(f"there is no room for a reply of {frame.length} bytes")
@@ -213,7 +213,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     def _reply(self, reply: memoryview) -> None:
         (correlation_id,) = _int_at(reply)
         if not self._unanswered or self._unanswered[0].correlation_id != correlation_id:
-            self.end(f"its reply has correlation id {correlation_id}, which was not its turn")
+            self.end(f"its reply with correlation id {correlation_id} is out of order")
             return
         question = self._unanswered.popleft()
         position = 4

@@ -1,9 +1,9 @@
-"""Questions to other nodes, over connections that come and go.
+"""Requests to other nodes, over connections that are made when needed.
 
-One connection for each node and purpose, made when somebody asks; what shares a purpose shares its order and its fate.
-Asking fails with `PeerUnavailable` when the peer refuses, is lost, or does not answer in time; whether to ask again is
-the asker's decision, since the peer may have acted. After a failure nobody connects again before a pause: those who
-ask meanwhile wait, no longer than they wanted to wait for the answer.
+One connection for each node and purpose. Requests with the same purpose are answered in order, and fail together. A
+request fails with `PeerUnavailable` when the peer refuses, is lost, or does not answer in time. The caller decides
+whether to retry, since the peer may have executed it. After a failure there is a pause before the next attempt to
+connect; requests made meanwhile wait, at most until their own timeout.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Endpoint(Protocol):
 
 
 class Peers:
-    """`resolve` is asked at every question: when its answer changes, the connection is replaced."""
+    """`resolve` is called for every request: when the address changes, the connection is replaced."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class Peers:
         self.clock = clock
         self.spawner = spawner
         self.client_id = client_id
-        # A connection to this peer broke: a hint that it died, no more.
+        # Called when a connection to this peer broke: only a hint that it died.
         self.on_lost: Callable[[BrokerId], None] = lambda _: None
         # One for all connections of the loop: a read is consumed before the next one starts.
         self.receive_buffer = memoryview(bytearray(limits.receive_buffer_bytes))
         self.frame_pool = FramePool()
         self._resolve = resolve
         self._lines: dict[tuple[BrokerId, str], _Line] = {}
-        # Of every line, and those that were replaced and are not quite gone.
+        # Of every line, and replaced ones that are not closed yet.
         self._connections: dict[PeerConnection, None] = {}
         self._all_gone = asyncio.Event()
         self._closed = False
@@ -79,7 +79,7 @@ class Peers:
         purpose: str = "",
         at: Endpoint | None = None,
     ) -> Any:  # noqa: ANN401 - the response class that stands beside the request's
-        """`at`: where the node is said to be, when that is to be found out."""
+        """`at`: an address to try instead of the known one."""
         body = await self.ask_for_bytes(
             node_id, request.encode(version), request.KEY, version, timeout_ms=timeout_ms, purpose=purpose, at=at
         )
@@ -104,7 +104,7 @@ class Peers:
             raise PeerUnavailable("this node is stopping")
         endpoint = at or self._resolve(node_id)
         if endpoint is None:
-            raise PeerUnavailable(f"nobody knows where node {node_id} is")
+            raise PeerUnavailable(f"the address of node {node_id} is not known")
         line = self._lines.get((node_id, purpose))
         if line is None:
             line = self._lines[node_id, purpose] = _Line(self, node_id)
@@ -122,13 +122,13 @@ class Peers:
             line.forget(question)
 
     def hang_up(self, node_id: BrokerId, purpose: str, why: str) -> None:
-        """Fail whoever waits for this node: the asker knows better than the connection that it is of no use."""
+        """Fails all requests that wait for this node: the caller knows that it will not answer."""
         line = self._lines.get((node_id, purpose))
         if line is not None:
             line.hang_up(why)
 
     async def close(self) -> None:
-        """Fails everybody who waits; from now on nobody is asked."""
+        """Fails all waiting requests, and every later one."""
         self._closed = True
         for line in self._lines.values():
             line.hang_up("this node is stopping")
@@ -204,7 +204,7 @@ class _Line:
         self._fail_waiting(why)
 
     def _move(self, address: tuple[str, int]) -> None:
-        """The peer is somewhere else now: what was learnt about the old place is void."""
+        """The peer has a new address: the pause after failures at the old one no longer counts."""
         self._address = address
         self._pause_ms = self._paused_until_ms = 0
         self._stop_connecting()
@@ -264,9 +264,9 @@ class _Line:
 
     def made(self, connection: PeerConnection) -> None:
         if self._attempt is None or connection.address != self._address:
-            # Not waited for when this node stops: uvloop never tells a connection that it is lost when it was made in
-            # the very moment in which its attempt was cancelled.
-            connection.end("nobody wants it any more")
+            # Not waited for when this node stops: uvloop never calls `connection_lost` of a connection that was made
+            # just when its attempt was cancelled.
+            connection.end("it is no longer needed")
             return
         self._peers.opened(connection)
         self._attempt = None
@@ -284,7 +284,7 @@ class _Line:
         self._connection = None
         logger.info("lost the connection to node %d at %s:%d: %s", self._node_id, *connection.address, why)
         if not connection.has_answered:
-            # As good as refused: whoever accepts and closes again is not to be asked in a circle.
+            # Counts as refused: a peer that accepts and closes again must not be retried without a pause.
             self._failed(why)
         self._peers.on_lost(self._node_id)
 

@@ -1,9 +1,9 @@
 """One request from its header to its end, what a handler is given of it, and how an API says what it serves.
 
-A handler answers client mistakes with error codes; an exception that escapes it is a bug and costs the connection. The
-exception is KafkaError, where the API has `refuse`. A message is sent at once. An awaitable (every coroutine function
-returns one) runs as a task and its connection reads nothing more until it has answered, as Kafka mutes a channel: what
-a client pipelines behind it sees its effect.
+A handler answers client errors with error codes. An exception that escapes it is a bug and closes the connection,
+except KafkaError where the API has `refuse`. A message is sent at once. An awaitable (every coroutine function returns
+one) runs as a task, and its connection reads nothing more until it has answered, as Kafka mutes a channel: requests
+that a client pipelines behind it see its effect.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ReplySlot(Protocol):
     def fill(self, parts: Parts) -> None: ...
 
     def let_pass(self) -> None:
-        """Read on, if this request stopped the reading: what comes behind it may be handled before it is answered."""
+        """Reads on, if this request stopped the reading: later requests may be handled before it is answered."""
 
 
 class Connection(Protocol):
@@ -64,7 +64,7 @@ class Connection(Protocol):
         """Whether anything reads the error codes of its requests."""
 
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:
-        """Take this request's place in the reply order, to be filled later. `on_lost`: nobody waits for it any more."""
+        """Takes this request's place in the reply order, to be filled later. `on_lost`: the connection is lost."""
 
     def end(self, why: str) -> None:
         """Read nothing more, and close once the requests before this one are answered. `why` is logged."""
@@ -168,7 +168,7 @@ class RequestContext:
 
 
 class BrokerContext(RequestContext):
-    """Of a request that came to the listener of clients and brokers."""
+    """A request that came to the listener for clients and brokers."""
 
     __slots__ = ("broker",)
 
@@ -184,7 +184,7 @@ class BrokerContext(RequestContext):
 
 
 class ControllerContext(RequestContext):
-    """Of a request that came to the controller listener."""
+    """A request that came to the controller listener."""
 
     __slots__ = ("controller",)
 

@@ -101,7 +101,7 @@ def fetch_answer_to_wire(
 
 
 def answer_from_wire(response: Message) -> Answer:
-    """An error of the whole response is one of its only partition."""
+    """A top-level error counts as an error of the only partition."""
     if isinstance(response, p82_update_raft_voter.UpdateRaftVoterResponse):
         told = response.current_leader
         return Answer(

@@ -1,6 +1,6 @@
 """Fetches of the metadata log by followers and observers: answered at once when there is news, otherwise held back.
 
-News is a record, a committed offset, or another leader. Held back for as long as the one who fetches wants.
+News is a record, a committed offset, or another leader. A fetch is held back for as long as it asks for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.server.quorum.metadata_quorum import MetadataQuorum
 
 READ_BYTES_MAX = 1 << 20
-# Whoever asks for longer may be gone long before; a replica asks for half a second.
+# A replica asks for half a second. A client that asks for longer may be gone long before.
 WAIT_MS_MAX = 5_000
 
 

@@ -1,4 +1,4 @@
-"""What this node is to the quorum."""
+"""This node as a member of the quorum."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.quorum.voters import Endpoint, Voter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """Without an endpoint nobody reaches it: an observer, or the only voter."""
+    """Without an endpoint other nodes cannot reach it: it is an observer, or the only voter."""
 
     voter: Voter
     cluster_id: str

@@ -1,6 +1,6 @@
-"""The metadata log on this node's disk: appended to, cut, and synced, one fsync at a time.
+"""The metadata log on this node's disk: appended to, truncated, and synced, one fsync at a time.
 
-An I/O error ends it: what is in the log may or may not survive, so that nobody gets an answer any more.
+An I/O error ends it: its records may or may not survive, so no request is answered any more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from odradek.log.log import Log
 
 
 class QuorumLog:
-    """`on_synced` is told after each fsync, `on_failed` of an error."""
+    """`on_synced` is called after each fsync, `on_failed` on an error."""
 
     def __init__(
         self, log: Log, ports: Ports, *, on_synced: Callable[[], None], on_failed: Callable[[Exception], None]
@@ -39,7 +39,7 @@ class QuorumLog:
         self.sync_soon()
 
     def append_fetched(self, records: bytes) -> bool:
-        """Whether it could be done; so below."""
+        """Returns whether it succeeded, as do the methods below."""
         return self._done(lambda: self.log.append_as_follower(memoryview(records), self._ports.clock.wall_ms()))
 
     def truncate_to(self, offset: Offset) -> bool:
@@ -74,7 +74,7 @@ class QuorumLog:
         return True
 
     async def _sync(self) -> None:
-        """Whatever is appended meanwhile is the next group."""
+        """Records appended meanwhile are in the next group."""
         try:
             while self.log.recovery_point < self.log.log_end_offset:
                 work = self.log.begin_sync()

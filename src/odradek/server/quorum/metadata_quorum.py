@@ -1,8 +1,8 @@
-"""This node's part in agreeing on the metadata log: carries out what the quorum's core asks, and tells it what happens.
+"""This node's part in the metadata quorum: carries out the effects of the quorum's core, and reports events to it.
 
-`steps` has the order of events and effects: votes are on disk before they are answered. Only fsyncs of the log
-(`metadata_log`) and requests to peers (`other_members`) run beside it and come back as events. What is committed
-reaches `feed`, on leaders, followers and observers alike.
+`steps` keeps the order of events and effects: votes are on disk before they are answered. Only fsyncs of the log
+(`metadata_log`) and requests to peers (`other_members`) run concurrently, and their results are events. Committed
+records reach `feed`, on leaders, followers and observers alike.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ class MetadataQuorum:
             cluster_id=member.cluster_id,
             bytes_between=member.snapshot_every_bytes,
         )
-        # Told when this node begins to lead, its first records written, and when it leads no more.
+        # Called when this node has become leader and written its first records, and when it stops leading.
         self.on_elected: Callable[[], None] = lambda: None
         self.on_deposed: Callable[[], None] = lambda: None
-        # Told who led before when somebody else begins to lead.
+        # Called with the previous leader when another node becomes leader.
         self.on_new_leader: Callable[[BrokerId], None] = lambda _: None
         self._last_leader = NO_BROKER
         self._leading = False
         self._failed = False
-        # The log is there, and what it says of elections.
+        # The log and the election state are loaded.
         self.has_loaded = False
 
     # What others may know
@@ -132,7 +132,7 @@ class MetadataQuorum:
         return self._loaded.voters.at(offset)
 
     def leader_endpoints(self) -> list[tuple[BrokerId, Endpoint]]:
-        """To be told to whoever asks the wrong node."""
+        """For answers to requests that only the leader can handle."""
         leader_id = self.leader_id
         if leader_id == self._member.voter.key.voter_id:
             return [(leader_id, endpoint) for endpoint in self._member.voter.endpoints]
@@ -179,19 +179,19 @@ class MetadataQuorum:
         await self._steps.quiet()
 
     def _require_company(self) -> None:
-        """A node whose configuration names nobody must be the only voter: it could not reach any other."""
+        """A node without bootstrap servers must be the only voter: it could not reach any other."""
         keys = self.voters.keys
         if self._member.bootstrap or keys == (self._member.voter.key,):
             return
         if not keys:
-            raise UnusableDirectory("nothing says who votes: format the directory again")
+            raise UnusableDirectory("the directory names no voters: format it again")
         raise UnusableDirectory(
             f"the voters are {[key.voter_id for key in keys]} and this node is {self._member.voter.key.voter_id}: "
             "name them in controller.quorum.bootstrap.servers, unless the directory is another node's"
         )
 
     async def stop(self) -> None:
-        """What was proposed is committed if it can be, others take over if they can; then the log is closed."""
+        """Commits proposed records if possible, hands over the leadership if possible, then closes the log."""
         if self._leading:
             await self._all_committed()
         self._steps.tell(ShuttingDown())
@@ -208,7 +208,7 @@ class MetadataQuorum:
         await self._log.close()
 
     async def caught_up(self) -> None:
-        """Until this node knows what is committed, and all of it is in the image."""
+        """Waits until this node knows the high watermark, and the image has everything below it."""
         while self.core.high_watermark < 0 or self.feed.image.offset + 1 < self.core.high_watermark:
             await self._steps.after_the_next()
 
@@ -222,7 +222,7 @@ class MetadataQuorum:
     # What the active controller writes
 
     def propose(self, records: Sequence[Message], image: ClusterImage, delta: ImageDelta) -> None:
-        """`image`: after the records. They were found good on `feed.ahead`."""
+        """`image`: with the records applied. They were validated on `feed.ahead`."""
         batch = metadata_batch(records, self._ports.clock.wall_ms())
         if len(batch) > metadata_batch_bytes_max:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "The request changes too much at once.")
@@ -273,14 +273,14 @@ class MetadataQuorum:
         own = self._member.voter.key.voter_id
         if self._leading and effect.leader_id != own:
             self._leading = False
-            self.feed.give_up(NotController(ErrorCode.NOT_CONTROLLER, "This controller leads no more."))
+            self.feed.give_up(NotController(ErrorCode.NOT_CONTROLLER, "This node is no longer leader."))
             self.on_deposed()
         self.fetches.answer_all()
         if effect.leader_id not in (NO_BROKER, self._last_leader):
             former, self._last_leader = self._last_leader, effect.leader_id
             self.on_new_leader(former)
         if effect.leader_id == NO_BROKER:
-            _log.info("nobody leads the metadata log in epoch %d yet", effect.leader_epoch)
+            _log.info("the metadata log has no leader in epoch %d yet", effect.leader_epoch)
         else:
             _log.info("node %d leads the metadata log in epoch %d", effect.leader_id, effect.leader_epoch)
 
@@ -303,7 +303,7 @@ class MetadataQuorum:
 
     def _truncate(self, offset: Offset) -> None:
         _log.info(
-            "the metadata log goes back from offset %d to %d: its leader knows better", self.log.log_end_offset, offset
+            "truncating the metadata log from %d to %d: it diverges from the leader's", self.log.log_end_offset, offset
         )
         if not self._log.truncate_to(offset):
             return
@@ -336,7 +336,7 @@ class MetadataQuorum:
             return
         await self._steps.quiet()
         if self._steps.is_over or not self.core.is_loading(effect.snapshot):
-            # Meanwhile we had doubts about the leader, or another one has the records after all.
+            # Meanwhile this node gave up the leader, or found a leader that still has the records.
             self._steps.tell(SnapshotFailed(effect.snapshot))
             return
         self._begin_anew(effect.snapshot, image, voters)
@@ -351,11 +351,11 @@ class MetadataQuorum:
         self._steps.tell(VotersChanged(self.voters, self._loaded.voters.newest_offset))
         self._steps.tell(SnapshotLoaded(snapshot))
         self._steps.tell(LogSynced())
-        # What the log begins with is a new file: nothing is fetched before that is durable, too.
+        # The log begins with a new file, which must be durable before anything is fetched.
         self._log.sync_soon()
 
     def _fail(self, failed: Exception) -> None:
-        """Nobody gets an answer any more, and the node stops."""
+        """No request is answered any more, and the node stops."""
         if self._failed:
             return
         self._failed = True

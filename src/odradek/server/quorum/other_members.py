@@ -1,4 +1,4 @@
-"""The other members of the quorum, as this one finds them: where they are, whether they answer, what they are asked."""
+"""The other members of the quorum, as this node sees them: addresses, whether they answer, and requests to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 FETCH_WAIT_MS = 500
 REQUEST_TIMEOUT_MS = 2_000
-# As long as a silence says something about now.
+# For how long a missing answer counts.
 SILENCE_MS = 2_000
 
 
@@ -31,12 +31,12 @@ class QuorumPeers:
         self._member = member
         self._peers = peers
         self._voters = voters
-        # Told of a node that did not answer this one.
+        # Called with a node that did not answer.
         self.on_unreachable: Callable[[BrokerId], None] = lambda _: None
         self._told_endpoints = member.bootstrap_by_id
-        # To whom a connection broke since they were last asked.
+        # Nodes whose connection broke since the last request to them.
         self._lost: dict[BrokerId, None] = {}
-        # Who did not answer when last asked, and when that was.
+        # Nodes that did not answer the last request, and when that was.
         self._silent_ms: dict[BrokerId, int] = {}
 
     def endpoint_of(self, node_id: BrokerId) -> Endpoint | None:
@@ -52,18 +52,18 @@ class QuorumPeers:
         self._told_endpoints[node_id] = Endpoint(name, host, port)
 
     def lost(self, node_id: BrokerId) -> None:
-        """A connection to this node broke: told before those who asked over it are."""
+        """A connection to this node broke. Called before the requests on it fail."""
         self._lost[node_id] = None
 
     @property
     def majority_is_silent(self) -> bool:
-        """So many voters did not answer that nothing can be decided until one of them does."""
+        """Too few voters answer for a majority: nothing can be decided until another one does."""
         voters, since_ms = self._voters().keys, self._peers.clock.monotonic_ms() - SILENCE_MS
         silent = [key for key in voters if self._silent_ms.get(key.voter_id, since_ms) > since_ms]
         return 2 * (len(voters) - len(silent)) <= len(voters)
 
     async def ask(self, effect: Send) -> Answered | RequestFailed:
-        """What became of the request."""
+        """The outcome of the request."""
         self._lost.pop(effect.peer, None)
         request = request_to_wire(effect.request, FETCH_WAIT_MS, self._member.voter.endpoints)
         patience_ms = REQUEST_TIMEOUT_MS + (FETCH_WAIT_MS if isinstance(effect.request, Fetch) else 0)

@@ -1,7 +1,7 @@
-"""Snapshots of the metadata: written when the log has grown enough, served to those who are far behind, loaded by them.
+"""Metadata snapshots: written when the log has grown enough, served to replicas that are far behind, loaded by them.
 
-Every node writes its own, of what is committed. The log before the last but one goes then: whoever is a little behind
-still finds records.
+Every node writes its own, of committed metadata. Then the log before the last snapshot but one is deleted: a replica
+that is only a little behind still finds records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VERSION = 1
 
 
 class NoSnapshot(Exception):
-    """The leader's snapshot could not be had."""
+    """The leader's snapshot could not be loaded."""
 
 
 class MetadataSnapshots:
@@ -52,7 +52,7 @@ class MetadataSnapshots:
         # Oldest first.
         self.known: list[SnapshotId] = []
         self._log_bytes_covered = 0
-        # Out of the log, and not known to be off the disk. Oldest first, also when the disk failed meanwhile.
+        # Removed from the log, but perhaps still on disk. Oldest first, also when the disk failed meanwhile.
         self._superfluous: list[DeletedSegment] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -62,7 +62,7 @@ class MetadataSnapshots:
     # Writing
 
     def look(self) -> None:
-        """More is committed: is it time for another?"""
+        """More is committed: writes a snapshot if the log has grown enough."""
         grown = self._quorum.log.size_bytes - self._log_bytes_covered
         if grown >= self._bytes_between and self._writing is None and self._quorum.feed.image.transaction is None:
             self._writing = self._ports.spawner.spawn("metadata snapshot", self._write())
@@ -125,13 +125,13 @@ class MetadataSnapshots:
     # Loading
 
     async def load(self, effect: FetchSnapshot) -> tuple[ClusterImage, VoterHistory]:
-        """What is true at its end; it is durable here. Raises NoSnapshot."""
+        """The image and voters at its end; the snapshot is durable here. Raises NoSnapshot."""
         content = bytearray()
         size = 1
         while len(content) < size:
             size, part = await self._ask(effect, len(content))
             if not part or size > metadata_snapshot_bytes_max:
-                raise NoSnapshot(f"{size} bytes, of which {len(content)} came")
+                raise NoSnapshot(f"received {len(content)} of {size} bytes")
             content += part
             self._quorum.snapshot_progress(effect.snapshot)
         return await self._ports.spawner.blocking(self._keep, effect.snapshot, bytes(content))
@@ -161,7 +161,7 @@ class MetadataSnapshots:
         return partitions[0].size, partitions[0].unaligned_records
 
     def _keep(self, snapshot: SnapshotId, content: bytes) -> tuple[ClusterImage, VoterHistory]:
-        """Slow. A snapshot that cannot be read is never written: the next start would trip over it."""
+        """Slow. A snapshot that cannot be read is never written: the next start would fail."""
         disk, voters = self._ports.disk, VoterHistory()
         try:
             batches = decode_snapshot(content, snapshot_path(snapshot))
@@ -174,8 +174,10 @@ class MetadataSnapshots:
 
 
 def _remove(disk: Disk, segments: list[DeletedSegment], snapshots: list[SnapshotId]) -> None:
-    """Slow. No checkpoint says where this log begins: the segments go one by one, so that none is missing between
-    others whatever a power cut brings back."""
+    """Slow. No checkpoint says where this log begins, so segments are removed one by one, oldest first.
+
+    Otherwise a power cut could bring back some of them and leave a gap between segments.
+    """
     for segment in segments:
         segment.rename()
         disk.sync_dir(METADATA_LOG_DIRECTORY)

@@ -1,4 +1,4 @@
-"""The quorum's core, told one event at a time; what it asks for is done before the next, and it has one timer."""
+"""Feeds the quorum's core one event at a time, and carries out its effects before the next. It has one timer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHANCES = 1 << 30
 
 
 class QuorumSteps:
-    """`carry_out` does at once what an effect says, but for elections, persisted here. `on_broken` hears failures."""
+    """`carry_out` carries out an effect at once; elections are persisted here. `on_broken` is called on failures."""
 
     def __init__(
         self, ports: Ports, *, carry_out: Callable[[Effect], None], on_broken: Callable[[Exception], None]
@@ -25,7 +25,7 @@ class QuorumSteps:
         self._ports = ports
         self._carry_out = carry_out
         self._on_broken = on_broken
-        # Set before the first event is told.
+        # Set before the first event.
         self.core: Quorum
         self._inbox: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
@@ -33,7 +33,7 @@ class QuorumSteps:
         self._settled = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
-        # What still happens is too late.
+        # Later events are ignored.
         self.is_over = False
 
     def tell(self, event: Event) -> None:
@@ -45,11 +45,11 @@ class QuorumSteps:
             self._go_on()
 
     def tell_next(self, event: Event) -> None:
-        """Before all others. To be called by `carry_out` alone."""
+        """Handled before all other events. Only for `carry_out`."""
         self._inbox.appendleft(event)
 
     async def quiet(self) -> None:
-        """Until nothing waits to be carried out."""
+        """Waits until nothing is left to carry out."""
         while self._stepping:
             await self.after_the_next()
 
@@ -64,14 +64,14 @@ class QuorumSteps:
         self._timer = None
 
     def _go_on(self) -> None:
-        """Whoever told the event: when a step is half done, or a commit cannot be applied, nothing may follow."""
+        """After half a step, or a commit that cannot be applied, nothing may follow, whatever the event's source."""
         try:
             self._work_off()
-        except Exception as broken:  # noqa: BLE001 whatever it is, the node ends by it
+        except Exception as broken:  # noqa: BLE001 any failure here stops the node
             self._break_off(broken)
 
     def _break_off(self, broken: Exception) -> None:
-        """Whoever waits for quiet, to stop the node, shall not wait for ever."""
+        """A caller of `quiet` that stops the node must not wait for ever."""
         self._on_broken(broken)
         self._stepping = False
         self._settled.set()

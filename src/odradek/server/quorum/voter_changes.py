@@ -1,7 +1,7 @@
-"""Changes of who votes, as somebody asked for them: done once committed, or refused with the reason.
+"""Changes of the voters on request: answered once committed, or refused with the reason.
 
-Before a node becomes a voter the leader calls on it: where the others will look for it a controller of this cluster
-must answer, under its id. What the quorum itself demands is in its core.
+Before a node becomes a voter, the leader connects to it: a controller of this cluster, with that id, must answer at the
+address that the other voters will use. The conditions of the quorum itself are in its core.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.server.quorum.metadata_quorum import MetadataQuorum
 
 PURPOSE = "new voters"
 CALL_TIMEOUT_MS = 2_000
-# The first that names whom it expects: somebody else who listens there says so.
+# The first version that names the expected node: any other node at that address answers with an error.
 API_VERSIONS_VERSION = 5
 KRAFT_FEATURE = "kraft.version"
 
@@ -29,7 +29,7 @@ KRAFT_FEATURE = "kraft.version"
 async def change_voters(
     ctx: ControllerContext, change: AddVoter | RemoveVoter, timeout_ms: int
 ) -> tuple[ErrorCode, str | None]:
-    """The error and words for people. Raises NotController where this node does not lead."""
+    """The error code and message. Raises NotController where this node does not lead."""
     if not ctx.authorize(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
     quorum = ctx.controller.quorum
@@ -39,7 +39,7 @@ async def change_voters(
                 change = replace(change, voter=await _called_on(quorum, change.voter))
             answer = await quorum.ask(change)
     except TimeoutError:
-        return ErrorCode.REQUEST_TIMED_OUT, "The voters are not changed yet; they may be later."
+        return ErrorCode.REQUEST_TIMED_OUT, "Timed out; the voter change may still be committed."
     except KafkaError as refused:
         return refused.code, refused.message
     if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -48,10 +48,10 @@ async def change_voters(
 
 
 async def _called_on(quorum: MetadataQuorum, voter: Voter) -> Voter:
-    """With the versions that it says it speaks."""
+    """The voter, with the versions that it says it supports."""
     node_id = voter.key.voter_id
     if not voter.endpoints or quorum.voters.has_id(node_id):
-        # The core knows what to say to that.
+        # The core refuses it.
         return voter
     endpoint = voter.endpoints[0]
     where = f"{endpoint.host}:{endpoint.port}"
@@ -68,12 +68,10 @@ async def _called_on(quorum: MetadataQuorum, voter: Voter) -> Voter:
     except PeerUnavailable as lost:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller answers at {where}: {lost}.") from lost
     if error_code(answer.error_code) is not ErrorCode.NONE:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"It is not node {node_id} of this cluster that answers at {where}."
-        )
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The server at {where} is not node {node_id} of this cluster.")
     if all(api.api_key != VoteRequest.KEY for api in answer.api_keys):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"What answers at {where} is no controller.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The server at {where} is not a controller.")
     for feature in answer.supported_features:
         if feature.name == KRAFT_FEATURE and feature.min_version <= KRAFT_VERSION <= feature.max_version:
             return replace(voter, min_kraft_version=feature.min_version, max_kraft_version=feature.max_version)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node {node_id} does not speak {KRAFT_FEATURE} {KRAFT_VERSION}.")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node {node_id} does not support {KRAFT_FEATURE} {KRAFT_VERSION}.")

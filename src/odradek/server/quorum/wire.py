@@ -44,14 +44,14 @@ T = TypeVar("T")
 
 class NotTheMetadataLog(KafkaError):
     def __init__(self) -> None:
-        super().__init__(ErrorCode.INVALID_REQUEST, f"Only partition 0 of {TOPIC} is agreed on here.")
+        super().__init__(ErrorCode.INVALID_REQUEST, f"The metadata quorum has only partition 0 of {TOPIC}.")
 
 
 # On their way out
 
 
 def request_to_wire(request: messages.Request, max_wait_ms: int, endpoints: Sequence[Endpoint]) -> Message:
-    """`endpoints`: where this node is reached when it is the leader that speaks."""
+    """`endpoints`: this node's addresses, sent when it is the leader."""
     match request:
         case Vote():
             return _vote(request)

@@ -1,1 +1,1 @@
-"""What the simulated clients do. Each keeps account of what it was told and complains as soon as that changes."""
+"""What the simulated clients do. Each remembers the answers it got, and fails as soon as a later one contradicts."""

@@ -1,4 +1,4 @@
-"""Topics that come and go, records that are deleted, producer ids that are only asked for."""
+"""Clients that create and delete topics, delete records, and ask for producer ids."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def create_topic(session: Session, wanted: NewTopic, timeout_s: float) -> 
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
         return None
     if result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR and wanted.replicas > 1:
-        raise AskAgain("not so many brokers are there just now")
+        raise AskAgain("too few brokers are up at the moment")
     refuse("CreateTopics", result.error_code, f"{wanted.name}: {result.error_message}")
     return result.topic_id
 
@@ -80,16 +80,16 @@ class TopicSetter(Worker):
 
 
 class TopicChurn(Worker):
-    """Creates and deletes topics of its own, and compares what brokers list with what it was promised.
+    """Creates and deletes topics of its own, and compares the topics that brokers list with the answers it got.
 
-    Of several brokers one may not know yet; in the end all must.
+    In a cluster, a broker may not know a change yet; in the end all must.
     """
 
     def __init__(self, name: str, errand: Errand, replicas: int) -> None:
         super().__init__(name, errand)
         self._replicas = replicas
         self._made = 0
-        # By name: the id it was created with. What nobody answered is in neither.
+        # By name: the id it was created with. A topic whose request got no answer is in neither.
         self._existing: dict[str, bytes] = {}
         self._deleted: dict[str, bytes] = {}
         # A delete is under way: it may be there or not.
@@ -113,9 +113,9 @@ class TopicChurn(Worker):
         wanted = NewTopic(name=name, partitions=self.rng.randrange(3) + 1, replicas=self._replicas, configs={})
         topic_id = await create_topic(session, wanted, self.errand.request_timeout_s)
         if topic_id is None and self.errand.nodes == 1:
-            raise Violation(f"M1 {name} exists before anybody made it")
+            raise Violation(f"M1 {name} exists before it was created")
         if topic_id is None:
-            # The broker asked a second controller after the first, which had made it, was gone.
+            # The broker retried at a second controller; the first had created it before it was gone.
             self._doubtful[name] = None
         else:
             self._existing[name] = topic_id
@@ -154,7 +154,7 @@ class RecordDeleter(Worker):
     def __init__(self, name: str, errand: Errand, places: tuple[Place, ...]) -> None:
         super().__init__(name, errand)
         self._places = places
-        # The beginning we were told of, and how many crashes ago: a crash may undo the last deletions.
+        # The log start that was answered, and the crash count then: a crash may undo the last deletions.
         self._low: dict[Place, tuple[int, int]] = {}
 
     async def work(self, session: Session) -> None:

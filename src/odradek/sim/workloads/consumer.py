@@ -85,7 +85,7 @@ class Consumer(Worker):
         return request
 
     async def _start_over(self, session: Session, reader: PartitionReader) -> None:
-        """Whether this was allowed to happen is for the checkers to say: they know what was read before."""
+        """The checkers decide whether this was allowed: they know what was read before."""
         earliest = await list_offset(session, reader.place, EARLIEST, self.errand.request_timeout_s)
         latest = await list_offset(session, reader.place, LATEST, self.errand.request_timeout_s)
         if earliest > latest:
@@ -99,7 +99,7 @@ class Consumer(Worker):
 class FinalReader(Consumer):
     """Reads each partition from its beginning to its end, when all is quiet.
 
-    `may_end_early`: compacted by records that were lost since, there is perhaps nothing left before the end.
+    `may_end_early`: records that were lost since may have compacted away all others before the end.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class Ephemeral(Worker):
         self._replicas = replicas
         self._made = 0
         self._values_made = 0
-        # Of the present topic, by offset; None while there is none.
+        # Values acknowledged by the present topic, by offset; None while there is no topic.
         self._acked: dict[int, bytes] | None = None
 
     @property
@@ -78,7 +78,7 @@ class Ephemeral(Worker):
                 raise Violation(f"J1 {self._place} offset {offset} was {value!r}, there is {found.get(offset)!r}")
 
     async def _delete(self, session: Session) -> None:
-        """Whether or not it is answered, nobody counts on the topic any more."""
+        """Whether or not it is answered, the topic is no longer checked."""
         name, self._acked = self._place[0], None
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=5000)
         connection = await session.anyone()

@@ -43,13 +43,13 @@ from odradek.sim.workloads.worker import Errand, Worker
 
 _SESSION_TIMEOUT_MS = 3000
 _REBALANCE_TIMEOUT_MS = 5000
-# Refused for sure, and what to do about it.
+# Errors after which the member rejoins; the request was certainly not executed.
 _REJOIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 @dataclass(slots=True)
 class GroupPlan:
-    """One group, and what all its members have been told together."""
+    """One group, and all answers that its members got."""
 
     group: str
     places: tuple[Place, ...]
@@ -59,13 +59,13 @@ class GroupPlan:
     owners: dict[tuple[int, int, Place], str] = field(default_factory=dict)
     committed: dict[Place, int] = field(default_factory=dict)
     attempted: dict[Place, int] = field(default_factory=dict)
-    # Sent and never answered: on a connection given up they may arrive any time, after later ones even.
+    # Sent and never answered: on a closed connection they may arrive at any time, even after later ones.
     in_doubt: dict[Place, list[int]] = field(default_factory=dict)
     # The newest leaders that they read from; clients commit this with the offset.
     leader_epochs: dict[Place, int] = field(default_factory=dict)
 
     def owns(self, incarnation: int, generation: int, place: Place, member: str) -> None:
-        # A group that lost its memory in a power cut may count its generations anew.
+        # A group that lost its state in a power cut may count its generations from the beginning again.
         if not self.safe and not self.alone:
             return
         era = 0 if self.safe else incarnation
@@ -77,7 +77,7 @@ class GroupPlan:
         self.leader_epochs[place] = max(leader_epoch, self.leader_epochs.get(place, -1))
 
     def heed_range(self, place: Place, leader_epoch: int) -> None:
-        """The position is out of range: one who was deposed and not told yet does not have what the next one has."""
+        """The position is out of range: a deposed leader that does not know it yet lacks the new leader's records."""
         if leader_epoch < self.leader_epochs.get(place, -1):
             raise AskAgain(f"epoch {leader_epoch} is over")
 
@@ -96,14 +96,14 @@ class GroupPlan:
         """`known`: what was acknowledged before the question was asked."""
         floor = self.committed.get(place, -1)
         if offset in self.in_doubt.get(place, ()):
-            # It arrived after later ones. Whoever is told goes on from there.
+            # It arrived after later ones. A member that reads this offset continues from there.
             self.committed[place] = min(offset, floor)
             return
         at_least = min(known, floor)
         if self.safe and not at_least <= offset <= self.attempted.get(place, -1):
             raise Violation(
-                f"G4 {self.group} committed {at_least} of {place} and is told {offset}, "
-                f"at most {self.attempted.get(place, -1)} was ever tried"
+                f"G4 {self.group} committed {at_least} of {place}, the coordinator returns {offset}, "
+                f"at most {self.attempted.get(place, -1)} was ever sent"
             )
 
 
@@ -122,7 +122,7 @@ async def fetch_commits(
 
 
 class GroupClient(Worker):
-    """Somebody who knows what the group has committed, and compares."""
+    """A client that knows what the group has committed, and compares."""
 
     def __init__(self, name: str, errand: Errand, plan: GroupPlan) -> None:
         super().__init__(name, errand)
@@ -131,9 +131,9 @@ class GroupClient(Worker):
     async def ask_commits(
         self, coordinator: BrokerConnection, places: Sequence[Place]
     ) -> tuple[dict[Place, int], bool]:
-        """What it tells, and whether that counts.
+        """The committed offsets, and whether the answer counts.
 
-        A coordinator that was deposed and does not know it may answer what was true before; nobody promises more.
+        A coordinator that was deposed and does not know it yet may answer with old offsets; that is allowed.
         """
         group = self.plan.group
         known = {place: self.plan.committed.get(place, -1) for place in places}
@@ -153,7 +153,7 @@ class GroupClient(Worker):
 
 
 class CommitAuditor(GroupClient):
-    """No member: asks now and then what the group has committed."""
+    """Not a member: asks now and then what the group has committed."""
 
     async def work(self, session: Session) -> None:
         coordinator = await session.coordinator(self.plan.group)
@@ -169,7 +169,7 @@ class GroupMember(GroupClient):
         self._generation = -1
         # By which incarnation of a coordinator, in which generation: the last one in which it was given anything.
         self._assigned_in: tuple[object, int] = (None, -1)
-        # Or it goes on from what was true before, and may commit that where it counts.
+        # Otherwise it continues from old offsets, and may commit them at the new coordinator.
         self._told_the_truth = True
 
     async def work(self, session: Session) -> None:
@@ -221,7 +221,7 @@ class GroupMember(GroupClient):
         places = [
             (topic.topic, partition) for topic in assignment.assigned_partitions for partition in topic.partitions
         ]
-        # A coordinator that was deposed and has not heard of it may repeat what it knows; it can store nothing.
+        # A coordinator that was deposed and does not know it yet may repeat old answers; it can store nothing.
         coordinator, generation = self._assigned_in
         if self.plan.safe and coordinator == connection.incarnation and self._generation < generation:
             raise Violation(f"G2 {self.plan.group} went back from {generation} to {self._generation}")
@@ -282,7 +282,7 @@ class GroupMember(GroupClient):
         return [PartitionReader(place, max(offset, 0)) for place, offset in found.items()]
 
     async def _commit_as_of_old(self, connection: BrokerConnection, place: Place) -> None:
-        """As one who missed the last rebalance would."""
+        """Commits as a member that missed the last rebalance would."""
         answer = await self._send_commit(connection, {place: 0}, self._generation - 1)
         if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
             raise Violation(f"G4 {self.plan.group} took a commit of a generation before {self._generation}")

@@ -26,7 +26,7 @@ _PRODUCE_VERSION = 11
 
 
 class Grower(Worker):
-    """Adds partitions, and writes to those that it was promised. `partitions`: how many there are at least."""
+    """Adds partitions, and writes to all that were acknowledged. `partitions`: how many there are at least."""
 
     def __init__(self, name: str, errand: Errand, topic: str, partitions: int) -> None:
         super().__init__(name, errand)
@@ -57,12 +57,12 @@ class Grower(Worker):
             await self._count(session)
             return
         if result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
-            raise AskAgain("not so many brokers are there just now")
+            raise AskAgain("too few brokers are up at the moment")
         refuse(self.name, result.error_code, f"{count} partitions of {self._topic}")
         self.partitions = count
 
     async def _count(self, session: Session) -> None:
-        """An earlier request got through, and its answer did not; this broker may not know of it yet."""
+        """An earlier request was executed, and its answer was lost; this broker may not know of it yet."""
         known = (await session.describe([self._topic])).topics[0]
         refuse(self.name, known.error_code, f"the partitions of {self._topic}")
         self.partitions = max(self.partitions, len(known.partitions))
@@ -77,7 +77,7 @@ class Grower(Worker):
 
 
 async def write_one(session: Session, place: Place, value: bytes, errand: Errand) -> int:
-    """To all in sync; the offset it has."""
+    """Writes with acks=all. Returns the offset."""
     data = PartitionProduceData(index=place[1], records=records.encode([value], errand.clock.wall_ms()))
     produce = ProduceRequest(
         acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=place[0], partition_data=[data])]

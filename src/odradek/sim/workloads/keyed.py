@@ -28,7 +28,7 @@ _HASTE = 5
 
 
 class KeyedProducer(Producer):
-    """In haste, but one batch per partition at a time: of those that are compacted only a producer's last is known."""
+    """Pauses less than others, but sends one batch per partition at a time: compaction keeps only the last batch."""
 
     def __init__(self, name: str, errand: Errand, plan: ProducerPlan, keys: int) -> None:
         super().__init__(name, replace(errand, pause_mean_s=errand.pause_mean_s / _HASTE), plan)
@@ -48,7 +48,7 @@ class KeyedProducer(Producer):
 
 @dataclass(slots=True, kw_only=True)
 class _Pass:
-    """From the beginning to where a leader ended while it was read: what was compacted away lies before that."""
+    """One pass, from the beginning to a log end seen while reading: compacted records lie before that."""
 
     reader: PartitionReader
     promised: dict[int, bytes]
@@ -58,10 +58,10 @@ class _Pass:
 
 
 class Rereader(Worker):
-    """L6: whoever reads all of it ends with the latest of each key that was known when it began, or with a later one.
+    """L6: a full read ends with the latest record of each key that was known when it began, or with a later one.
 
-    It goes on over all changes of leaders, each of which has compacted by itself. `deletions`: None where even what was
-    acknowledged may be lost.
+    It continues over changes of leader; each leader has compacted on its own. `deletions`: None where even acknowledged
+    records may be lost.
     """
 
     def __init__(self, name: str, errand: Errand, places: tuple[Place, ...], deletions: Deletions | None) -> None:
@@ -69,7 +69,7 @@ class Rereader(Worker):
         self._places = places
         self._deletions = deletions
         self._pass: _Pass | None = None
-        # By partition: the latest that anybody was told of each key, and how many sightings that are.
+        # By partition: the latest record of each key that a client has seen, and how many sightings that covers.
         self._latest: dict[Place, dict[bytes, tuple[int, bytes]]] = {place: {} for place in places}
         self._looked_at: dict[Place, int] = dict.fromkeys(places, 0)
 
@@ -105,7 +105,7 @@ class Rereader(Worker):
         refuse(self.name, answer.error_code, "a fetch")
         partition = answer.responses[0].partitions[0]
         if is_out_of_range(partition):
-            self._pass = None  # retention or a deletion was faster, or the log came back shorter
+            self._pass = None  # retention or a deletion removed the position, or the log came back shorter
             return
         refuse(self.name, partition.error_code, f"a read of {reader.place}")
         found = reader.take(leadership_of(session, leader, reader.place), partition)
@@ -127,6 +127,6 @@ class Rereader(Worker):
         try:
             check_compacted(where, promised, reading.content, deletions, start=start)
         except Violation:
-            # A deletion that came while it was read may be gone again, and with it what was promised.
+            # A deletion written during the read may be removed again, and with it the promised records.
             deleted_at = keyed.last_deletions(self.history, place)
             check_compacted(where, promised, reading.content, deletions, start=start, deleted_at=deleted_at)

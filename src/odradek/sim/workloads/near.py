@@ -1,4 +1,4 @@
-"""A reader that stands in a rack: the leader sends it to a follower near it (KIP-392)."""
+"""A reader with a rack: the leader redirects it to a follower near it (KIP-392)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from odradek.sim.workloads.worker import Errand, Worker
 
 
 class NearReader(Worker):
-    """Reads one partition after the other, from whomever it is sent to; when that one has no more, from the leader."""
+    """Reads one partition after the other, from the replica it is redirected to; at its end, from the leader."""
 
     def __init__(self, name: str, errand: Errand, places: tuple[Place, ...], rack: str) -> None:
         super().__init__(name, errand)
         self._readers = {place: PartitionReader(place, 0) for place in places}
         self._rack = rack
-        # By partition: the broker that its leader sent us to.
+        # By partition: the broker that its leader redirected the reader to.
         self._near: dict[Place, int] = {}
 
     async def work(self, session: Session) -> None:
@@ -62,7 +62,7 @@ class NearReader(Worker):
         refuse(self.name, answer.error_code, "a fetch")
         partition = answer.responses[0].partitions[0]
         if is_out_of_range(partition):
-            # A follower may know of less than its leader, which is asked next. It begins where all of them do.
+            # A follower may have less than its leader, which is asked next. The log start is the same on both.
             earliest = await list_offset(session, reader.place, EARLIEST, self.errand.request_timeout_s)
             reader.position = max(reader.position, earliest)
             return

@@ -36,13 +36,13 @@ from odradek.sim.workloads.worker import Errand, Worker
 _TOPIC = 2
 _SET = 0
 _PREFERRED = 0
-# Of a move: there is none to cancel, or what it would leave has nobody in sync, or a broker has never been there.
+# No move to cancel, or a move would leave no in-sync replica, or it names a broker that never registered.
 _NOT_NOW = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 _NOBODY_BETTER = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
 
 
 class Mover(Worker):
-    """Moves partitions from brokers to brokers, cancels some of it, and at last waits until all have arrived: V6."""
+    """Moves partitions between brokers, cancels some moves, and in the end waits until all are complete: V6."""
 
     def __init__(
         self, name: str, errand: Errand, places: tuple[Place, ...], brokers: tuple[int, ...], replicas: int
@@ -117,7 +117,7 @@ class Tuner(Worker):
         super().__init__(name, errand)
         self._topics = topics
         self._values = values
-        # By topic and config. What was never answered may still come true at any time.
+        # By topic and config. A change that was never answered may still be executed at any time.
         self._acknowledged: dict[tuple[str, str], str] = {}
         self._in_doubt: dict[tuple[str, str], list[str]] = {}
         self._compared_at_last = False

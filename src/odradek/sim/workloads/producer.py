@@ -1,4 +1,4 @@
-"""Producers: idempotent ones that retry until acknowledged, and plain ones that never know."""
+"""Producers: idempotent ones that retry until acknowledged, and plain ones that do not retry."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Producer(Worker):
             self._settle(leader, batch, response.responses[0].partition_responses[0])
 
     def _may_follow(self, batch: _Batch, flying: list[_Batch]) -> bool:
-        """A partition that has never heard of a producer believes any first sequence: that must not be a later one."""
+        """A partition without state of a producer accepts any first sequence: it must not be one of a later batch."""
         return batch.place in self._acknowledged or all(each.place != batch.place for each in flying)
 
     def _may_begin(self) -> bool:
@@ -165,11 +165,11 @@ class Producer(Worker):
     def _out_of_order(self, batch: _Batch, code: ErrorCode) -> None:
         first = next(each for each in self._open if each.place == batch.place)
         if first is not batch:
-            # One before it failed; both go again, in order.
+            # An earlier batch failed; both are sent again, in order.
             raise AskAgain(code.name)
         if self.plan.safe[batch.place[0]]:
-            raise Violation(f"P1 {self.name} sends {batch.place} in order and hears {code.name}")
-        # The broker lost what it had acknowledged, as this topic permits. Nobody will know what became of the rest.
+            raise Violation(f"P1 {self.name} sends {batch.place} in order and gets {code.name}")
+        # The broker lost acknowledged records, as this topic permits. The fate of the open batches stays unknown.
         self._producer_id = -1
         self._open.clear()
         raise AskAgain(code.name)

@@ -1,4 +1,4 @@
-"""Reading one partition, and distrusting every byte of it."""
+"""Reads one partition and checks every answer."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ FETCH_VERSION = 12
 LIST_VERSION = 7
 EARLIEST, LATEST = -2, -1
 
-# Address and incarnation of a node, and the leader epoch. Another one may have a lower high watermark for a while.
+# Address and incarnation of a node, and the leader epoch. A new leader may have a lower high watermark for a while.
 Leadership = tuple[Address, int, int]
 
 
 class PartitionReader:
-    """Where one reader is in one partition, and what it was told about it."""
+    """The position of one reader in one partition, and the offsets it has been answered."""
 
     def __init__(self, place: Place, position: int) -> None:
         self.place = place
         self.position = position
         self._compacted = place[0] == COMPACTED
-        # Which leader told us what follows.
+        # The leader that answered with the offsets below.
         self._leadership: Leadership | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
@@ -45,7 +45,7 @@ class PartitionReader:
         batches = self._batches(answer)
         found = [record for batch in batches for record in batch.records() if record[0] >= self.position]
         if batches:
-            # Of what is compacted, no record may be left.
+            # A batch of a compacted topic may have no records left.
             first = found[0][0] if found and not self._compacted else batches[0].last_offset
             if first < self.position or (first > self.position and not self._compacted):
                 raise Violation(f"J4 {self.place} was asked for {self.position} and answered from {first}")
@@ -88,7 +88,7 @@ def leadership_of(session: Session, leader: BrokerConnection, place: Place) -> L
 def fetch_request(
     session: Session, readers: list[PartitionReader], *, wait_ms: int, partition_bytes: int
 ) -> FetchRequest:
-    """To the one who leads all of them in this session."""
+    """For the broker that leads all of them in this session."""
     topics: dict[str, FetchTopic] = {}
     for reader in readers:
         name, partition = reader.place

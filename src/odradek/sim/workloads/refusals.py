@@ -1,11 +1,11 @@
-"""What a client makes of an error code: ask again, or complain."""
+"""How a client handles an error code: retry, or report a violation."""
 
 from __future__ import annotations
 
 from odradek.base.errors import ErrorCode
 from odradek.sim.history import Violation
 
-# What a well-behaved client answers by asking again later, of whoever is in charge by then.
+# Errors that a well-behaved client retries later, at the leader or coordinator of that time.
 RETRIABLE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -32,11 +32,11 @@ RETRIABLE = frozenset(
 
 
 class AskAgain(Exception):
-    """The broker's answer was a retriable error: start over, and find out who is in charge."""
+    """The broker's answer was a retriable error: start over, and look up the leader or coordinator again."""
 
 
 def refuse(name: str, code: int, what: str) -> None:
-    """Raises AskAgain for what a client retries, Violation for what should not happen to a correct client."""
+    """Raises AskAgain for an error that clients retry, Violation for one that a correct client must not get."""
     if code == ErrorCode.NONE:
         return
     error = ErrorCode(code)

@@ -39,9 +39,9 @@ _DELETE_RECORDS_VERSION = 2
 
 
 class Reincarnation(Worker):
-    """Remembers what the present topic of this name acknowledged, after a sync, and looks whether it is there.
+    """Remembers what the present topic of this name acknowledged, after a sync, and checks that it is there.
 
-    A request that nobody answered may still arrive, and find another topic under the name.
+    A request that was not answered may still arrive, and find another topic under the name.
     """
 
     def __init__(self, name: str, errand: Errand) -> None:
@@ -51,7 +51,7 @@ class Reincarnation(Worker):
         self._values_made = 0
         self._acked: dict[int, bytes] = {}
         self._deleted_below = 0
-        # By requests without an answer, whichever topic they find.
+        # Set by requests without an answer, whichever topic they reach.
         self._perhaps_deleted_below = 0
         self._compared_at_last = False
 
@@ -134,7 +134,7 @@ class Reincarnation(Worker):
                 await self._accuse(session, f"J1 {self._place} offset {offset} was {value!r}, there is {there!r}")
 
     async def _accuse(self, session: Session, what: str) -> None:
-        """Of a violation, unless it was about another topic."""
+        """Raises Violation, unless the topic was recreated meanwhile."""
         if await self._present_id(session) == self._topic_id:
             raise Violation(what)
         raise AskAgain("another topic by now")
@@ -155,7 +155,7 @@ class Reincarnation(Worker):
                 break
             found.update(taken)
         if reader.high_watermark <= max(self._acked, default=-1):
-            # After a crash it comes back step by step.
+            # After a crash the high watermark rises step by step.
             raise AskAgain("not all of it can be read yet")
         return found
 

@@ -1,6 +1,6 @@
-"""A client's dealings with a cluster until something breaks: who leads what, and a connection to each of them.
+"""A client's session with a cluster until something breaks: the partition leaders, and a connection to each of them.
 
-As Java's client does, it believes no broker whose news of a leader is older than what it has heard before.
+Like Java's client, it ignores metadata with an older leader epoch than it has seen before.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Session:
         return await self._connection(self._leaders[place][0])
 
     def leader_epoch(self, place: Place) -> int:
-        """Of the leader that was asked for before."""
+        """The epoch of the leader that `leader` has found."""
         return self._leaders[place][1]
 
     async def by_leader(self, places: Sequence[Place]) -> dict[BrokerConnection, list[Place]]:
@@ -61,13 +61,13 @@ class Session:
         return grouped
 
     async def broker(self, node_id: int) -> BrokerConnection:
-        """One that was told of together with a leader."""
+        """A broker that was named in the same metadata as a leader."""
         if node_id not in self._brokers:
             raise AskAgain(f"where is broker {node_id}?")
         return await self._connection(self._brokers[node_id])
 
     async def controller(self, address: Address) -> BrokerConnection:
-        """Where controllers are asked."""
+        """A connection to a controller listener."""
         return await self._connection(address)
 
     async def coordinator(self, group: str) -> BrokerConnection:
@@ -99,7 +99,7 @@ class Session:
         self._brokers = addresses
         newest = self._client.newest_epochs
         for partition in topic.partitions:
-            # A topic made anew under the name counts from the beginning again.
+            # A topic that is recreated under the same name starts with low epochs again.
             known = (topic.topic_id, partition.partition_index)
             if partition.leader_id in addresses and partition.leader_epoch >= newest.get(known, -1):
                 newest[known] = partition.leader_epoch

@@ -20,7 +20,7 @@ _PAUSES = 8.0
 
 
 class Vandal(Worker):
-    """Writes to partitions that nothing in the run may cost a sequence number."""
+    """Writes to partitions that lose no sequence number in this run."""
 
     def __init__(self, name: str, errand: Errand, places: tuple[Place, ...]) -> None:
         super().__init__(name, errand)

@@ -1,4 +1,4 @@
-"""Changes of voters: each controller is to vote with the disk it has, and now and then one is sent away for a while."""
+"""Changes of voters: each controller must vote with the disk it has, and now and then one is removed for a while."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Seats = dict[int, DirectoryId]
 _METADATA_LOG = DescribeQuorumRequestTopicData(
     topic_name="__cluster_metadata", partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
 )
-# Said to one who asks again for what was done before.
+# Answers to a retry of a change that was executed before.
 _DONE = (ErrorCode.NONE, ErrorCode.VOTER_NOT_FOUND, ErrorCode.DUPLICATE_VOTER)
 # Before anything else is changed, a removal answers within 30 s.
 _PATIENCE_S = 5.0
@@ -75,14 +75,14 @@ class VoterKeeper(Worker):
         }
 
     async def _repair(self, session: Session, voters: Seats, seats: Seats) -> None:
-        """First those go who have lost their disk."""
+        """Removes voters with lost disks first."""
         for number, directory in voters.items():
             if seats[number] != directory:
                 await self._remove(session, (number, directory))
                 return
         number = next(number for number in seats if number not in voters)
         if await self._add(session, number, seats[number]) is ErrorCode.DUPLICATE_VOTER:
-            # A leader that has never heard of it since it lost its disk may not speak of it.
+            # DescribeQuorum may leave out an old voter that the leader has not heard from since it lost its disk.
             await self._remove(session, (number, self._former[number]))
             self._former[number] = seats[number]
 

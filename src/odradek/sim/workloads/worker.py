@@ -1,4 +1,4 @@
-"""The frame of every simulated client: a session, work, and when anything breaks, another session."""
+"""The base of every simulated client: a session, work, and a new session when anything breaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Errand:
     """What a client is given for a run."""
 
     client: ClientHost
-    # How many nodes there are: what one says, another may not know yet.
+    # How many nodes there are: with several, one may know what another does not know yet.
     nodes: int
     rng: Random
     clock: SimClock
@@ -31,9 +31,9 @@ class Errand:
     in_charge: Callable[[Address, str], int | None]
     # How often a node went down uncleanly so far.
     crashes: Callable[[], int]
-    # One line for the run's story.
+    # Writes one line to the run's trace.
     note: Callable[[str], None]
-    # Set when no new work is to be begun; what was begun is brought to an end.
+    # Set when clients must not begin new work, only finish what they have begun.
     closing: asyncio.Event
     request_timeout_s: float
     pause_mean_s: float
@@ -50,7 +50,7 @@ class Worker(ABC):
         self.history = errand.history
 
     async def run(self) -> None:
-        """Until closing, and until nothing is left open."""
+        """Works until closing, and until nothing is left open."""
         while not self.finished():
             session = Session(self.errand.client, self.rng, self.errand.request_timeout_s)
             try:
@@ -74,4 +74,4 @@ class Worker(ABC):
         """Until it is done, or the session breaks."""
 
     def interrupted(self) -> None:
-        """The session is over; nobody knows what became of the requests under way."""
+        """The session is over; the outcome of the requests under way is unknown."""

@@ -95,6 +95,7 @@ class App:
         on_error: OnError = "fail",
         key: Names | None = None,
         headers: bool = False,
+        topic_as: str | None = None,
         name: str | None = None,
         **options: str,
     ) -> Stream:
@@ -112,7 +113,8 @@ class App:
         dlq: the topic for records that cannot be parsed; without one they stop the application, or with
         on_error="skip" are dropped.
         key: the columns that are the record's key. headers: True adds a column `headers`; `header("name")` is the text
-        of one of them. options: any option of the source, as maxOffsetsPerTrigger="10000".
+        of one of them. topic_as: adds a column of this name with the topic of each record.
+        options: any option of the source, as maxOffsetsPerTrigger="10000".
         """
         node = add_topic(
             self.graph,
@@ -129,6 +131,7 @@ class App:
             name=name,
             options=options,
             headers=headers,
+            topic_as=topic_as,
             key=() if key is None else names(key),
         )
         return Stream(self.application, node, names(key) if key is not None else ())

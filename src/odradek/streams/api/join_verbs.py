@@ -27,12 +27,12 @@ def join_streams(
     suffix: str,
     name: str | None,
 ) -> Node:
-    shown = on if on is not None else "driverId"
+    shown = f"on={_shown(on)}" if on is not None else _suggested(graph, left, right)
     if within is None:
         raise PipelineError(
             "a join of two streams needs a bound of time",
             why="each row waits in state for rows of the other side; without a bound it would wait for ever",
-            instead=f'.join(other, on={shown!r}, within="5 seconds"), or within=("1 second", "5 seconds") '
+            instead=f'.join(other, {shown}, within="5 seconds"), or within=("1 second", "5 seconds") '
             "for up to 1 second before and 5 seconds after",
         )
     _check_how("two streams", how, ("inner", "left", "right", "outer"))
@@ -44,7 +44,7 @@ def join_streams(
         StreamJoin,
         name,
         inputs=(node_of(left), node_of(right)),
-        on=_pairs(left, on),
+        on=_pairs(graph, left, right, on),
         how=how,
         before=before,
         after=after,
@@ -75,7 +75,7 @@ def join_table(
 ) -> Node:
     """Of a stream: its rows look into the table."""
     _check_how("a stream and a table", how, ("inner", "left"))
-    pairs = dict(zip(keys_of(left), keys_of(right), strict=False)) if on is None else _pairs(left, on)
+    pairs = _pairs_by_key(graph, left, right, on)
     if set(pairs.values()) != set(keys_of(right)):
         raise PipelineError(
             f"the table is keyed by {list(keys_of(right))}, the join looks for {list(pairs.values())}",
@@ -92,12 +92,13 @@ def join_static(
     graph: Graph, left: Rows, static: Node, *, on: On, how: JoinKind, suffix: str, name: str | None
 ) -> Node:
     _check_how("a stream and a DataFrame", how, ("inner", "left"))
-    return graph.add(StaticJoin, name, inputs=(node_of(left), static), on=_pairs(left, on), how=how, suffix=suffix)
+    pairs = _pairs(graph, left, None, on)
+    return graph.add(StaticJoin, name, inputs=(node_of(left), static), on=pairs, how=how, suffix=suffix)
 
 
 def join_tables(graph: Graph, left: Rows, right: Rows, *, on: On, how: JoinKind, suffix: str, name: str | None) -> Node:
     _check_how("two tables", how, ("inner", "left", "outer"))
-    pairs = dict(zip(keys_of(left), keys_of(right), strict=False)) if on is None else _pairs(left, on)
+    pairs = _pairs_by_key(graph, left, right, on)
     for side, table, columns in (("left", left, tuple(pairs)), ("right", right, tuple(pairs.values()))):
         if set(columns) != set(keys_of(table)):
             raise PipelineError(
@@ -109,7 +110,14 @@ def join_tables(graph: Graph, left: Rows, right: Rows, *, on: On, how: JoinKind,
     return graph.add(TableTableJoin, name, inputs=(node_of(left), node_of(right)), on=pairs, how=how, suffix=suffix)
 
 
-def _pairs(left: Rows, on: On) -> dict[str, str]:
+def _pairs_by_key(graph: Graph, left: Rows, table: Rows, on: On) -> dict[str, str]:
+    """Without `on`, the keys of both."""
+    if on is None and keys_of(left):
+        return dict(zip(keys_of(left), keys_of(table), strict=False))
+    return _pairs(graph, left, table, on)
+
+
+def _pairs(graph: Graph, left: Rows, right: Rows | None, on: On) -> dict[str, str]:
     """Column here -> column there."""
     if isinstance(on, Mapping):
         return dict(on)
@@ -117,9 +125,23 @@ def _pairs(left: Rows, on: On) -> dict[str, str]:
     if not columns:
         raise PipelineError(
             "a join needs the columns that must be equal",
-            instead='on="driverId", on=["driverId", "truckId"], or on={"driverId": "id"} where the names differ',
+            instead=f'{_suggested(graph, left, right)}; a list for several, {{"mine": "theirs"}} where names differ',
         )
     return {column: column for column in columns}
+
+
+def _suggested(graph: Graph, left: Rows, right: Rows | None) -> str:
+    """`on=` with the user's own columns, as far as they are known: the key of the right side, a column of both."""
+    mine = graph.columns_of(node_of(left)) or keys_of(left) or ("driverId",)
+    theirs = () if right is None else keys_of(right) or graph.columns_of(node_of(right)) or ()
+    both = [name for name in theirs if name in mine]
+    if both or not theirs:
+        return f'on="{both[0] if both else mine[0]}"'
+    return f'on={{"{mine[0]}": "{theirs[0]}"}}'
+
+
+def _shown(on: Names | Mapping[str, str]) -> str:
+    return f'"{on}"' if isinstance(on, str) else repr(on)
 
 
 def _bound(within: Within) -> tuple[timedelta, timedelta]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from odradek.pipeline.durations import Duration, duration
 from odradek.pipeline.errors import PipelineError
 from odradek.streams.api.rows import Names
-from odradek.streams.graph.checks import check_choice, check_format, check_headers, check_source_columns
+from odradek.streams.graph.checks import check_added, check_choice, check_format, check_source_columns
+from odradek.streams.graph.columns import HEADERS
 from odradek.streams.graph.graph import Graph, can_be_name
 from odradek.streams.graph.nodes import Node, OnError, Topic
 from odradek.streams.graph.sinks import DeadLetters, LateRows
@@ -39,6 +40,7 @@ def add_topic(
     key: tuple[str, ...] = (),
     idle_after: Duration | None = None,
     headers: bool = False,
+    topic_as: str | None = None,
 ) -> Topic:
     """`key`: the columns that the user calls the record's key."""
     topics = _topics(topic, pattern, one=bool(table_key))
@@ -46,7 +48,7 @@ def add_topic(
     check_choice("on_error", on_error, "fail", "skip")
     format = format or ("raw" if schema is None else "json")  # noqa: A001
     check_source_columns(schema, format, time, table_key or key)
-    check_headers(schema, format, wanted=headers)
+    check_added(schema, format, {"headers=True": HEADERS if headers else None, f"topic_as={topic_as!r}": topic_as})
     node = graph.add(
         Topic,
         name or _name(graph, topics, pattern),
@@ -62,6 +64,7 @@ def add_topic(
         table_key=table_key,
         idle_after=None if idle_after is None else duration(idle_after),
         headers=headers,
+        topic_as=topic_as,
         options=options or {},
     )
     add_dead_letters(graph, node, dlq)

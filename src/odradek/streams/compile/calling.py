@@ -6,10 +6,12 @@ A row that is given up becomes a dead letter, is skipped, or ends the query with
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from odradek.pipeline.errors import is_ours
 from odradek.pipeline.formats.dead_letters import HEADER
 from odradek.streams.compile.failures import FAILED_RECORD
 from odradek.streams.compile.python_rows import error_of, rows_of
@@ -25,6 +27,18 @@ Headers = list[tuple[str, bytes | None]]
 
 class RecordFailed(Exception):
     """A row that the function failed at; its text names the step and the record."""
+
+    @classmethod
+    def at(cls, step: str, where: str, problem: Exception) -> RecordFailed:
+        error = error_of(problem)
+        message = " ".join(error["message"].split())
+        return cls(f"{FAILED_RECORD} {step}: {where}: {error['exception']}: {message}{raised_in(problem)}")
+
+
+def raised_in(problem: BaseException) -> str:
+    """The user's function and line that raised, in brackets."""
+    theirs = [frame for frame in traceback.extract_tb(problem.__traceback__) if not is_ours(frame.filename)]
+    return f" (in {theirs[-1].name}, {theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,7 @@ class Calling:
             if self.dlq is not None:
                 yield self._letter(record, problem)
             elif self.on_error == "fail":
-                raise RecordFailed(self._told(record, problem)) from problem
+                raise RecordFailed.at(self.step, _where(record), problem) from problem
 
     def _problem(self, row: Any) -> Exception | None:  # noqa: ANN401 a Row
         """What the function raised last, or None when it took the row."""
@@ -85,14 +99,11 @@ class Calling:
         headers += [(HEADER + name, str(value).encode()) for name, value in told.items() if value is not None]
         return Letter(record["key"], record["value"], headers)
 
-    def _told(self, record: Mapping[str, Any], problem: Exception) -> str:
-        error = error_of(problem)
-        if record["topic"] is None:
-            where = f"row {(record['value'] or b'without a value').decode(errors='replace')}"
-        else:
-            where = f"{record['topic']}-{record['partition']} at offset {record['offset']}"
-        message = " ".join(error["message"].split())
-        return f"{FAILED_RECORD} {self.step}: {where}: {error['exception']}: {message}"
+
+def _where(record: Mapping[str, Any]) -> str:
+    if record["topic"] is None:
+        return f"row {(record['value'] or b'without a value').decode(errors='replace')}"
+    return f"{record['topic']}-{record['partition']} at offset {record['offset']}"
 
 
 class EachRow:

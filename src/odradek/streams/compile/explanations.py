@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from odradek.pipeline.errors import Origin, PipelineError
-from odradek.streams.graph.nodes import Node
+from odradek.streams.compile.failures import FAILED_RECORD, RECORD_PLACE
+from odradek.streams.graph.column_names import expressions_of
+from odradek.streams.graph.expressions import resolving, step_in
+from odradek.streams.graph.nodes import Node, Topic, ranked, text_of
 
 LINES_MAX = 12
 _FRAME = re.compile(
     r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n(?:    [^\n]*\n)*(?P<error>[A-Za-z_][^\n]*)'
 )
+
+
+_CALL_SITE = re.compile(r"\s*== DataFrame ==\s+\"(?P<method>\S+)\" was called from\s+(?P<site>[^\n]+)")
+_SQL = re.compile(r"== SQL[^\n]*==\n(?P<text>[^\n]+)\n[ ^]+\s*")
 
 
 class QueryFailed(PipelineError):
@@ -47,6 +54,12 @@ EXPLANATIONS = (
         "Spark has no function {routine}",
         "",
         "a function of Spark SQL, or F.udf for one of your own",
+    ),
+    Explanation(
+        r"PARSE_SYNTAX_ERROR.*?at or near end of input",
+        "this SQL ends too early",
+        "Spark expects more after its last word; text is taken as SQL wherever a column is expected",
+        'the rest of the expression, or lit("text") for a value that is text',
     ),
     Explanation(
         r"PARSE_SYNTAX_ERROR.*?at or near (?P<near>\S+)",
@@ -120,7 +133,8 @@ def explaining(node: Node) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:
-        yield
+        with resolving(node.name):
+            yield
     except PySparkException as problem:
         raise explained(str(problem), node.origin, node.name) from problem
     except PipelineError as problem:
@@ -139,28 +153,66 @@ def explained(
     return made(f"Spark refuses {step}", why=_first_lines(message), origin=origin)
 
 
-def explained_failure(message: str, trunk: Node, steps: dict[str, Node]) -> PipelineError:
+def explained_failure(message: str, trunk: Node, steps: Mapping[str, Node]) -> PipelineError:
     """Why a running query stopped. `steps` by name: the message may name the one that failed."""
-    from odradek.streams.compile.failures import FAILED_RECORD
-
     message = message.split("=== Streaming Query ===", maxsplit=1)[0]  # its plan has the words of every error in it
     raised_by = r"(?:USER_RAISED_EXCEPTION\]|RecordFailed:)"
     if failed := re.search(rf"{raised_by} {FAILED_RECORD} (?P<step>\S+): (?P<rest>[^\n]*)", message):
         node = steps.get(failed["step"], trunk)
         return QueryFailed(
-            f"{node.name} cannot handle {_unquoted(failed['rest'])}",
+            f"{node.name} cannot handle {_with_topic(_unquoted(failed['rest']), steps)}",
             why="nobody takes the records that fail here, and none is dropped silently",
             instead='dlq="some-topic" to set them aside with the reason in their headers, or on_error="skip"',
             origin=node.origin,
         )
     if raised := _raised_in_python(message):
+        caller = _caller(raised, steps) or trunk
         return QueryFailed(
-            f"a Python function of the query {trunk.name} raised {raised['error']}",
+            f"a Python function of {_called(caller, trunk)} raised {raised['error']}",
             why=f"in {raised['function']}, {raised['file']}:{raised['line']}",
             instead="a function that can take every row, or dlq= on the step, which sets aside the rows it cannot take",
-            origin=trunk.origin,
+            origin=caller.origin,
         )
-    return explained(message, trunk.origin, f"the query {trunk.name}", QueryFailed)
+    step = _blamed(message, steps) or trunk
+    return explained(_CALL_SITE.sub("", message), step.origin, _called(step, trunk), QueryFailed)
+
+
+def _called(step: Node, trunk: Node) -> str:
+    return f"the query {trunk.name}" if step is trunk else step.name
+
+
+def _blamed(message: str, steps: Mapping[str, Node]) -> Node | None:
+    """The step whose expression a value failed in: Spark says where the expression was made, or its SQL."""
+    if site := _CALL_SITE.search(message):
+        return steps.get(step_in(site["site"]) or "")
+    if sql := _SQL.search(message):
+        return next((node for node in steps.values() if any(sql["text"] in text for text in _texts(node))), None)
+    return None
+
+
+def _texts(node: Node) -> list[str]:
+    return [text_of(value) for value in expressions_of(node)]
+
+
+def _with_topic(rest: str, steps: Mapping[str, Node]) -> str:
+    """Functions with state know a record by its place in the canonical order, where a topic is a number."""
+    topics = ranked(node for node in steps.values() if isinstance(node, Topic))
+    return RECORD_PLACE.sub(lambda place: _record(topics[int(place[1])], place[2], place[3]), rest)
+
+
+def _record(source: Topic, partition: str, offset: str) -> str:
+    if len(source.topics) == 1:
+        return f"{source.topic}-{partition} at offset {offset}"
+    return f"the record at offset {offset} of partition {partition} in {source.topic}"
+
+
+def _caller(raised: re.Match[str], steps: Mapping[str, Node]) -> Node | None:
+    """The step whose function raised."""
+    for node in steps.values():
+        code = getattr(getattr(node, "function", None), "__code__", None)
+        if code is not None and (code.co_filename, code.co_name) == (raised["file"], raised["function"]):
+            return node
+    return None
 
 
 def explained_call(problem: Exception, node: Node) -> PipelineError:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # explanations.py finds the error by it in what Spark wraps around
 FAILED_RECORD = "ODRADEK_FAILED_RECORD"
+RECORD_PLACE = re.compile(r"record (\d+)/(\d+)/(\d+)")
+"""Instead of topic, partition and offset: the rank of the source, partition, offset."""
 STOPPED = re.compile(
     r"java\.(lang\.InterruptedException|io\.InterruptedIOException|nio\.channels\.ClosedByInterruptException)"
 )

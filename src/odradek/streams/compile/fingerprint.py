@@ -204,7 +204,8 @@ def _columns(node: Node) -> Columns:
             return ()
         case Topic():
             headers = ((HEADERS, "headers"),) if node.headers else ()
-            return (*declared_columns(node.schema, node.format), *headers)
+            topic = ((node.topic_as, "topic"),) if node.topic_as is not None else ()
+            return (*declared_columns(node.schema, node.format), *headers, *topic)
         case Frame():
             return () if callable(node.frame) else columns_in(node.frame.schema)
         case Process():

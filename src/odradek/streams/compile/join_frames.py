@@ -6,7 +6,7 @@ outer join, from whichever side is there). The event time of a pair is the left 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, cast
 
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from odradek.pipeline.durations import interval
 from odradek.streams.compile import state
 from odradek.streams.compile.event_time import as_marked
-from odradek.streams.graph.columns import CARRIED
+from odradek.streams.graph.column_names import joined_names
 from odradek.streams.graph.nodes import StaticJoin, StreamJoin, StreamTableJoin, TableTableJoin
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _THEIRS = "__right_"
 
 def join_streams(node: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
     left, right = left.drop("_record"), right.drop("_record")
-    names = result_names(left.columns, right.columns, node.on, node.suffix)
+    names = joined_names(left.columns, right.columns, node.on, node.suffix)
     theirs = _apart(right)
     time, their_time = F.col("_time"), F.col(f"{_THEIRS}_time")
     near = their_time.between(
@@ -37,27 +37,21 @@ def join_streams(node: StreamJoin, left: DataFrame, right: DataFrame) -> DataFra
 
 
 def join_static(node: StaticJoin, left: DataFrame, right: DataFrame) -> DataFrame:
-    names = result_names(left.columns, right.columns, node.on, node.suffix)
+    names = joined_names(left.columns, right.columns, node.on, node.suffix)
     joined = left.join(_apart(right), _equal(node.on), node.how)
     columns = (F.col(f"`{_THEIRS}{name}`").alias(as_) for name, as_ in names.items())
     return joined.select(*(F.col(f"`{name}`") for name in left.columns), *columns)
 
 
 def look_up(node: StreamTableJoin, rows: DataFrame, table: DataFrame) -> DataFrame:
-    table = _renamed(table.drop("_record"), result_names(rows.columns, table.columns, node.on, node.suffix))
+    table = _renamed(table.drop("_record"), joined_names(rows.columns, table.columns, node.on, node.suffix))
     return state.stream_table_join(rows.drop("_record"), table, node.on, "left" if node.how == "left" else "inner")
 
 
 def join_tables(node: TableTableJoin, left: DataFrame, right: DataFrame) -> DataFrame:
-    right = _renamed(right.drop("_record"), result_names(left.columns, right.columns, node.on, node.suffix))
+    right = _renamed(right.drop("_record"), joined_names(left.columns, right.columns, node.on, node.suffix))
     how = cast("Literal['inner', 'left', 'outer']", node.how)  # join_verbs.py refuses the others
     return state.table_table_join(left.drop("_record"), right, node.on, how)
-
-
-def result_names(left: Sequence[str], right: Sequence[str], on: Mapping[str, str], suffix: str) -> dict[str, str]:
-    """The right side's columns in the result: name there -> name here."""
-    wanted = [name for name in right if name not in (*CARRIED, *on.values())]
-    return {name: name + suffix if name in left else name for name in wanted}
 
 
 def _left_columns(node: StreamJoin, left: DataFrame) -> list[Column]:

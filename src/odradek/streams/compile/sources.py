@@ -43,6 +43,8 @@ def read_topic(node: Topic, context: Context) -> DataFrame:
     rows = formats.parsing(node.format, schema, node.time)(raw)
     if node.headers:
         rows = rows.withColumn(HEADERS, F.col("_record.headers"))
+    if node.topic_as is not None:
+        rows = rows.withColumn(node.topic_as, F.col("_record.topic"))
     if "_deleted" not in rows.columns:
         return rows
     return rows.where(F.col("_error").isNotNull() | ~F.col("_deleted")).drop("_deleted")

@@ -17,6 +17,7 @@ from odradek.streams.compile.join_frames import join_static, join_streams, join_
 from odradek.streams.compile.python_rows import Reducing, map_pandas, map_rows, with_record
 from odradek.streams.compile.sources import from_outside, queried, read_topic, static
 from odradek.streams.graph import nodes
+from odradek.streams.graph.column_names import check_keys
 from odradek.streams.graph.columns import CARRIED
 from odradek.streams.graph.expressions import column_of
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 def step(node: nodes.Node, inputs: list[DataFrame], context: Context) -> DataFrame:
+    for side, rows in enumerate(inputs):
+        check_keys(node, side, [name for name in rows.columns if name not in CARRIED])
     return STEPS[type(node)](node, inputs, context)
 
 

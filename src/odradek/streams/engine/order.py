@@ -18,6 +18,7 @@ import struct
 Position = bytes
 
 _TIME = struct.Struct(">Q")
+_RECORD = struct.Struct(">QHIQ")
 _SIGN = 1 << 63
 _BY_TIME, _BY_ROW = b"\x00", b"\x01"
 _LANE, _RESULT = struct.Struct(">H"), struct.Struct(">II")
@@ -27,7 +28,13 @@ BEFORE_LANES = _LANE.pack(0)
 
 def record_position(timestamp_ms: int, rank: int, partition: int, offset: int) -> Position:
     """As the source makes it, for tests and for rows that have no record."""
-    return struct.pack(">QHIQ", timestamp_ms + _SIGN, rank, partition, offset)
+    return _RECORD.pack(timestamp_ms + _SIGN, rank, partition, offset)
+
+
+def record_place(position: Position) -> tuple[int, int, int]:
+    """The record that a position belongs to: the rank of its source, its partition, its offset."""
+    _, rank, partition, offset = _RECORD.unpack_from(position)
+    return rank, partition, offset
 
 
 def timestamp_ms(position: Position) -> int:

@@ -14,7 +14,7 @@ from odradek.streams.engine.store import ONE_RUN, Cells, Run, ShardStore, TimerQ
 
 Values = tuple[Any, ...]
 LATE = "late"
-_CLOCK_STEP, _CLOCK_KEY = -1, b"clock"
+CLOCK_STEP, CLOCK_KEY = -1, b"clock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class _Delivery:
         benches: Mapping[int, Bench],
         idle_after: Mapping[int, Micros | None],
     ) -> None:
-        self._clocks = store.cells(_CLOCK_STEP)
-        self._clock: Clock = self._clocks.get(_CLOCK_KEY) or Clock()
+        self._clocks = store.cells(CLOCK_STEP)
+        self._clock: Clock = self._clocks.get(CLOCK_KEY) or Clock()
         self._placed, self._benches, self._idle_after = placed, benches, idle_after
         self._now = {one.number: self._time_of(one) for one in placed}
         self._by_port = {port: one for one in placed for port in one.ports}
@@ -170,7 +170,7 @@ class _Delivery:
             deliver(event)
         for one in self._placed:
             one.step.end(self._now[one.number], self._benches[one.number])
-        self._clocks.put(_CLOCK_KEY, self._clock)
+        self._clocks.put(CLOCK_KEY, self._clock)
 
     def _move(self, beat: Beat) -> None:
         self._clock.move(beat)

@@ -155,16 +155,21 @@ class TimerQueue:
 
 
 def read_figures(path: Path) -> dict[str, int]:
-    """What a shard has counted so far: late rows, rows of state. For whoever watches, while others write."""
+    """What a shard has counted so far: late rows, rows of state."""
+    figures: dict[str, int] | None = read_cell(path, _FIGURES_STEP, _FIGURES_KEY)
+    return figures or {}
+
+
+def read_cell(path: Path, step: int, key: bytes) -> Any:  # noqa: ANN401 whatever was put there
+    """A value of a shard, None if there is none. For the driver, while a task writes."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
     try:
-        where = (_FIGURES_STEP, _FIGURES_KEY)
+        where = (step, key)
         row = connection.execute("select value from new_state where step=? and key=?", where).fetchone()
         row = row or connection.execute("select value from state where step=? and key=?", where).fetchone()
     finally:
         connection.close()
-    figures: dict[str, int] = {} if row is None else pickle.loads(row[0])  # noqa: S301 our own file
-    return figures
+    return None if row is None else pickle.loads(row[0])  # noqa: S301 our own file
 
 
 class ShardStore:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 
 from odradek.pipeline.errors import PipelineError
-from odradek.streams.graph.columns import HEADERS
+from odradek.streams.graph.columns import CARRIED
 from odradek.streams.graph.nodes import (
     Aggregate,
     Deduplicate,
@@ -160,15 +161,21 @@ def check_source_columns(schema: Any, format: Any, time: str | None, key: tuple[
         )
 
 
-def check_headers(schema: Any, format: Any, *, wanted: bool) -> None:  # noqa: A002, ANN401
-    """The column of a record's headers must not be one of its value as well."""
+def check_added(schema: Any, format: Any, added: Mapping[str, str | None]) -> None:  # noqa: A002, ANN401
+    """The columns that options of a source add: none may be one of the value as well."""
     from odradek.pipeline.formats.declared import declared_columns
 
-    if wanted and HEADERS in dict(declared_columns(schema, format)):
-        raise PipelineError(
-            f"the schema has a column {HEADERS!r}, and headers=True adds one of that name",
-            instead="another name for it in the schema, or the source without headers=True",
-        )
+    wanted = {option: name for option, name in added.items() if name is not None}
+    if not wanted:
+        return
+    columns = {*dict(declared_columns(schema, format)), *CARRIED}
+    for option, name in wanted.items():
+        if name in columns:
+            raise PipelineError(
+                f"the schema has a column {name!r}, and {option} adds one of that name",
+                instead=f"another name for one of them, or the source without {option}",
+            )
+        columns.add(name)
 
 
 def check_emit(node: Node, emit: Emit | None, *, default: Emit | None = None) -> Emit | None:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from odradek.pipeline.errors import PipelineError
 
@@ -18,20 +22,68 @@ if TYPE_CHECKING:
 
 # what is not about one row's columns cannot be recorded as an expression
 _UDF_MAKERS = ("udf", "pandas_udf", "arrow_udf")
+_OF_A_COLUMN_NAMES = "sum avg mean max min count first last collect_list collect_set col column"
+_OF_A_COLUMN = frozenset(_OF_A_COLUMN_NAMES.split())
+"""Functions whose first argument is a column when it is text. There are more, and Spark knows them."""
+_NO_COLUMN_NAMES = """
+    true false null current_date current_time current_timestamp localtimestamp current_user session_user user
+    current_catalog current_database current_schema
+"""
+_NO_COLUMNS = frozenset(_NO_COLUMN_NAMES.split())
+"""SQL that looks like the name of a column."""
+_COLUMN_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
+
+
+_resolved_step: ContextVar[str | None] = ContextVar("step", default=None)
+
+
+@contextmanager
+def resolving(step: str) -> Iterator[None]:
+    """What is resolved inside belongs to this step: `step_in` finds it in what Spark says of a value later."""
+    token = _resolved_step.set(step)
+    try:
+        yield
+    finally:
+        _resolved_step.reset(token)
+
+
+def step_in(call_site: str) -> str | None:
+    """The step of a call site, `file:line` as Spark has it."""
+    found = re.match(r"<step (.+)>:\d+", call_site)
+    return found[1] if found else None
+
+
+def _called_from(step: str, build: Callable[[], Column]) -> Callable[[], Column]:
+    """The same function in a file of another name: for each expression Spark keeps the file that it was called from.
+
+    The user's line is not on the stack here, since expressions are built when all steps have been written.
+    """
+    made = cast("FunctionType", build)
+    code = made.__code__.replace(co_filename=f"<step {step}>")
+    return FunctionType(code, made.__globals__, made.__name__, made.__defaults__, made.__closure__)
+
+
+class Named(str):
+    """Text that names a column, in an expression where other text may not."""
+
+    __slots__ = ()
 
 
 class Expression:
-    """A column to be: its text, and how to build it once Spark runs."""
+    """A column to be: its text, how to build it once Spark runs, and the columns that it is made of."""
 
-    __slots__ = ("_build", "_text")
+    __slots__ = ("_build", "_columns", "_text")
     __hash__ = None  # type: ignore[assignment]  # == builds an expression, so no set or dict may compare them
 
-    def __init__(self, text: str, build: Callable[[], Column]) -> None:
+    def __init__(self, text: str, build: Callable[[], Column], of: Iterable[object] = ()) -> None:
+        """`of`: what it is made of. Columns that are named in a way which is not seen here are left to Spark."""
         self._text = text
         self._build = build
+        self._columns = frozenset(name for part in of for name in _named_in(part))
 
     def resolve(self) -> Column:
-        return self._build()
+        step = _resolved_step.get()
+        return self._build() if step is None else _called_from(step, self._build)()
 
     def __repr__(self) -> str:
         return self._text
@@ -43,10 +95,10 @@ class Expression:
             raise AttributeError(name)
         if hasattr(Column, name):
             return functools.partial(_method, self, name)
-        return Expression(f"{self._text}.{name}", lambda: self.resolve().getField(name))
+        return Expression(f"{self._text}.{name}", lambda: self.resolve().getField(name), [self])
 
     def __getitem__(self, key: object) -> Expression:
-        return Expression(f"{self._text}[{shown(key)}]", lambda: self.resolve()[resolved(key)])
+        return Expression(f"{self._text}[{shown(key)}]", lambda: self.resolve()[resolved(key)], [self, key])
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         raise PipelineError(
@@ -66,10 +118,10 @@ class Expression:
         raise TypeError(f"`{self._text}` is a column and cannot be iterated; F.explode makes rows of an array")
 
     def __invert__(self) -> Expression:
-        return Expression(f"~({self._text})", lambda: ~self.resolve())
+        return Expression(f"~({self._text})", lambda: ~self.resolve(), [self])
 
     def __neg__(self) -> Expression:
-        return Expression(f"-({self._text})", lambda: -self.resolve())
+        return Expression(f"-({self._text})", lambda: -self.resolve(), [self])
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
         return _binary("==", "__eq__", self, other)
@@ -170,7 +222,7 @@ def col(name: str) -> Expression:
 
         return functions.col(name)
 
-    return Expression(name, build)
+    return Expression(name, build, [Named(name)])
 
 
 def lit(value: object) -> Expression:
@@ -193,7 +245,7 @@ def sql(text: str) -> Expression:
 
         return functions.expr(text)
 
-    return Expression(text, build)
+    return Expression(text, build, [Named(text)])
 
 
 def header(name: str, column: str = "headers") -> Expression:
@@ -205,7 +257,8 @@ def header(name: str, column: str = "headers") -> Expression:
         named = functions.filter(column, lambda one: one["key"] == name)
         return functions.try_element_at(named, functions.lit(-1))["value"].cast("string")
 
-    return Expression(f"header({name!r})" if column == "headers" else f"header({name!r}, {column!r})", build)
+    text = f"header({name!r})" if column == "headers" else f"header({name!r}, {column!r})"
+    return Expression(text, build, [Named(column)])
 
 
 def resolved(value: Any) -> Any:  # noqa: ANN401 arguments of any function of Spark
@@ -233,7 +286,24 @@ def column_of(value: ColumnLike) -> Column:
 
 def aliased(value: ColumnLike, name: str) -> Expression:
     text = value if isinstance(value, str) else shown(value)
-    return Expression(f"{text} as {name}", lambda: column_of(value).alias(name))
+    of = Named(value) if isinstance(value, str) else value
+    return Expression(f"{text} as {name}", lambda: column_of(value).alias(name), [of])
+
+
+def named_columns(value: ColumnLike) -> frozenset[str]:
+    """The columns that an expression certainly needs: text is SQL, and is one of them if it is a mere name."""
+    return frozenset(_named_in(Named(value) if isinstance(value, str) else value))
+
+
+def _named_in(part: object) -> frozenset[str]:
+    if isinstance(part, Expression):
+        return part._columns  # noqa: SLF001 expressions have columns' methods for attributes
+    if isinstance(part, Named):
+        is_column = _COLUMN_NAME.fullmatch(part) is not None and part.lower() not in _NO_COLUMNS
+        return frozenset({str(part)}) if is_column else frozenset()
+    if isinstance(part, list | tuple):
+        return frozenset(name for one in part for name in _named_in(one))
+    return frozenset()
 
 
 def shown(value: object) -> str:
@@ -250,13 +320,18 @@ def shown(value: object) -> str:
 
 
 def _binary(sign: str, method: str, left: Expression, right: object) -> Expression:
-    return Expression(f"({left!r} {sign} {shown(right)})", lambda: getattr(left.resolve(), method)(resolved(right)))
+    return Expression(
+        f"({left!r} {sign} {shown(right)})",
+        lambda: getattr(left.resolve(), method)(resolved(right)),
+        [left, right],
+    )
 
 
 def _method(column: Expression, name: str, *args: object, **kwargs: object) -> Expression:
     return Expression(
         f"{column!r}.{name}({_arguments(args, kwargs)})",
         lambda: getattr(column.resolve(), name)(*resolved(args), **resolved(kwargs)),
+        [column, *args, *kwargs.values()],
     )
 
 
@@ -266,7 +341,8 @@ def _function(name: str, *args: object, **kwargs: object) -> Any:  # noqa: ANN40
 
         return getattr(functions, name)(*resolved(args), **resolved(kwargs))  # type: ignore[no-any-return]
 
-    return Expression(f"{name}({_arguments(args, kwargs, quoted=False)})", build)
+    of = [Named(arg) if isinstance(arg, str) and name in _OF_A_COLUMN and not n else arg for n, arg in enumerate(args)]
+    return Expression(f"{name}({_arguments(args, kwargs, quoted=False)})", build, [*of, *kwargs.values()])
 
 
 def _user_function(maker: str, *args: Any, **kwargs: Any) -> Callable[..., Any]:  # noqa: ANN401
@@ -280,7 +356,8 @@ def _user_function(maker: str, *args: Any, **kwargs: Any) -> Callable[..., Any]:
 
                 return getattr(functions, maker)(*args, **kwargs)(*resolved(columns))  # type: ignore[no-any-return]
 
-            return Expression(f"{function.__name__}({_arguments(columns, {}, quoted=False)})", build)
+            of = [Named(one) if isinstance(one, str) else one for one in columns]
+            return Expression(f"{function.__name__}({_arguments(columns, {}, quoted=False)})", build, of)
 
         return functools.wraps(function)(call)
     return lambda function: _user_function(maker, function, *args, **kwargs)

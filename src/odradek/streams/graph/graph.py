@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, TypeVar
 
 from odradek.pipeline.errors import Origin, PipelineError
+from odradek.streams.graph.column_names import Columns, check_columns, columns_after
 from odradek.streams.graph.nodes import Node, Topic
 from odradek.streams.graph.sinks import Sink
 
@@ -24,6 +25,7 @@ class Graph:
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
         self._counted: Counter[str] = Counter()
+        self._columns: dict[Node, Columns] = {}
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -37,10 +39,16 @@ class Graph:
     def topics(self) -> tuple[Topic, ...]:
         return tuple(node for node in self.nodes if isinstance(node, Topic))
 
+    def columns_of(self, node: Node) -> Columns:
+        """The user's columns of a step; None where only Spark knows them."""
+        return self._columns.get(node)
+
     def add(self, kind: type[N], wanted: str | None, **fields: Any) -> N:  # noqa: ANN401 the fields of each kind
         """A new node, called as the user wants or `kind-N`: counted per kind, so that a new filter renames no join."""
         origin = Origin.here()
         node = kind(name=self._named(wanted, kind.kind, origin), origin=origin, **fields)
+        check_columns(node, self._columns)
+        self._columns[node] = columns_after(node, self._columns)
         self._nodes[node.name] = node
         return node
 

@@ -7,7 +7,7 @@ Each node has a name that is stable as long as the code is (it names checkpoints
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
@@ -76,6 +76,7 @@ class Topic(Node):
     table_key: tuple[str, ...] = ()
     idle_after: timedelta | None = None  # so long without a record, and it no longer holds back time
     headers: bool = False  # rows have the record's headers as a column
+    topic_as: str | None = None  # rows have the record's topic as a column of this name
     options: Mapping[str, str] = field(default_factory=dict)
 
     kind: ClassVar[str] = "topic"
@@ -93,7 +94,10 @@ class Topic(Node):
     @property
     def summary(self) -> str:
         table = f" as a table by {listed(self.table_key)}" if self.table_key else ""
-        return f"{self.topic} ({self.format}){table}{' with headers' if self.headers else ''}"
+        added = (
+            f"{' with headers' if self.headers else ''}{f' with the topic as {self.topic_as}' if self.topic_as else ''}"
+        )
+        return f"{self.topic} ({self.format}){table}{added}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -373,6 +377,11 @@ class TableTableJoin(Node):
     @property
     def summary(self) -> str:
         return f"{self.how} on {_pairs(self.on)}"
+
+
+def ranked(topics: Iterable[Topic]) -> list[Topic]:
+    """In the order of records with equal timestamps: those of tables come first."""
+    return sorted(topics, key=lambda topic: (not topic.table_key, topic.name))
 
 
 def text_of(value: ColumnLike) -> str:

@@ -10,7 +10,7 @@ from odradek.pipeline.durations import spoken
 from odradek.pipeline.layout import Layout
 from odradek.streams.graph.application import Application
 from odradek.streams.graph.micro_batches import why_by_micro_batch, why_foreign
-from odradek.streams.graph.nodes import Node
+from odradek.streams.graph.nodes import Aggregate, Node, StreamJoin
 from odradek.streams.graph.planning import Query, grace_of
 from odradek.streams.graph.sinks import Materialize, Sink
 
@@ -36,10 +36,19 @@ def steps_of(query: Query) -> list[Node]:
 def promise(sink: Sink) -> str:
     """What a reader of the results may count on."""
     grace = grace_of(sink)
-    running = "each change of a result, at most one per key and micro-batch"
-    if grace is None:
-        return running if sink.emit == "updates" else "each row as it comes"
-    return f"{running if sink.emit == 'updates' else 'final results'}, rows may be {spoken(grace)} late"
+    late = "" if grace is None else f"; late rows are accepted for {spoken(grace)}"
+    return f"{_results(sink)}{late}"
+
+
+def _results(sink: Sink) -> str:
+    above = list(sink.ancestry())
+    if sink.emit == "updates":
+        return "each change of a result, at most one per key and micro-batch"
+    if any(isinstance(node, Aggregate) and node.window is not None for node in above):
+        return "final results"
+    if any(isinstance(node, StreamJoin) and node.how != "inner" for node in above):
+        return "each row as it comes, one without a partner when none can come any more"
+    return "each row as it comes"
 
 
 def runs_on(query: Query) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from odradek.pipeline.recording import StateFigures
-from odradek.streams.engine.shard import LATE
-from odradek.streams.engine.store import STATE_ROWS, read_figures
+from odradek.streams.engine.clock import Clock, Micros
+from odradek.streams.engine.shard import CLOCK_KEY, CLOCK_STEP, LATE
+from odradek.streams.engine.store import STATE_ROWS, read_cell, read_figures
 
+EVENT_TIME = "event time"
+"""Of the slowest step of a shard that waits for time."""
 Stamp = tuple[tuple[int, int], ...]
 
 
@@ -26,22 +29,34 @@ class ShardFigures:
         shards = sorted(self.folder.glob("level-*/shard-*.db"))
         if not shards:
             return None
-        total: Counter[str] = Counter()
-        size = 0
-        for shard in shards:
-            stamp = _stamp(shard)
-            size += sum(length for length, _ in stamp)
-            total.update(self._figures(shard, stamp))
-        return StateFigures(rows=total[STATE_ROWS], bytes=size, late_rows=total[LATE])
+        stamps = {shard: _stamp(shard) for shard in shards}
+        read = [self._figures(shard, stamp) for shard, stamp in stamps.items()]
+        times = [figures[EVENT_TIME] for figures in read if EVENT_TIME in figures]
+        return StateFigures(
+            rows=sum(figures.get(STATE_ROWS, 0) for figures in read),
+            bytes=sum(length for stamp in stamps.values() for length, _ in stamp),
+            late_rows=sum(figures.get(LATE, 0) for figures in read),
+            event_time=_spoken(min(times)) if times else None,
+        )
 
     def _figures(self, shard: Path, stamp: Stamp) -> dict[str, int]:
         known = self._known.get(shard)
         if known is None or known[0] != stamp:
             try:
-                known = self._known[shard] = stamp, read_figures(shard)
+                known = self._known[shard] = stamp, _read(shard)
             except sqlite3.Error:  # it is being created, or its writer has it for itself at the moment
                 return {} if known is None else known[1]
         return known[1]
+
+
+def _read(shard: Path) -> dict[str, int]:
+    clock: Clock | None = read_cell(shard, CLOCK_STEP, CLOCK_KEY)
+    reached = {EVENT_TIME: min(clock.reached.values())} if clock is not None and clock.reached else {}
+    return {**read_figures(shard), **reached}
+
+
+def _spoken(time: Micros) -> str:
+    return datetime.fromtimestamp(time // 1000 / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _stamp(shard: Path) -> Stamp:

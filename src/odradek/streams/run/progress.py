@@ -46,7 +46,7 @@ class Progress:
 
     def stopping(self) -> None:
         with contextlib.suppress(RuntimeError):  # a signal came while a line was being written
-            self._say("stopping; once more does not wait")
+            self._say("stopping; press Ctrl-C again to stop immediately")
 
     def _say(self, line: str) -> None:
         sys.stderr.write(f"{self._app.name}: {line}\n")

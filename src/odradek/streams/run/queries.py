@@ -19,10 +19,10 @@ from odradek.streams.compile.context import Place
 from odradek.streams.compile.explanations import explained_failure, explaining
 from odradek.streams.compile.topology.assembling import Assembly
 from odradek.streams.compile.topology.condensing import condensed
-from odradek.streams.compile.topology.levels import Topology, is_table, topology
+from odradek.streams.compile.topology.levels import Topology, topology
 from odradek.streams.engine.store import Run
 from odradek.streams.graph.application import Application
-from odradek.streams.graph.nodes import Node
+from odradek.streams.graph.nodes import Node, ranked
 from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
 from odradek.streams.graph.sinks import DeadLetters
@@ -132,14 +132,14 @@ def last_commit(checkpoint: Path) -> int:
 
 def places(query: Query, plan: Topology) -> dict[Node, Place]:
     """Where records of a table and of a stream have the same time, the table is first."""
-    ranked = sorted(plan.topics, key=lambda topic: (not is_table(topic), topic.name))
-    topics = tuple(sorted({name for topic in ranked for name in topic.topics}))  # those of patterns are not known yet
-    limits = [int(topic.options[LIMIT]) for topic in ranked if LIMIT in topic.options]
+    in_rank = ranked(plan.topics)
+    topics = tuple(sorted({name for topic in in_rank for name in topic.topics}))  # those of patterns are not known yet
+    limits = [int(topic.options[LIMIT]) for topic in in_rank if LIMIT in topic.options]
     records = min(limits, default=BATCH_RECORDS)
     tick = TICK if query.follows_the_clock else None
     return {
         topic: Place(rank=rank, topics=topics, records=records, tick=None if rank else tick)
-        for rank, topic in enumerate(ranked)
+        for rank, topic in enumerate(in_rank)
     }
 
 

@@ -23,14 +23,15 @@ def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
     cluster = Admin(settings.bootstrap, librdkafka_config(settings.config))
     made = [sink for query in queries for sink in query.sinks if _makes_its_topic(sink)]
     known = {*cluster.topics(), *(sink.topic for sink in made)}
-    for query in queries:
-        for node in query.sources:
-            if missing := [topic for topic in node.topics if topic not in known]:
-                raise PipelineError(
-                    f"there is no topic {missing[0]!r} on {settings.bootstrap}",
-                    instead=f"odradek topic create {missing[0]}, or start first what writes it",
-                    origin=node.origin,
-                )
+    wanted = {topic: node for query in queries for node in query.sources for topic in node.topics}
+    if missing := sorted(wanted.keys() - known):
+        names = ", ".join(map(repr, missing))
+        create = "; ".join(f"odradek topic create {topic}" for topic in missing)
+        raise PipelineError(
+            f"there {'is no topic' if len(missing) == 1 else 'are no topics'} {names} on {settings.bootstrap}",
+            instead=f"{create}, or start first what writes {'it' if len(missing) == 1 else 'them'}",
+            origin=wanted[missing[0]].origin,
+        )
     for sink in made:
         if isinstance(sink, DeadLetters | LateRows):
             cluster.create_topic(sink.topic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -21,6 +22,7 @@ ROWS = {
     "Zürich".encode(): b"null",
     b"raw": b"\x00\x01",
     b"\xff\xfe": b"{}",
+    b'{"app":"web","level":"INFO"}': b'{"n": 3}',
 }
 NOT_QUITE_JSON = [b'{"a": NaN}', b"1e999", b'"\\ud800"', b"[" * 100_000 + b"]" * 100_000]
 
@@ -49,6 +51,14 @@ def get(server):
             return answer.json()
 
         yield ask
+
+
+def test_a_key_of_several_columns_in_any_order_and_with_spaces(get):
+    for asked in ('{"app":"web","level":"INFO"}', '{"level": "INFO", "app": "web"}'):
+        found = get(f"/views/speeds/{quote(asked)}")
+        assert found == {"key": '{"app":"web","level":"INFO"}', "value": {"n": 3}}
+    for missing in ('{"app": "web"}', "{no json"):
+        get(f"/views/speeds/{quote(missing)}", 404)
 
 
 def test_a_row_by_its_key(get):
@@ -92,8 +102,8 @@ def test_a_page_that_ends_at_bytes_says_how_to_go_on(get):
 
 def test_the_views_and_how_far_they_are(get):
     [view] = get("/views")
-    assert (view["name"], view["topic"], view["state"], view["rows"]) == ("speeds", "http-view", "following", 6)
-    assert sum(view["positions"].values()) == 6
+    assert (view["name"], view["topic"], view["state"], view["rows"]) == ("speeds", "http-view", "following", len(ROWS))
+    assert sum(view["positions"].values()) == len(ROWS)
     assert view["problem"] is None
 
 

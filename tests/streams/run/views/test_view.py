@@ -119,6 +119,13 @@ def test_rows_of_materialised_tables_by_key_of_one_or_more_columns(odradek, clus
         view.wait_caught_up()
         assert view.row("ann") == {"n": 1}
         assert view.row({"who": "Zoë", "day": 3}) == {"n": 2}
+        assert view.row({"day": 3, "who": "Zoë"}) == {"n": 2}, "a dict in any order"
+        assert view.row(("Zoë", 3)) == {"n": 2}, "a tuple in the order of the key"
+        assert view.row(("Zoë", 4)) is None
+        with pytest.raises(ValueError, match="the key is who, day"):
+            view.row(("Zoë",))
+        with pytest.raises(ValueError, match="the key is who, day"):
+            view.row({"who": "Zoë"})
         assert view.row("bob") is None
         assert list(view.rows()) == [{"n": 1}, {"n": 2}]
 

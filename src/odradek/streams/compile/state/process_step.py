@@ -20,6 +20,7 @@ from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from odradek.pipeline.formats.dead_letters import HEADER
+from odradek.streams.compile.calling import RecordFailed
 from odradek.streams.compile.event_time import milliseconds, moment
 from odradek.streams.compile.python_rows import as_columns, check_values, error_of
 from odradek.streams.compile.state.key_states import KeyStates
@@ -28,16 +29,22 @@ from odradek.streams.compile.state.processor import Plan
 from odradek.streams.compile.state.values import plain, row_reader
 from odradek.streams.engine.clock import Micros
 from odradek.streams.engine.keys import Key, key_bytes
+from odradek.streams.engine.order import record_place
 from odradek.streams.engine.shard import Arrival, Bench, Values
+from odradek.streams.graph.columns import CARRIED
 
 MICROS = 1000  # of a millisecond
 _LONG_AGO = -(1 << 62)
 
 
 class ProcessStep:
-    def __init__(self, plan: Plan, *, late: Micros, waits: bool) -> None:
-        """`waits`: whether timers or a ttl make it drop rows that come too late."""
+    def __init__(
+        self, plan: Plan, *, late: Micros, waits: bool, name: str = "process", has_records: bool = True
+    ) -> None:
+        """`waits`: whether timers or a ttl make it drop rows that come too late; `has_records`: a record stands behind
+        each row, and is named if the function fails at it."""
         self._plan, self._late, self._waits = plan, late, waits
+        self._name, self._has_records = name, has_records
         self._keys = tuple(plan.schema.names.index(name) for name in plan.keys)
         self._is_ready = False
 
@@ -49,7 +56,9 @@ class ProcessStep:
         states = self._bound(key, now, step)
         self._grow_old(row, states, step)
         shown = self._read(self._make_row(*row.values))
-        results = self._attempt(lambda: self._call(key, shown), shown["_time"], shown, states)
+        results = self._attempt(
+            lambda: self._call(key, shown), lambda: self._where(row, shown), shown["_time"], shown, states
+        )
         for time_, values in results:
             step.give(_micros(time_), values, record_key=row.record_key)
 
@@ -91,6 +100,7 @@ class ProcessStep:
     def _attempt(
         self,
         call: Callable[[], Iterator[tuple[datetime, Values]]],
+        where: Callable[[], str],
         at: datetime,
         row: Row | None,
         states: KeyStates,
@@ -98,7 +108,10 @@ class ProcessStep:
     ) -> list[tuple[datetime, Values]]:
         """The results of one row or timer, or a dead letter and the state as it was."""
         if not self._plan.dead_letters:
-            made = list(call())
+            try:
+                made = list(call())
+            except Exception as problem:
+                raise RecordFailed.at(self._name, where(), problem) from problem
             states.save()
             return made
         try:
@@ -145,7 +158,17 @@ class ProcessStep:
 
     def _fired(self, fired: datetime, states: KeyStates) -> list[tuple[datetime, Values]]:
         record = self._timer_record(states.key, fired) if self._plan.dead_letters else None
-        return self._attempt(lambda: self._fire(states.key, fired), fired, None, states, record)
+
+        def where() -> str:
+            return f"the timer of {self._shown(states.key)!r} at {fired.isoformat(timespec='milliseconds')}"
+
+        return self._attempt(lambda: self._fire(states.key, fired), where, fired, None, states, record)
+
+    def _where(self, row: Arrival, shown: Row) -> str:
+        if self._has_records:
+            return "record {}/{}/{}".format(*record_place(row.at))
+        seen = {name: value for name, value in shown.asDict().items() if name not in CARRIED}
+        return f"the row {json.dumps(seen, default=str)}"
 
     def _timer_record(self, key: Key, fired: datetime) -> dict[str, Any]:
         """No record stands behind a timer: the key is its value, and headers say which timer of which key it was."""

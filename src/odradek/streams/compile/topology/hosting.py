@@ -12,7 +12,6 @@ from pyspark.sql import types as T
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.formats.encoding import record_columns
 from odradek.pipeline.formats.schemas import struct_of
-from odradek.streams.compile.join_frames import result_names
 from odradek.streams.compile.python_rows import ERROR, PieceByPiece, Reducing, RowByRow, with_record
 from odradek.streams.compile.state.fold_step import FoldStep
 from odradek.streams.compile.state.process import checked_plan
@@ -33,6 +32,7 @@ from odradek.streams.engine.steps.totals import Totals
 from odradek.streams.engine.steps.windows import FixedWindows, Sessions
 from odradek.streams.graph import nodes
 from odradek.streams.graph.checks import waits_for_time
+from odradek.streams.graph.column_names import check_keys, joined_names
 from odradek.streams.graph.columns import CARRIED, WINDOW_COLUMNS
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def user_columns(rows: DataFrame) -> list[str]:
 
 def entrance(node: nodes.Node, side: int, rows: DataFrame, shards: int, *, late_rows: bool) -> Entrance:
     """Of a lane's rows into a side of a hosted step; `late_rows`: it gives those that come too late as they were."""
+    check_keys(node, side, user_columns(rows))
     entry = _own_entrance(node, side, rows, shards)
     return replace(entry, whole=as_json(rows, user_columns(rows))) if late_rows else entry
 
@@ -266,7 +267,8 @@ def _process(node: nodes.Process, inputs: Inputs) -> Hosted:
     if plan.dead_letters:
         output += [T.StructField("_record", schema["_record"].dataType), T.StructField("_error", ERROR)]
     struct = nullable_struct(T.StructType(output))
-    step = ProcessStep(plan, late=micros(delay(node.inputs[0])), waits=waits)
+    has_records = not any(above.stateful for above in node.inputs[0].ancestry())
+    step = ProcessStep(plan, late=micros(delay(node.inputs[0])), waits=waits, name=node.name, has_records=has_records)
     return Hosted(step=step, output=struct, opening=Opening(columns=_named(struct.names)))
 
 
@@ -335,7 +337,7 @@ def _stream_join(node: nodes.StreamJoin, inputs: Inputs) -> Hosted:
     sides = [T.StructField(f"__left{n}", f.dataType) for n, f in enumerate(left)]
     sides += [T.StructField(f"__right{n}", f.dataType) for n, f in enumerate(right)]
     places = {name: number for number, name in enumerate(right.names)}
-    names = result_names(left.names, right.names, node.on, node.suffix)
+    names = joined_names(left.names, right.names, node.on, node.suffix)
 
     def columns() -> list[Column]:
         made = []
@@ -352,7 +354,7 @@ def _stream_join(node: nodes.StreamJoin, inputs: Inputs) -> Hosted:
 def _lookup(node: nodes.StreamTableJoin, inputs: Inputs) -> Hosted:
     rows, table = inputs.schemas
     mine, theirs = comparable_keys(node, inputs)
-    names = result_names(rows.names, table.names, node.on, node.suffix)
+    names = joined_names(rows.names, table.names, node.on, node.suffix)
     step = Lookup(
         (inputs.ports[0], inputs.ports[1]),
         (_places(rows, mine), _places(table, theirs)),
@@ -369,7 +371,7 @@ def _lookup(node: nodes.StreamTableJoin, inputs: Inputs) -> Hosted:
 def _table_join(node: nodes.TableTableJoin, inputs: Inputs, *, each_change: bool) -> Hosted:
     left, right = inputs.schemas
     mine, theirs = comparable_keys(node, inputs)
-    names = result_names(left.names, right.names, node.on, node.suffix)
+    names = joined_names(left.names, right.names, node.on, node.suffix)
     own = [name for name in left.names if name not in mine]
     step = TableJoin(
         (inputs.ports[0], inputs.ports[1]),

@@ -26,6 +26,7 @@ from odradek.streams.compile.headers import LISTED, are_headers, written_headers
 from odradek.streams.compile.python_rows import own_record
 from odradek.streams.compile.topology.levels import Lane
 from odradek.streams.graph import nodes
+from odradek.streams.graph.column_names import check_keys
 from odradek.streams.graph.columns import CARRIED, WINDOW_COLUMNS
 from odradek.streams.graph.expressions import column_of
 from odradek.streams.graph.sinks import DeadLetters, ForeachRow, LateRows, Materialize, Sink, TopicSink
@@ -127,6 +128,7 @@ def travelled(rows: DataFrame, lane: Lane, merged: dict[nodes.Node, T.StructType
         rows = _ended(rows, is_good(lane.origin)).drop("_error")  # type: ignore[arg-type]
     for node in lane.path:
         with explaining(node):
+            check_keys(node, 0, open_columns(rows))
             rows = _merge(node, rows, merged) if isinstance(node, nodes.Merge) else _step(node, rows)
     return rows
 
@@ -237,13 +239,7 @@ def record_of(rows: DataFrame, sink: TopicSink | Materialize) -> tuple[Column, l
     values = [
         name for name in rows.columns if not name.startswith(PREFIX) and name not in (*CARRIED, "_headers", "_topic")
     ]
-    if missing := [name for name in sink.key if name not in values]:
-        raise PipelineError(
-            f"the key column {missing[0]} is not there",
-            why=f"the columns are {', '.join(values)}",
-            instead='key="one of these"',
-            origin=sink.origin,
-        )
+    check_keys(sink, 0, values)
     if isinstance(sink, TopicSink):
         headers = written_headers(sink, rows)
         values = [name for name in values if headers is None or not are_headers(rows, name)]

@@ -4,13 +4,15 @@
     GET /views/{name}?prefix=&after=&limit=     rows in the order of their keys, fewer if they are large; `next` goes on
     GET /views/{name}/{key}                     one row
 
-Keys are text, or with `?keys=base64` URL-safe base64. A value that is JSON comes as such, any other as `value_base64`.
+Keys are text (of several columns a JSON object), or with `?keys=base64` URL-safe base64. A value that is JSON comes as
+such, any other as `value_base64`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
@@ -49,7 +51,7 @@ def view_routes(views: Sequence[View]) -> list[Route]:
     async def one_row(request: Request) -> Response:
         view, form = _asked_view(by_name, request), _key_form(request)
         asked = request.path_params["key"]
-        key = _bytes(asked, form)
+        key = _key(view, asked, form)
         value = view.get(key)  # microseconds: not worth a thread
         if value is None:
             far = "" if view.following else "; it is still loading, so the row may come"
@@ -61,6 +63,15 @@ def view_routes(views: Sequence[View]) -> list[Route]:
         Route("/views/{name}", list_rows),
         Route("/views/{name}/{key:path}", one_row),
     ]
+
+
+def _key(view: View, asked: str, form: KeyForm) -> bytes:
+    """A key of several columns is JSON, in any order and with or without spaces."""
+    raw = _bytes(asked, form)
+    if form == "text" and asked.startswith("{") and view.get(raw) is None:
+        with contextlib.suppress(ValueError):  # no JSON, or other columns: there is no such row
+            return view.key_bytes(json.loads(asked))
+    return raw
 
 
 def _asked_view(views: Mapping[str, View], request: Request) -> View:

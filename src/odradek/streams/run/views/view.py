@@ -29,7 +29,7 @@ from odradek.streams.run.views.follower import Follower, ViewState
 from odradek.streams.run.views.store import Store
 
 REQUEST_TIMEOUT_S = 5.0
-Key = bytes | str | Mapping[str, Any]
+Key = bytes | str | Mapping[str, Any] | tuple[Any, ...]
 NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 
@@ -102,14 +102,40 @@ class View:
         return (json.loads(value) for _, value in self.scan(prefix))
 
     def get(self, key: Key) -> bytes | None:
-        """The value of a key as it is in the topic. The key is its text or bytes, or of several columns their dict."""
-        return self._running()[0].get(_bytes(key))
+        """The value of a key as it is in the topic.
+
+        The key is its text or bytes; of several columns a dict of them, or a tuple in the order of the key.
+        """
+        return self._running()[0].get(self.key_bytes(key))
+
+    def key_bytes(self, key: Key) -> bytes:
+        """The key as it is in the topic. Which columns it has, and in which order, the keys in the view show."""
+        if isinstance(key, bytes | str):
+            return _bytes(key)
+        names = self._key_columns()
+        if names is None:  # no row to find
+            return _as_json(key if isinstance(key, Mapping) else dict(enumerate(key)))
+        fits = set(key) == set(names) if isinstance(key, Mapping) else len(key) == len(names)
+        if not fits:
+            raise ValueError(f"{key!r} is no key of the view {self.name!r}: the key is {', '.join(names)}")
+        values = [key[name] for name in names] if isinstance(key, Mapping) else key
+        return _as_json(dict(zip(names, values, strict=True)))
+
+    def _key_columns(self) -> list[str] | None:
+        """Of a view with a key of several columns; None while it has no row."""
+        for key, _ in self._running()[0].scan(b"{", None):
+            try:
+                columns = json.loads(key)
+            except ValueError:
+                continue
+            return list(columns)
+        return None
 
     def scan(
         self, prefix: bytes | str = b"", *, after: Key | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values in the order of the keys' bytes; `after` goes on behind a key that was seen."""
-        start = None if after is None else _bytes(after)
+        start = None if after is None else self.key_bytes(after)
         return islice(self._running()[0].scan(_bytes(prefix), start), limit)
 
     def count(self) -> int:
@@ -198,7 +224,10 @@ class View:
         return self._store, self._follower
 
 
-def _bytes(key: Key) -> bytes:
-    if isinstance(key, Mapping):
-        return json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode()  # as Spark writes it
+def _as_json(columns: Mapping[Any, Any]) -> bytes:
+    """As Spark writes it."""
+    return json.dumps(columns, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _bytes(key: bytes | str) -> bytes:
     return key.encode() if isinstance(key, str) else key
