@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from docs.pages import broker_on_the_usual_port
 from odradek.testing import Embedded
@@ -69,7 +70,7 @@ def needed_by(*names: str) -> list[Distribution]:
     found: dict[str, Distribution] = {}
     wanted = list(names)
     while wanted:
-        name = wanted.pop()
+        name = canonicalize_name(wanted.pop())  # typing-extensions and typing_extensions are one
         if name not in found:
             found[name] = distribution(name)
             needed = [Requirement(text) for text in found[name].requires or []]
