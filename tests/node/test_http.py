@@ -120,3 +120,16 @@ def test_a_broker_process_prints_where_it_serves_http(tmp_path: Path):
             up.terminate()
             up.wait(30)
     assert up.returncode == 0
+
+
+def test_clients_that_send_nothing_delay_neither_other_requests_nor_the_stop():
+    async def scenario():
+        async with served(list) as client:
+            where = ("127.0.0.1", client.base_url.port)
+            silent = [await asyncio.open_connection(*where) for _ in range(20)]
+            silent[0][1].write(b"GET /readyz HTTP/1.1\r\nHost: ")
+            assert (await client.get("/readyz")).status_code == 200
+        for _, writer in silent:
+            writer.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))

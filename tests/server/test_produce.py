@@ -17,6 +17,7 @@ from odradek.protocol.messages.p00_produce import ProduceResponse, TopicProduceD
 from odradek.security.authorizer import Operation
 from support.admin_broker import Denying
 from support.data_broker import DataBroker, batch
+from support.held_spawner import HeldSpawner
 
 NOBODY = b"nobody has this!"
 
@@ -236,23 +237,6 @@ class SlowFile:
     def sync(self) -> None:
         self._disk.syncs.append(self.path)
         self._file.sync()
-
-
-class HeldSpawner:
-    """Blocking calls wait until the test lets one go."""
-
-    def __init__(self, spawner) -> None:
-        self._spawner = spawner
-        self.held: asyncio.Queue = asyncio.Queue()
-
-    def spawn(self, name, work):
-        return self._spawner.spawn(name, work)
-
-    async def blocking(self, call, *args):
-        gate = asyncio.Event()
-        self.held.put_nowait(gate)
-        await gate.wait()
-        return call(*args)
 
 
 def hold_syncs(broker) -> HeldSpawner:

@@ -13,25 +13,9 @@ from odradek.protocol.batch import HEADER_BYTES, iter_batches, iter_records, rea
 from odradek.protocol.compression import Codec
 from odradek.protocol.messages.p00_produce import ProduceResponse
 from support.data_broker import DataBroker, batch
+from support.held_spawner import HeldSpawner
 
 ZSTD = {"compression_type": "zstd"}
-
-
-class HeldSpawner:
-    """Slow calls wait until the test lets one go, in any order."""
-
-    def __init__(self, spawner) -> None:
-        self._spawner = spawner
-        self.held: asyncio.Queue = asyncio.Queue()
-
-    def spawn(self, name, work):
-        return self._spawner.spawn(name, work)
-
-    async def blocking(self, call, *args):
-        gate = asyncio.Event()
-        self.held.put_nowait(gate)
-        await gate.wait()
-        return call(*args)
 
 
 def hold(broker) -> HeldSpawner:
