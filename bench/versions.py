@@ -1,0 +1,169 @@
+"""Compares two variants of Odradek, by turns, on one machine, with one client: another commit, or another setting.
+
+    python bench/versions.py --before ab0cb0a                  this tree, and a commit
+    python bench/versions.py --without metrics.enable=false    this tree, without and with a broker setting
+
+Prints, per row, CPU per request and throughput as ratios of each pair of runs: the median and the interval that
+contains it with 95 % confidence. Below 1.00 means that this tree uses less. --json keeps the figures. Needs gcc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from math import comb
+from pathlib import Path
+
+from conditions import conditions
+from measure import QuietMoments, Report, RowRun, start_to_first_acknowledged_s, warm_up
+from native import OUT, compiled
+from rows import ROWS, Row
+from servers import Odradek
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_ROWS = "small-1 small-50 fetch-100-one produce-1k-1mb"
+CONFIDENCE = 0.95
+
+
+class Variant(Odradek):
+    """A node that runs the source in `tree`, with additional broker settings."""
+
+    def __init__(self, directory: Path, tree: Path, settings: list[str]) -> None:
+        super().__init__(directory)
+        self._tree = tree
+        self._settings = settings
+
+    def command(self, node_id: int) -> list[str]:
+        source = ["env", f"PYTHONPATH={self._tree / 'src'}"]
+        return [*source, *super().command(node_id), *(f"--config={setting}" for setting in self._settings)]
+
+
+def main() -> int:
+    options = parsed()
+    compiled("loadgen")
+    OUT.mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="versions-", dir=OUT)))
+        other = ROOT
+        if options.before:
+            other = place / "before"
+            git("worktree", "add", "--detach", str(other), options.before)
+            stack.callback(git, "worktree", "remove", "--force", str(other))
+        variants = {
+            "before": Variant(place / "a", other, options.without),
+            "now": Variant(place / "b", ROOT, []),
+        }
+        results = measured(variants, options)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--before", metavar="COMMIT", help="compare with this commit; default: this tree itself")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="KEY=VALUE", help="broker setting of the other variant"
+    )
+    parser.add_argument("--rows", default=os.environ.get("ROWS", DEFAULT_ROWS), help="names, separated by blanks")
+    parser.add_argument("--pairs", type=int, default=20, help="pairs of runs per row")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds of one run")
+    parser.add_argument("--starts", type=int, default=5, help="pairs of starts; 0 leaves them out")
+    parser.add_argument("--patience", type=float, default=60.0, help="total seconds to wait for an idle machine")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    options = parser.parse_args()
+    options.rows = [row for row in ROWS if row.key in options.rows.split()]
+    return options
+
+
+def git(*arguments: str) -> None:
+    subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True)
+
+
+def measured(variants: dict[str, Variant], options: argparse.Namespace) -> dict[str, object]:
+    results: dict[str, object] = {"conditions": conditions(), "rows": {}}
+    quiet = QuietMoments(options.patience)
+    if options.starts:
+        results["start"] = measured_starts(variants, options.starts, quiet)
+    for server in variants.values():
+        server.start()
+        server.await_ready()
+    try:
+        for server in variants.values():
+            warm_up(server, 6.0)
+        results["rows"] = {row.key: measured_row(row, variants, options, quiet) for row in options.rows}
+    finally:
+        for server in variants.values():
+            server.stop()
+            server.wipe()
+    return results
+
+
+def measured_starts(variants: dict[str, Variant], starts: int, quiet: QuietMoments) -> dict[str, list[float]]:
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    for turn in range(starts):
+        for name in in_turn(variants, turn):
+            server = variants[name]
+            quiet.wait()
+            try:
+                taken[name].append(start_to_first_acknowledged_s(server))
+            finally:
+                server.stop()
+                server.wipe()
+    text = ", ".join(f"{name} {statistics.median(times):.3f} s" for name, times in taken.items())
+    print(f"start to first acknowledged record: {text}", flush=True)
+    return taken
+
+
+def measured_row(
+    row: Row, variants: dict[str, Variant], options: argparse.Namespace, quiet: QuietMoments
+) -> dict[str, list[Report]]:
+    runs = {name: RowRun(row, server, options.seconds) for name, server in variants.items()}
+    taken: dict[str, list[Report]] = {name: [] for name in variants}
+    for turn in range(options.pairs):
+        for name in in_turn(variants, turn):
+            taken[name].append(quiet.measured(runs[name]))
+    for run in runs.values():
+        run.close()
+    print(f"{row.key}: CPU per request {ratios(taken, cpu_per_request)}; throughput {ratios(taken, rate)}", flush=True)
+    return taken
+
+
+def in_turn(variants: dict[str, Variant], turn: int) -> list[str]:
+    return list(variants) if turn % 2 == 0 else list(variants)[::-1]
+
+
+def cpu_per_request(report: Report) -> float:
+    return report["server_cpu_s"] / report["requests"]
+
+
+def rate(report: Report) -> float:
+    return report["requests_per_s"]
+
+
+def ratios(taken: dict[str, list[Report]], figure: Callable[[Report], float]) -> str:
+    pairs = sorted(figure(now) / figure(before) for before, now in zip(taken["before"], taken["now"], strict=True))
+    below = order_below(len(pairs))
+    return f"{statistics.median(pairs):.3f} ({pairs[below]:.3f} to {pairs[-1 - below]:.3f})"
+
+
+def order_below(count: int) -> int:
+    """How many of the smallest pairs lie outside the interval of the median, by the sign test."""
+    tail, index = 0.0, 0
+    while index < count // 2:
+        tail += comb(count, index) / 2**count
+        if tail > (1 - CONFIDENCE) / 2:
+            break
+        index += 1
+    return max(0, index - 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
