@@ -18,6 +18,8 @@ QUIET_CORES = 0.15
 DISTURBED_CORES = 0.3
 SAMPLE_S = 0.25
 WARM_UP_ROUNDS = 2
+COUNTED_WITHIN_S = 50.0
+COUNTED_BATCHES = 200
 
 
 class QuietMoments:
@@ -123,6 +125,21 @@ class RowRun:
             seconds=self._seconds,
             warm_seconds=self._seconds / 4,
         )
+
+
+class CountedRun(RowRun):
+    """A row with a fixed number of requests, for a count instead of a time."""
+
+    def __init__(self, row: Row, server: Server) -> None:
+        super().__init__(row, server, seconds=COUNTED_WITHIN_S)
+        self._filled = f"{row.key}-counted"
+        self._common = self._created(self._filled)
+        if row.mode == "fetch":
+            loadgen("produce", **self._common | {"window": 5}, requests=COUNTED_BATCHES + 8, seconds=COUNTED_WITHIN_S)
+
+    def load(self, requests: int) -> None:
+        more = {"batches": COUNTED_BATCHES} if self.row.mode == "fetch" else {}
+        loadgen(self.row.mode, **self._common, **more, requests=requests, seconds=COUNTED_WITHIN_S)
 
 
 def warm_up(server: Server, seconds: float) -> None:

@@ -5,6 +5,9 @@
 
 Prints, per row, CPU per request and throughput as ratios of each pair of runs: the median and the interval that
 contains it with 95 % confidence. Below 1.00 means that this tree uses less. --json keeps the figures. Needs gcc.
+
+--instructions counts the instructions of the node's process per request instead, with valgrind: the same count on a
+busy machine as on an idle one. It leaves out the kernel.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -22,9 +26,9 @@ from math import comb
 from pathlib import Path
 
 from conditions import conditions
-from measure import QuietMoments, Report, RowRun, start_to_first_acknowledged_s, warm_up
+from measure import CountedRun, QuietMoments, Report, RowRun, start_to_first_acknowledged_s, warm_up
 from native import OUT, compiled
-from rows import ROWS, Row
+from rows import MB, ROWS, Row
 from servers import Odradek
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +49,30 @@ class Variant(Odradek):
         return [*source, *super().command(node_id), *(f"--config={setting}" for setting in self._settings)]
 
 
+class Counted(Variant):
+    """The same under valgrind, which counts instructions."""
+
+    def command(self, node_id: int) -> list[str]:
+        source, path, *odradek = super().command(node_id)
+        return [source, path, "valgrind", "--tool=callgrind", f"--callgrind-out-file={self._dump}", *odradek]
+
+    @property
+    def _dump(self) -> Path:
+        return self.directory.parent / f"{self.directory.name}.callgrind"
+
+    def zero(self) -> None:
+        self._control("--zero")
+
+    def instructions(self) -> int:
+        """The instructions since `zero`."""
+        self._control("--dump")
+        newest = max(self._dump.parent.glob(f"{self._dump.name}.*"), key=lambda path: int(path.suffix[1:]))
+        return int(re.findall(r"^totals: (\d+)", newest.read_text(), re.MULTILINE)[-1])
+
+    def _control(self, verb: str) -> None:
+        subprocess.run(["callgrind_control", verb, str(self.pids[0])], check=True, capture_output=True)
+
+
 def main() -> int:
     options = parsed()
     compiled("loadgen")
@@ -56,11 +84,9 @@ def main() -> int:
             other = place / "before"
             git("worktree", "add", "--detach", str(other), options.before)
             stack.callback(git, "worktree", "remove", "--force", str(other))
-        variants = {
-            "before": Variant(place / "a", other, options.without),
-            "now": Variant(place / "b", ROOT, []),
-        }
-        results = measured(variants, options)
+        kind = Counted if options.instructions else Variant
+        variants = {"before": kind(place / "a", other, options.without), "now": kind(place / "b", ROOT, [])}
+        results = counted(variants, options) if options.instructions else measured(variants, options)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     return 0
@@ -77,6 +103,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.5, help="seconds of one run")
     parser.add_argument("--starts", type=int, default=5, help="pairs of starts; 0 leaves them out")
     parser.add_argument("--patience", type=float, default=60.0, help="total seconds to wait for an idle machine")
+    parser.add_argument("--instructions", action="store_true", help="count instructions, with valgrind")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     options = parser.parse_args()
     options.rows = [row for row in ROWS if row.key in options.rows.split()]
@@ -134,6 +161,36 @@ def measured_row(
         run.close()
     print(f"{row.key}: CPU per request {ratios(taken, cpu_per_request)}; throughput {ratios(taken, rate)}", flush=True)
     return taken
+
+
+def counted(variants: dict[str, Counted], options: argparse.Namespace) -> dict[str, object]:
+    rows: dict[str, dict[str, float]] = {row.key: {} for row in options.rows}
+    for name, server in variants.items():
+        server.start()
+        server.await_ready(within_s=300)
+        try:
+            for row in options.rows:
+                rows[row.key][name] = instructions_per_request(row, server)
+        finally:
+            server.stop()
+            server.wipe()
+    for key, found in rows.items():
+        before, now = found["before"], found["now"]
+        print(f"{key}: {before:,.0f} → {now:,.0f} instructions per request, {now / before:.3f}", flush=True)
+    return {"conditions": conditions(), "instructions": rows}
+
+
+def instructions_per_request(row: Row, server: Counted) -> float:
+    """The difference between two runs: what a run does besides its requests is left out."""
+    run = CountedRun(row, server)
+    few, many = (row_requests // (50 if row.batch_bytes == MB else 1) for row_requests in (1_000, 4_000))
+    counts = []
+    for requests in (few, few, many):
+        server.zero()
+        run.load(requests)
+        counts.append(server.instructions())
+    run.close()
+    return (counts[2] - counts[1]) / (many - few)
 
 
 def in_turn(variants: dict[str, Variant], turn: int) -> list[str]:
