@@ -287,3 +287,12 @@ def test_concurrent_replaces_of_one_file(tmp_path):
     while any(thread.is_alive() for thread in threads):
         assert not disk.exists("file") or disk.read("file") in contents
     assert failures == []
+
+
+def test_volume_of_a_directory_that_is_gone_raises(tmp_path):
+    disk = OsDisk(str(tmp_path / "data"))
+    assert disk.location == str(tmp_path / "data")
+    assert disk.volume().total_bytes >= disk.volume().usable_bytes > 0
+    os.rmdir(disk.location)
+    with pytest.raises(FileNotFoundError):
+        disk.volume()

@@ -110,6 +110,8 @@ class PutPartitions:
     def __init__(self) -> None:
         self.topics = {}
         self.topics_by_id = {}
+        self.location = "/records"
+        self.disk_error: OSError | None = None
 
     def put(self, partition) -> None:
         hosted = self.topics.setdefault(partition.topic, HostedTopic(partition.topic, partition.topic_id))
@@ -127,7 +129,9 @@ class PutPartitions:
         return [partition for hosted in self.topics.values() for partition in hosted.partitions.values()]
 
     def volume(self):
-        return Volume("/records", 1000, 400)
+        if self.disk_error is not None:
+            raise self.disk_error
+        return Volume(1000, 400)
 
 
 class NoGroups:

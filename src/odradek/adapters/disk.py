@@ -172,6 +172,10 @@ class OsDisk:
         return OsDisk, (self._root,)
 
     @property
+    def location(self) -> str:
+        return self._root
+
+    @property
     def shared(self) -> bool:
         return True
 
@@ -274,7 +278,7 @@ class OsDisk:
 
     def volume(self) -> Volume:
         room = os.statvfs(self._root)
-        return Volume(os.path.abspath(self._root), room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize)
+        return Volume(room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize)
 
     def close(self) -> None:
         """Closes all descriptors. The disk must not be used any more."""

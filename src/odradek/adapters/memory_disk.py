@@ -47,6 +47,7 @@ class MemoryFile:
 
 
 class MemoryDisk:
+    location = "memory"
     shared = False
 
     def __init__(self) -> None:
@@ -113,7 +114,7 @@ class MemoryDisk:
         file.data += data
 
     def volume(self) -> Volume:
-        return Volume("memory")
+        return Volume()
 
     def _at(self, path: str) -> Tree | MemoryFile:
         found: Tree | MemoryFile = self._root

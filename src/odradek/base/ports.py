@@ -67,9 +67,8 @@ class File(Protocol):
 
 
 class Volume(NamedTuple):
-    """The file system of a data directory and its space; -1 if unknown."""
+    """The space of the file system of a data directory; -1 if unknown."""
 
-    path: str
     total_bytes: int = -1
     usable_bytes: int = -1
 
@@ -79,6 +78,10 @@ class Disk(Protocol):
 
     A created, renamed or removed name is durable only after `sync_dir` of its directory.
     """
+
+    @property
+    def location(self) -> str:
+        """The absolute path of the directory, or what stands for it where there is none."""
 
     @property
     def shared(self) -> bool:
@@ -113,7 +116,7 @@ class Disk(Protocol):
         """Slow. Atomic and durable: writes a temporary file, syncs it, renames it, and syncs the directory."""
 
     def volume(self) -> Volume:
-        """Slow."""
+        """Slow. Raises OSError when the file system does not answer."""
 
 
 class Region:

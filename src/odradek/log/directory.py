@@ -144,7 +144,7 @@ class LogDirectory:
         return self.logs.get(topic_partition)
 
     def volume(self) -> Volume:
-        """Slow."""
+        """Slow. Raises OSError when the disk does not answer."""
         return self.disk.volume()
 
     def create_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig, wall_ms: int) -> Log:

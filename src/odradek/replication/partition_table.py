@@ -103,8 +103,13 @@ class PartitionTable:
         hosted = self.topics.get(topic)
         return None if hosted is None else hosted.partitions.get(index)
 
+    @property
+    def location(self) -> str:
+        """The path of the directory with the logs of all partitions."""
+        return self._logs.disk.location
+
     def volume(self) -> Volume:
-        """Slow. The volume with the logs of all partitions."""
+        """Slow. The volume of that directory. Raises OSError when its disk does not answer."""
         return self._logs.volume()
 
     def all(self) -> Iterator[Partition]:

@@ -150,6 +150,7 @@ class SimDisk:
 class MountedDisk:
     """The Disk port as one incarnation of the process sees it."""
 
+    location = "simulated"
     shared = False
 
     def __init__(self, disk: SimDisk) -> None:
@@ -266,7 +267,7 @@ class MountedDisk:
         self.sync_dir(path.rpartition("/")[0])
 
     def volume(self) -> Volume:
-        return Volume("simulated")
+        return Volume()
 
     def _find(self, path: str) -> Node:
         node: Node = self.disk.root

@@ -176,6 +176,10 @@ class FillableDisk:
         self.sync_dir, self.sync_all, self.volume = disk.sync_dir, disk.sync_all, disk.volume
 
     @property
+    def location(self) -> str:
+        return self._disk.location
+
+    @property
     def shared(self) -> bool:
         """False, because a copy in another process would not know that the disk is full."""
         return False

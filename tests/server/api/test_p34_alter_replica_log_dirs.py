@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 
 from odradek.base.errors import ErrorCode
@@ -80,3 +82,9 @@ def test_without_alter_on_the_cluster_no_directories_are_revealed():
     admin = a_broker_with_logs(authorizer=denying)
     for path in (HERE, "/elsewhere"):
         assert moved(admin, (path, "orders", [0])) == [("orders", [(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])]
+
+
+def test_replicas_of_a_disk_that_does_not_answer_are_still_found_in_their_directory():
+    admin = a_broker_with_logs()
+    admin.partitions.disk_error = OSError(errno.EIO, "Input/output error")
+    assert moved(admin, (HERE, "orders", [0])) == [("orders", [(0, ErrorCode.NONE)])]

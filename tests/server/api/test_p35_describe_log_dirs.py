@@ -1,3 +1,6 @@
+import errno
+
+from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.p35_describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from support.admin_broker import AdminBroker
 from support.data_broker import batch
@@ -52,3 +55,11 @@ def test_a_followers_lag_counts_committed_records_that_it_lacks():
     first.log.truncate_fully_and_start_at(0)
     _, rows = described(admin, None)
     assert rows["orders", 0].offset_lag == 2
+
+
+def test_a_directory_whose_disk_does_not_answer_has_a_storage_error_and_no_logs():
+    admin, _ = a_broker_with_logs()
+    admin.partitions.disk_error = OSError(errno.EIO, "Input/output error")
+    directory, rows = described(admin, None)
+    assert (directory.log_dir, directory.error_code) == ("/records", ErrorCode.KAFKA_STORAGE_ERROR)
+    assert (directory.total_bytes, directory.usable_bytes, rows) == (-1, -1, {})

@@ -21,14 +21,14 @@ from odradek.server.broker import Broker
 from odradek.server.network.request import Api, BrokerContext
 
 
-async def handle(ctx: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def handle(ctx: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     may_alter = ctx.authorize(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
-    here = (await ctx.broker.spawner.blocking(ctx.broker.partitions.volume)).path if may_alter else ""
+    here = normpath(ctx.broker.partitions.location)
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for (topic, index), directory in _moves(request).items():
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         if may_alter:
-            is_here = normpath(directory) == normpath(here)
+            is_here = normpath(directory) == here
             error = _move(ctx.broker, topic, index) if is_here else ErrorCode.LOG_DIR_NOT_FOUND
         result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic_name=topic))
         result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))

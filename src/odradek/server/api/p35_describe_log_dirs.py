@@ -2,7 +2,8 @@
 
 2 is flexible, 3 has a top-level error, 4 the size of the volume, 5 whether the directory takes no new partitions, which
 never happens here. A request without topics asks for every log. A follower's lag is the number of records up to the
-high watermark it knows that it does not have yet; -1 stands for a log that failed.
+high watermark it knows that it does not have yet; -1 stands for a log that failed. A directory whose disk does not
+answer has KAFKA_STORAGE_ERROR and no logs.
 """
 
 from __future__ import annotations
@@ -28,13 +29,18 @@ UNKNOWN_LAG = -1
 async def handle(ctx: BrokerContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     if not ctx.authorize(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    volume = await ctx.broker.spawner.blocking(ctx.broker.partitions.volume)
+    location = ctx.broker.partitions.location
+    try:
+        volume = await ctx.broker.spawner.blocking(ctx.broker.partitions.volume)
+    except OSError:
+        failed = DescribeLogDirsResult(log_dir=location, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+        return DescribeLogDirsResponse(results=[failed])
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in _asked_for(ctx.broker, request):
         topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
         topic.partitions.append(_partition(partition))
     directory = DescribeLogDirsResult(
-        log_dir=volume.path,
+        log_dir=location,
         topics=list(topics.values()),
         total_bytes=volume.total_bytes,
         usable_bytes=volume.usable_bytes,
