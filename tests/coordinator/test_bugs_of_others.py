@@ -18,7 +18,7 @@ def test_kafka_8069_offsets_do_not_expire_because_another_broker_has_loaded_them
     elsewhere.ms = story.ms + RETENTION_MS // 2
     elsewhere.shard = story.replayed()
     elsewhere.shard.config = elsewhere.config
-    elsewhere.perform(elsewhere.shard.loaded(elsewhere.now))
+    elsewhere.load()
     elsewhere.pass_time(3 * CHECK_MS)
     assert elsewhere.committed().offset == 7
     elsewhere.pass_time(RETENTION_MS)

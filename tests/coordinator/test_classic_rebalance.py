@@ -572,7 +572,7 @@ def test_a_loaded_group_expects_heartbeats_of_its_members():
     ids = story.form("alice", "bob", session_ms=10_000)
     restarted = Story()
     restarted.shard = story.replayed()
-    restarted.perform(restarted.shard.loaded(restarted.now))
+    restarted.load()
     assert restarted.heartbeat(ids["alice"], 1) is ErrorCode.NONE
     assert restarted.sync("bob", ids["bob"], 1).assignment == b"bob"
     restarted.pass_time(10_000)
@@ -585,7 +585,7 @@ def test_a_loaded_group_over_its_limit_rebalances_and_keeps_the_first_members_to
     smaller = Story(max_size=2)
     smaller.shard = story.replayed()
     smaller.shard.config = smaller.config
-    smaller.perform(smaller.shard.loaded(smaller.now))
+    smaller.load()
     assert smaller.group.state is GroupState.PREPARING_REBALANCE
     assert smaller.join("carol", ids["carol"]) is None
     assert smaller.join("bob", ids["bob"]) is None

@@ -5,14 +5,20 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_PRODUCER
 from odradek.base.invariants import InvariantBroken
-from odradek.coordinator.effects import Append, Effects, Now
+from odradek.coordinator.effects import Append, Effects, Now, Producer
 from odradek.coordinator.engine import RECORDS_PER_LOOK, Engine, Phase
-from odradek.protocol.batch import CONTROL, encode_batch, iter_batches, iter_records
+from odradek.metadata.image import ClusterImage
+from odradek.protocol.batch import CONTROL, TRANSACTIONAL, encode_batch, iter_batches, iter_records
+from odradek.protocol.control_records import encode_control_key
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.records import Record
+from odradek.protocol.txn_marker import TxnMarker
+from support.memory_partition import MemoryPartition
 
 NOW = Now(1000, 5000)
+IMAGE = ClusterImage(cluster_id="c")
 
 
 class Ledger:
@@ -20,6 +26,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.latest: dict[bytes, bytes | None] = {}
+        self.pending: dict[int, dict[bytes, bytes | None]] = {}
+        self.markers: list[tuple[int, bool, int]] = []
         self.committed_up_to = 0
         self.replayed = 0
         self.unloaded = False
@@ -32,62 +40,29 @@ class Ledger:
             raise MalformedMessage(f"{key!r} is no key")
         return key, value
 
-    def replay(self, change, at):
+    def replay(self, change, at, producer_id):
         key, value = change
-        self.latest[key] = value
         self.replayed += 1
+        if producer_id == NO_PRODUCER:
+            self.latest[key] = value
+        else:
+            self.pending.setdefault(producer_id, {})[key] = value
+
+    def replay_marker(self, producer_id, committed, at):
+        self.markers.append((producer_id, committed, at))
+        pending = self.pending.pop(producer_id, {})
+        if committed:
+            self.latest |= pending
 
     def commit(self, high_watermark):
         self.committed_up_to = high_watermark
 
-    def loaded(self, now):
+    def loaded(self, now, image):
         return Effects(now)
 
     def unload(self, now):
         self.unloaded = True
         return Effects(now)
-
-
-class MemoryPartition:
-    def __init__(self) -> None:
-        self.batches = bytearray()
-        self.end = 0
-        self.high_watermark = 0
-        self.refusal = ErrorCode.NONE
-        self.replicates_at_once = True
-        self.waiting: list = []
-
-    def append(self, batch):
-        if self.refusal:
-            raise KafkaError(self.refusal)
-        header = next(iter_batches(batch)).header
-        batch[0:8] = self.end.to_bytes(8, "big")
-        self.batches += batch
-        base, self.end = self.end, self.end + header.records_count
-        if self.replicates_at_once:
-            self.replicate(self.end)
-        return base
-
-    def is_committed(self, offset):
-        return offset < self.high_watermark
-
-    def when_committed(self, offset, callback):
-        if offset < self.high_watermark:
-            callback(ErrorCode.NONE)
-        else:
-            self.waiting.append((offset, callback))
-
-    def replicate(self, up_to):
-        self.high_watermark = up_to
-        due = [callback for offset, callback in self.waiting if offset < up_to]
-        self.waiting = [wait for wait in self.waiting if wait[0] >= up_to]
-        for callback in due:
-            callback(ErrorCode.NONE)
-
-    def lose_leadership(self):
-        waiting, self.waiting = self.waiting, []
-        for _, callback in waiting:
-            callback(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def append_of(*changes, replay=True) -> Append:
@@ -102,7 +77,7 @@ def partition():
 @pytest.fixture
 def engine(partition):
     engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
-    engine.finish_loading(NOW)
+    engine.finish_loading(NOW, IMAGE)
     return engine
 
 
@@ -115,10 +90,10 @@ def test_a_write_is_one_batch_replayed_at_once_and_answered_when_committed(engin
         (b"k1", b"a", 5000),
         (b"k2", b"b", 5000),
     ]
-    assert engine.state.latest == {b"k1": b"a", b"k2": b"b"}
-    assert (heard, engine.state.committed_up_to) == ([], 0)
+    assert engine.shard.latest == {b"k1": b"a", b"k2": b"b"}
+    assert (heard, engine.shard.committed_up_to) == ([], 0)
     partition.replicate(2)
-    assert (heard, engine.state.committed_up_to) == ([ErrorCode.NONE], 2)
+    assert (heard, engine.shard.committed_up_to) == ([ErrorCode.NONE], 2)
 
 
 def test_answers_come_in_the_order_of_the_log(engine, partition):
@@ -147,12 +122,12 @@ def test_a_failed_append_changes_no_memory_and_returns_a_coordinator_error(engin
     heard: list[ErrorCode] = []
     engine.write(append_of((b"k1", b"a")), NOW, heard.append)
     assert heard == [client_hears]
-    assert engine.state.latest == {}
+    assert engine.shard.latest == {}
 
 
 def test_changes_that_memory_shows_already_are_not_replayed(engine, partition):
     engine.write(append_of((b"k1", b"a"), replay=False), NOW, lambda _: None)
-    assert engine.state.latest == {}
+    assert engine.shard.latest == {}
     assert partition.end == 1
 
 
@@ -167,7 +142,7 @@ def test_a_commit_that_takes_too_long_times_out_but_is_not_undone(engine, partit
     assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     partition.replicate(1)
     assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-    assert engine.state.committed_up_to == 1
+    assert engine.shard.committed_up_to == 1
 
 
 def test_a_stable_read_waits_for_the_commit_of_earlier_writes(engine, partition):
@@ -224,7 +199,7 @@ def test_a_waiting_write_is_answered_once_when_leadership_is_lost(engine, partit
     partition.lose_leadership()
     engine.unload(NOW)
     assert heard == [ErrorCode.NOT_COORDINATOR]
-    assert engine.state.unloaded
+    assert engine.shard.unloaded
     with pytest.raises(KafkaError) as refusal:
         engine.check_active()
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
@@ -241,12 +216,12 @@ def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partit
         engine.check_active()
     assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert len(list(slices)) == 1
-    assert engine.state.committed_up_to == count, "commits are applied during loading"
-    engine.finish_loading(NOW)
+    assert engine.shard.committed_up_to == count, "commits are applied during loading"
+    engine.finish_loading(NOW, IMAGE)
     engine.check_active()
-    assert engine.state.latest[b"k9"] == b"%d" % (count - 1)
-    assert engine.state.replayed == 10, "only the last of each key"
-    assert engine.state.committed_up_to == count
+    assert engine.shard.latest[b"k9"] == b"%d" % (count - 1)
+    assert engine.shard.replayed == 10, "only the last of each key"
+    assert engine.shard.committed_up_to == count
     with pytest.raises(InvariantBroken):
         next(engine.load(b""))
 
@@ -254,14 +229,15 @@ def test_loading_replays_the_log_in_slices_and_refuses_requests_meanwhile(partit
 def test_an_unreadable_record_does_not_affect_other_records(partition):
     partition.append(encode_batch([Record(b"k1", b"a"), Record(b"unreadable", b"x"), Record(b"k2", b"b")]))
     partition.append(encode_batch([Record(b"k0", b"abort")], producer_id=1, attributes=CONTROL))
+    partition.append(encode_batch([Record(encode_control_key(9), b"")], producer_id=1, attributes=CONTROL))
     broken = encode_batch([Record(b"k9", b"z")])
     broken[61] = 0x7E
     partition.append(broken)
     partition.append(encode_batch([Record(b"k3", b"c")]))
     engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
     list(engine.load(bytes(partition.batches)))
-    assert engine.state.latest == {b"k1": b"a", b"k2": b"b", b"k3": b"c"}
-    assert engine.written_up_to == 6
+    assert engine.shard.latest == {b"k1": b"a", b"k2": b"b", b"k3": b"c"}
+    assert engine.written_up_to == 7
 
 
 def test_records_not_yet_replicated_at_loading_are_committed_later(partition):
@@ -269,7 +245,92 @@ def test_records_not_yet_replicated_at_loading_are_committed_later(partition):
     partition.append(encode_batch([Record(b"k1", b"a")]))
     engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
     list(engine.load(bytes(partition.batches)))
-    engine.finish_loading(NOW)
-    assert (engine.phase, engine.state.committed_up_to) == (Phase.ACTIVE, 0)
+    engine.finish_loading(NOW, IMAGE)
+    assert (engine.phase, engine.shard.committed_up_to) == (Phase.ACTIVE, 0)
     partition.replicate(1)
-    assert engine.state.committed_up_to == 1
+    assert engine.shard.committed_up_to == 1
+
+
+# Transactions.
+
+
+def ended(producer_id, committed) -> TxnMarker:
+    return TxnMarker(producer_id=producer_id, producer_epoch=0, coordinator_epoch=3, committed=committed)
+
+
+def marker_of(producer_id, committed) -> Append:
+    return Append(changes=(), marker=ended(producer_id, committed), then=lambda _error, now: Effects(now))
+
+
+def test_changes_of_a_producer_are_one_transactional_batch_and_pending_until_its_marker(engine, partition):
+    producer = Producer(producer_id=7, producer_epoch=2)
+    append = Append(changes=[(b"k1", b"a")], producer=producer, then=lambda _error, now: Effects(now))
+    engine.write(append, NOW, lambda _: None)
+    [(header, _)] = iter_batches(bytes(partition.batches))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, -1)
+    assert header.is_transactional
+    assert not header.is_control
+    assert (engine.shard.latest, engine.shard.pending) == ({}, {7: {b"k1": b"a"}})
+    heard: list[ErrorCode] = []
+    engine.write(marker_of(7, committed=True), NOW, heard.append)
+    assert (heard, engine.shard.latest, engine.written_up_to) == ([ErrorCode.NONE], {b"k1": b"a"}, 2)
+
+
+def test_a_marker_that_is_not_appended_ends_nothing(engine, partition):
+    partition.refusal = ErrorCode.INVALID_PRODUCER_EPOCH
+    heard: list[ErrorCode] = []
+    engine.write(marker_of(7, committed=True), NOW, heard.append)
+    assert (heard, engine.shard.markers) == ([ErrorCode.INVALID_PRODUCER_EPOCH], [])
+
+
+def test_loading_replays_every_record_of_transactions_and_their_markers_in_order(partition):
+    def batch_of(key, value, producer_id=-1):
+        attributes = TRANSACTIONAL if producer_id >= 0 else 0
+        partition.append(encode_batch([Record(key, value)], producer_id=producer_id, attributes=attributes))
+
+    batch_of(b"k1", b"plain")
+    batch_of(b"k1", b"aborted", 7)
+    batch_of(b"k2", b"committed", 8)
+    batch_of(b"k1", b"committed by 8", 8)
+    partition.append_marker(ended(7, committed=False))
+    partition.append_marker(ended(8, committed=True))
+    batch_of(b"k3", b"open", 7)
+    engine = Engine(Ledger(), partition, commit_timeout_ms=5000)
+    list(engine.load(bytes(partition.batches)))
+    assert engine.shard.latest == {b"k1": b"committed by 8", b"k2": b"committed"}
+    assert engine.shard.pending == {7: {b"k3": b"open"}}
+    assert engine.shard.markers == [(7, False, 4), (8, True, 5)]
+
+
+def test_a_turn_that_writes_nothing_can_wait_for_earlier_changes(engine, partition):
+    partition.replicates_at_once = False
+    heard: list[str] = []
+    barrier = Append(changes=(), then=lambda _error, now: Effects(now))
+    engine.write(barrier, NOW, lambda _: heard.append("nothing is pending"))
+    engine.write(append_of((b"k1", b"a")), NOW, lambda _: heard.append("written"))
+    engine.write(barrier, NOW, lambda _: heard.append("after it"))
+    assert heard == ["nothing is pending"]
+    assert partition.end == 1
+    partition.replicate(1)
+    assert heard == ["nothing is pending", "written", "after it"]
+
+
+def test_a_follow_up_that_appends_is_replayed_after_the_append_that_caused_it(engine, partition):
+    """An append can advance the high watermark over earlier changes, while its own are not replayed yet."""
+    partition.replicates_at_once = False
+    engine.write(append_of((b"k1", b"first")), NOW, lambda _: engine.write(append_of((b"k2", b"later")), NOW, print))
+    order: list[bytes] = []
+    replay = engine.shard.replay
+    engine.shard.replay = lambda change, at, producer_id: (order.append(change[1]), replay(change, at, producer_id))
+    append = partition.append
+
+    def append_and_advance(batch):
+        base = append(batch)
+        partition.append = append
+        partition.replicate(1)
+        return base
+
+    partition.append = append_and_advance
+    engine.write(append_of((b"k2", b"second")), NOW, lambda _: None)
+    assert order == [b"second", b"later"]
+    assert engine.shard.latest[b"k2"] == b"later"

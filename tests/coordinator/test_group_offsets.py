@@ -17,7 +17,7 @@ CHECK_MS = 1000
 
 def expiring_story() -> Story:
     story = Story(offsets_retention_ms=RETENTION_MS, offsets_retention_check_interval_ms=CHECK_MS)
-    story.perform(story.shard.loaded(story.now))
+    story.load()
     return story
 
 
@@ -170,7 +170,7 @@ def test_the_offset_of_a_group_that_could_not_be_stored_can_be_deleted_and_expir
     assert story.replayed().groups == story.shard.groups == {}
 
     story = committed_in_a_group_that_was_given_up(offsets_retention_ms=1000, offsets_retention_check_interval_ms=100)
-    story.perform(story.shard.loaded(story.now))
+    story.load()
     story.pass_time(900)
     assert story.committed().offset == 7
     story.pass_time(200)
@@ -313,7 +313,7 @@ def test_offsets_of_deleted_topics_are_removed_but_not_those_of_a_recreated_topi
     story.commit_offset(1, topic="old", topic_id=b"a" * 16)
     story.commit_offset(1, topic="new", topic_id=b"c" * 16)
     story.commit_offset(1, topic="legacy")
-    story.perform(story.shard.topics_deleted({b"a" * 16: "old", b"b" * 16: "new", b"d" * 16: "legacy"}, story.now))
+    story.delete_topics({b"a" * 16: "old", b"b" * 16: "new", b"d" * 16: "legacy"})
     story.pass_time(0)
     assert story.committed("old") is None
     assert story.committed("legacy") is None
@@ -354,3 +354,62 @@ def test_offsets_of_a_group_that_is_not_of_consumers_can_be_deleted_only_while_i
     with pytest.raises(KafkaError) as refusal:
         story.shard.delete_offsets(GROUP, [PartitionKey("orders", 0)], "admin", story.now)
     assert refusal.value.code is ErrorCode.NON_EMPTY_GROUP
+
+
+# Transactions.
+
+
+def stored(offset: int, partition: int = 0) -> OffsetStored:
+    return OffsetStored(GROUP, PartitionKey("orders", partition), CommittedOffset(offset, -1, "", 0))
+
+
+def offsets_of(store: OffsetStore) -> dict[int, int]:
+    return {partition.partition: committed.offset for partition, committed in store.latest(GROUP).items()}
+
+
+def test_t7_an_offset_of_a_transaction_counts_from_its_commit_marker_on():
+    store = OffsetStore()
+    store.put(stored(10), 0)
+    store.put(stored(20), 1, producer_id=7)
+    store.put(stored(5, partition=1), 2, producer_id=7)
+    assert offsets_of(store) == {0: 10}
+    assert set(store.pending(GROUP)) == {PartitionKey("orders", 0), PartitionKey("orders", 1)}
+    store.commit(3)
+    assert store.committed(GROUP)[PartitionKey("orders", 0)].offset == 10
+    store.end_transaction(7, committed=True, at=3)
+    assert offsets_of(store) == {0: 20, 1: 5}
+    assert not store.has_pending(GROUP)
+    assert store.committed(GROUP)[PartitionKey("orders", 0)].offset == 10, "the marker is not committed yet"
+    store.commit(4)
+    assert store.committed(GROUP)[PartitionKey("orders", 0)].offset == 20
+
+
+def test_t7_an_offset_of_an_aborted_transaction_never_counts():
+    store = OffsetStore()
+    store.put(stored(20), 0, producer_id=7)
+    store.put(stored(30), 1, producer_id=8)
+    store.end_transaction(7, committed=False, at=2)
+    assert offsets_of(store) == {}
+    assert store.has_pending(GROUP), "the other producer's transaction is still open"
+    store.end_transaction(8, committed=False, at=3)
+    assert not store.has_pending(GROUP)
+    store.commit(4)
+    assert store.committed(GROUP) == {}
+
+
+def test_a_plain_commit_after_the_transactional_one_wins_over_the_later_marker():
+    store = OffsetStore()
+    store.put(stored(20), 0, producer_id=7)
+    store.put(stored(25), 1)
+    store.end_transaction(7, committed=True, at=2)
+    assert offsets_of(store) == {0: 25}
+
+
+def test_a_tombstone_drops_what_is_pending():
+    store = OffsetStore()
+    store.put(stored(20), 0, producer_id=7)
+    store.put(stored(20, partition=1), 1, producer_id=7)
+    store.put(stored(0)._replace(committed=None), 2)
+    assert set(store.pending(GROUP)) == {PartitionKey("orders", 1)}
+    store.end_transaction(7, committed=True, at=3)
+    assert offsets_of(store) == {1: 20}

@@ -1,4 +1,4 @@
-"""The fast search for the last record of each key finds the same as decoding every record of every batch, in order."""
+"""The fast search for what must be replayed finds the same as decoding every record of every batch, in order."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.coordinator import latest_records
-from odradek.coordinator.latest_records import LatestRecords
-from odradek.protocol.batch import CONTROL, HEADER_BYTES, encode_batch, iter_batches, iter_records, unpacked
+from odradek.coordinator.latest_records import LatestRecords, StoredMarker, StoredRecord
+from odradek.protocol.batch import (
+    CONTROL,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    encode_batch,
+    iter_batches,
+    iter_records,
+    unpacked,
+)
 from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.record_spans import record_spans
 from odradek.protocol.records import Record
 
 sizes = st.sampled_from([0, 1, 20, 62, 63, 64, 100, 8190, 8191, 8192, 9000])
-keys = st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"k" * 63, b"k" * 64, b"k" * 9000]))
+keys = st.one_of(
+    st.none(), st.sampled_from([b"", b"a", b"b", b"\0\0\0\0", b"\0\0\0\1", b"k" * 63, b"k" * 64, b"k" * 9000])
+)
 values = st.one_of(st.none(), sizes.map(bytes))
 records = st.builds(
     Record, keys, values, timestamp=st.integers(1000, 1300), headers=st.sampled_from([(), (("name", b"value"),)])
@@ -26,7 +36,8 @@ batches = st.builds(
     encode_batch,
     st.lists(records, min_size=1, max_size=3),
     codec=st.sampled_from([Codec.NONE, Codec.NONE, Codec.ZSTD]),
-    attributes=st.sampled_from([0, 0, 0, CONTROL]),
+    producer_id=st.sampled_from([-1, 7]),
+    attributes=st.sampled_from([0, 0, 0, TRANSACTIONAL, TRANSACTIONAL | CONTROL]),
 )
 
 
@@ -39,20 +50,38 @@ def log_of(batches) -> bytes:
     return bytes(log)
 
 
-def the_long_way(log: bytes) -> list[Record]:
-    latest = {}
+def the_long_way(log: bytes) -> list[StoredRecord | StoredMarker]:
+    """Plain records that are the last of their key or tombstones; everything of transactions."""
+    latest, others = {}, []
     for header, data in iter_batches(log):
-        if header.is_control:
-            continue
+        producer_id = header.producer_id if header.is_transactional else -1
         try:
             list(record_spans(unpacked(header, data), header.records_count))
         except MalformedRecords:
             continue
-        latest |= {record.key: record for record in iter_records(data)}
-    return sorted(latest.values(), key=lambda record: record.offset)
+        records = list(iter_records(data))
+        for record in records:
+            if header.is_control:
+                kind = (record.key or b"")[2:4]
+                if kind in (b"\0\0", b"\0\1"):
+                    others.append(StoredMarker(header.producer_id, kind == b"\0\1", record.offset))
+                elif len(kind) < 2:
+                    break
+            elif header.is_transactional:
+                others.append(StoredRecord(record, producer_id))
+            elif record.value is None:
+                latest.pop(record.key, None)
+                others.append(StoredRecord(record, producer_id))
+            else:
+                latest[record.key] = StoredRecord(record, producer_id)
+    return sorted([*latest.values(), *others], key=offset_of)
 
 
-def the_short_way(log: bytes, at_once: int = 2) -> list[Record]:
+def offset_of(stored: StoredRecord | StoredMarker) -> int:
+    return stored.offset if isinstance(stored, StoredMarker) else stored.record.offset
+
+
+def the_short_way(log: bytes, at_once: int = 2) -> list[StoredRecord | StoredMarker]:
     found = LatestRecords(log)
     while found.look(at_once):
         pass
@@ -113,7 +142,7 @@ def outcome(way, log: bytes) -> object:
 
 def test_an_incomplete_batch_is_left_out():
     log = log_of([encode_batch([Record(b"a", b"1")]), encode_batch([Record(b"a", b"2")])])
-    assert [record.value for record in the_short_way(log[:-1])] == [b"1"]
+    assert [stored.record.value for stored in the_short_way(log[:-1])] == [b"1"]
 
 
 def test_a_commit_is_not_decoded_before_it_is_known_to_be_the_last(monkeypatch):
@@ -124,7 +153,12 @@ def test_a_commit_is_not_decoded_before_it_is_known_to_be_the_last(monkeypatch):
     commits = [Record(b"key of an offset", b"%d" % number + b" " * size) for number, size in enumerate((40, 90, 200))]
     gone = Record(b"key of a group", None)
     log = log_of([encode_batch([record]) for record in (*commits, gone)])
-    assert [(record.key, record.value) for record in the_short_way(log)] == [
+    assert [(stored.record.key, stored.record.value) for stored in the_short_way(log)] == [
         (commits[-1].key, commits[-1].value),
         (gone.key, None),
     ]
+
+
+def test_a_tombstone_is_replayed_even_if_a_later_record_has_its_key():
+    log = log_of([encode_batch([Record(b"a", value)]) for value in (b"1", b"2", None, b"3", b"4")])
+    assert [stored.record.value for stored in the_short_way(log)] == [None, b"4"]

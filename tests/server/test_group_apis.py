@@ -47,7 +47,7 @@ from odradek.protocol.messages.p47_offset_delete import (
 )
 from odradek.protocol.metadata_records import PartitionChangeRecord
 from odradek.security.authorizer import Operation, ResourceType
-from odradek.server.coordination import OFFSETS_TOPIC, positive_java_hash
+from odradek.server.internal_topics import OFFSETS_TOPIC
 from odradek.sim.loop import SimulationFailed
 from support.admin_broker import Denying
 from support.group_broker import GroupBroker
@@ -176,14 +176,6 @@ def test_t44_transactional_ids_and_unknown_kinds_are_refused_with_an_error_that_
         assert OFFSETS_TOPIC not in broker.broker.image.topics
 
     broker.run(story())
-
-
-@pytest.mark.parametrize(
-    ("text", "java"),
-    [("", 0), ("hello", 99162322), ("Hello World", 862545276), ("polygenelubricants", 0), ("🚚", 1773053)],
-)
-def test_t64_the_partition_of_a_group_is_javas_hash_without_its_sign(text, java):
-    assert positive_java_hash(text) == java
 
 
 # Offsets.
@@ -569,7 +561,7 @@ def test_a_commit_during_the_stop_does_not_begin_a_new_coordination(broker):
 
 
 def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker, monkeypatch):
-    monkeypatch.setattr("odradek.server.coordination.LOAD_BYTES", 1000)
+    monkeypatch.setattr("odradek.coordinator.runtime.LOAD_BYTES", 1000)
 
     async def before():
         await ready(broker, "orders")
@@ -599,7 +591,7 @@ def test_after_a_restart_groups_and_offsets_are_there_and_members_go_on(broker, 
 
 def test_kafka_10614_a_partition_that_is_led_again_during_loading_is_loaded_again(broker, monkeypatch):
     """The first load belongs to a leadership that is over: it must neither serve requests nor end the second load."""
-    monkeypatch.setattr("odradek.server.coordination.LOAD_BYTES", 1000)
+    monkeypatch.setattr("odradek.coordinator.runtime.LOAD_BYTES", 1000)
 
     def led_by(leader: int) -> None:
         offsets_topic = broker.broker.image.topics[OFFSETS_TOPIC]

@@ -546,7 +546,7 @@ GROUPS = (
         seed=Seed(number=0, focus=Focus(group_members=3)),
     ),
     of(
-        *("server.coordination", "_until_committed", at_once, "waiting for the commits of a group before serving it"),
+        *("coordinator.runtime", "_until_committed", at_once, "waiting for the commits of a group before serving it"),
         seed=Seed(
             number=1,
             focus=Focus(faults=("kill",), syncs_all=True, slow_call_mean_us=30_000, group_members=3),

@@ -15,7 +15,8 @@ from odradek.log.directory import LogDirectory
 from odradek.metadata.image import ClusterImage
 from odradek.replication.partition_table import PartitionTable
 from odradek.server.api.table import load_apis
-from odradek.server.coordination import GroupCoordination
+from odradek.server.broker_channel import BrokerChannel
+from odradek.server.internal_topics import group_coordinator
 from odradek.server.network.request import BrokerContext
 from odradek.sim.loop import SimLoop
 from support.admin_broker import AdminBroker, OneConnection, SeededRng
@@ -69,8 +70,18 @@ class GroupBroker(AdminBroker):
             request_sync=lambda _partition: None,
             remove_later=lambda _directory, _ms: None,
         )
-        broker.groups = GroupCoordination(
-            config=broker.config, clock=self.clock, spawner=broker.spawner, partitions=broker.partitions
+        channel = BrokerChannel(
+            node_id=broker.node_id,
+            peers=None,
+            apis=self.apis,
+            context=lambda connection, version: BrokerContext(broker, connection, version, 0, None),
+        )
+        broker.groups = group_coordinator(
+            config=broker.config,
+            clock=self.clock,
+            spawner=broker.spawner,
+            partitions=broker.partitions,
+            ask_broker=channel.ask,
         )
         if image is not None:
             broker.image = image

@@ -14,6 +14,7 @@ from odradek.coordinator.group.config import GroupConfig
 from odradek.coordinator.group.joining import Joining
 from odradek.coordinator.group.shard import GroupShard
 from odradek.coordinator.timers import Timers
+from odradek.metadata.image import ClusterImage, ImageDelta, TopicImage
 from odradek.protocol.messages.p08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -55,6 +56,16 @@ class Story:
     @property
     def group(self):
         return self.shard.groups[GROUP]
+
+    def load(self) -> None:
+        self.perform(self.shard.loaded(self.now, ClusterImage(cluster_id="c")))
+
+    def delete_topics(self, names_by_id: dict[bytes, str]) -> None:
+        image = ClusterImage(cluster_id="c")
+        deleted = tuple(
+            TopicImage(topic_id=topic_id, name=name, partitions={}) for topic_id, name in names_by_id.items()
+        )
+        self.perform(self.shard.metadata_changed(self.now, image, ImageDelta(deleted=deleted)))
 
     def perform(self, effects: Effects) -> None:
         for key, deadline in effects.timers.items():

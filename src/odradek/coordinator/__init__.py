@@ -1,4 +1,5 @@
-"""The engine that keeps a replicated state machine per internal partition: load, write, wait for commit, reply.
+"""The runtime of coordinators: it hosts one replicated state machine for each led partition of an internal topic.
 
-Writes only through its port, `PartitionWriter`.
+`runtime` follows leadership, loads logs and carries out effects. `engine` runs one state machine on one partition,
+without I/O. A coordinator writes only through its port, `ports.Leadership`.
 """

@@ -1,7 +1,8 @@
-"""What one turn of a replicated state machine asks of the world.
+"""The effects that one turn of a replicated state machine asks for.
 
-A state machine never awaits and never writes: a turn gets the time, changes state held in memory, and collects here
-its effects: replies to parked requests, timers, and at most one append. `then` of an append is a turn of its own.
+A state machine never awaits and never writes. A turn gets the time, changes state in memory and collects its effects:
+replies to parked requests, timers, requests to brokers, and at most one append. The follow-up of an append, and the
+answer of a broker, is a turn of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ids import BrokerId
 from odradek.base.invariants import invariant
+from odradek.protocol.schema import Message
+from odradek.protocol.txn_marker import TxnMarker
 
 
 class Now(NamedTuple):
@@ -19,8 +23,8 @@ class Now(NamedTuple):
     wall_ms: int
 
 
-# Kind of timer, group, member: ("session", "orders", "member-1").
-TimerKey = tuple[str, str, str]
+# The kind of timer and what it is for: ("session", "orders", "member-1").
+TimerKey = tuple[str, ...]
 
 
 class Reply(NamedTuple):
@@ -30,20 +34,41 @@ class Reply(NamedTuple):
     response: object
 
 
+class Producer(NamedTuple):
+    """The transactional producer on whose behalf changes are written. They are pending until its transaction ends."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 Then = Callable[[ErrorCode, Now], "Effects"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
+    # Without changes and marker, `then` only waits until everything that is in the log now is committed.
     changes: Sequence[Any]
-    # False when the turn has already put into memory what these changes say.
-    replay: bool
     # Runs once the high watermark has passed the last change, or with the reason why it never will.
     then: Then
+    # False when the turn has already put into memory what these changes say.
+    replay: bool = True
+    producer: Producer | None = None
+    # Instead of changes.
+    marker: TxnMarker | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    broker_id: BrokerId
+    request: Message
+    version: int
+    timeout_ms: int
+    # Gets the answer, or None when none came: the broker may have carried out the request all the same.
+    then: Callable[[Any, Now], Effects]
 
 
 class Effects:
-    __slots__ = ("append", "now", "replies", "timers")
+    __slots__ = ("append", "now", "questions", "replies", "timers")
 
     def __init__(self, now: Now) -> None:
         self.now = now
@@ -51,6 +76,7 @@ class Effects:
         # A deadline on the monotonic clock, or None to cancel. The last call for a key wins.
         self.timers: dict[TimerKey, int | None] = {}
         self.append: Append | None = None
+        self.questions: list[Ask] = []
 
     def reply(self, to: object, response: object) -> None:
         self.replies.append(Reply(to, response))
@@ -61,6 +87,24 @@ class Effects:
     def cancel_timer(self, key: TimerKey) -> None:
         self.timers[key] = None
 
-    def write(self, changes: Sequence[Any], then: Then, *, replay: bool) -> None:
+    def write(self, changes: Sequence[Any], then: Then, *, producer: Producer | None = None) -> None:
+        """Appends changes and then puts them into memory."""
+        self._append(Append(changes=changes, then=then, producer=producer))
+
+    def store(self, changes: Sequence[Any], then: Then) -> None:
+        """Appends changes that memory shows already. If that fails, `then` must take them out of memory again."""
+        self._append(Append(changes=changes, then=then, replay=False))
+
+    def end_transaction(self, marker: TxnMarker, then: Then) -> None:
+        self._append(Append(changes=(), then=then, marker=marker))
+
+    def when_committed(self, then: Then) -> None:
+        """For a turn that writes nothing but depends on earlier changes, which may not be committed yet."""
+        self._append(Append(changes=(), then=then))
+
+    def ask(self, question: Ask) -> None:
+        self.questions.append(question)
+
+    def _append(self, append: Append) -> None:
         invariant(self.append is None, "a turn appends once")
-        self.append = Append(changes=changes, replay=replay, then=then)
+        self.append = append

@@ -1,24 +1,29 @@
 """One replicated state machine on one internal partition: load, write, wait for the high watermark, answer.
 
-The partition's log is the truth. A state machine turns requests into changes. The engine appends them as one batch,
-replays them into memory at once, and runs the follow-up when the high watermark has passed them. Changes that could
-not be appended are not replayed, so memory is never ahead of the log. When leadership moves, all memory is dropped.
+The partition's log is the truth. A shard turns requests into changes. The engine appends them as one batch, replays
+them into memory at once, and runs the follow-up when the high watermark has passed them. Changes that could not be
+appended are not replayed. So what `Effects.write` changes is in memory only if it is in the log; what `Effects.store`
+writes is in memory before that, and the follow-up takes it back after an error. When leadership moves, all memory is
+dropped.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import Offset
+from odradek.base.ids import NO_PRODUCER, Offset, ProducerId
 from odradek.base.invariants import invariant
 from odradek.coordinator.effects import Append, Effects, Now
-from odradek.coordinator.latest_records import LatestRecords
-from odradek.protocol.batch import encode_batch
+from odradek.coordinator.latest_records import LatestRecords, StoredMarker, StoredRecord
+from odradek.coordinator.ports import PartitionWriter
+from odradek.coordinator.shard import Shard
+from odradek.metadata.image import ClusterImage
+from odradek.protocol.batch import TRANSACTIONAL, encode_batch
 from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.records import Record
 
@@ -27,33 +32,6 @@ log = logging.getLogger(__name__)
 # Records replayed, or only looked at, between two turns of the event loop: about a millisecond of work.
 RECORDS_PER_SLICE = 100
 RECORDS_PER_LOOK = 600
-
-
-class PartitionWriter(Protocol):
-    """The engine's one door to the log, bound to its partition and to one leader epoch."""
-
-    def append(self, batch: bytearray) -> Offset:
-        """The base offset. KafkaError when nothing was written."""
-
-    def is_committed(self, offset: Offset) -> bool: ...
-
-    def when_committed(self, offset: Offset, callback: Callable[[ErrorCode], None]) -> None:
-        """Calls back once the high watermark has passed `offset` (at once if it has), or with the reason why not."""
-
-
-class ReplicatedState(Protocol):
-    def encode(self, change: Any) -> tuple[bytes, bytes | None]: ...  # noqa: ANN401
-
-    def decode(self, key: bytes, value: bytes | None) -> Any: ...  # noqa: ANN401
-
-    def replay(self, change: Any, at: Offset) -> None: ...  # noqa: ANN401
-
-    def commit(self, high_watermark: Offset) -> None:
-        """Everything below is committed."""
-
-    def loaded(self, now: Now) -> Effects: ...
-
-    def unload(self, now: Now) -> Effects: ...
 
 
 class Phase(Enum):
@@ -75,16 +53,26 @@ _AS_COORDINATOR = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
-S = TypeVar("S", bound=ReplicatedState)
+S = TypeVar("S", bound=Shard)
 Settled = Callable[[ErrorCode], None]
 
 
 class Engine(Generic[S]):
-    __slots__ = ("_awaited", "_commit_timeout_ms", "_parked", "_writer", "phase", "state", "written_up_to")
+    __slots__ = (
+        "_appending",
+        "_awaited",
+        "_commit_timeout_ms",
+        "_heard",
+        "_parked",
+        "_writer",
+        "phase",
+        "shard",
+        "written_up_to",
+    )
 
-    def __init__(self, state: S, writer: PartitionWriter, commit_timeout_ms: int) -> None:
+    def __init__(self, shard: S, writer: PartitionWriter, commit_timeout_ms: int) -> None:
         self.phase = Phase.LOADING
-        self.state = state
+        self.shard = shard
         self._writer = writer
         self._commit_timeout_ms = commit_timeout_ms
         # The offset after the last batch replayed or written.
@@ -93,42 +81,47 @@ class Engine(Generic[S]):
         self._parked: deque[tuple[Offset, int, Settled]] = deque()
         # The partition calls back for offsets up to this one: committed, or will never be.
         self._awaited = Offset(-1)
+        # During an append: what the partition has called back with. A follow-up may append, and must not be replayed
+        # before the changes of this append.
+        self._appending = False
+        self._heard: list[tuple[Offset, ErrorCode]] = []
 
     def load(self, batches: bytes) -> Iterator[None]:
-        """Replays the log. Yields after each slice, so that the caller can let other tasks run.
-
-        Replays only the last record of each key, as in a compacted log: most records commit the same offsets again.
-        """
+        """Replays a part of the log. Yields after each slice, so that the caller can let other tasks run."""
         invariant(self.phase is Phase.LOADING, f"an engine that is {self.phase.value} loads nothing")
         latest = LatestRecords(batches)
         while latest.look(RECORDS_PER_LOOK):
             yield
-        for replayed, record in enumerate(latest, 1):
-            self._replay_stored(record.key, record.value, Offset(record.offset))
+        for replayed, stored in enumerate(latest, 1):
+            if isinstance(stored, StoredMarker):
+                self.shard.replay_marker(stored.producer_id, stored.committed, stored.offset)
+            else:
+                self._replay_stored(stored)
             if replayed % RECORDS_PER_SLICE == 0:
                 yield
         if latest.ends:
             self.written_up_to = Offset(latest.ends[-1])
         for end in reversed(latest.ends):
             if self._writer.is_committed(Offset(end - 1)):
-                self.state.commit(Offset(end))
+                self.shard.commit(Offset(end))
                 break
 
-    def _replay_stored(self, key: bytes | None, value: bytes | None, at: Offset) -> None:
+    def _replay_stored(self, stored: StoredRecord) -> None:
+        record = stored.record
         try:
-            change = self.state.decode(key or b"", value)
+            change = self.shard.decode(record.key or b"", record.value)
         except MalformedMessage as unreadable:
-            # A later version or another program wrote it. The other groups of this partition must still load.
-            log.warning("record at offset %d is skipped: %s", at, unreadable)
+            # A later version or another program wrote it. The rest of this partition must still load.
+            log.warning("record at offset %d is skipped: %s", record.offset, unreadable)
             return
-        self.state.replay(change, at)
+        self.shard.replay(change, Offset(record.offset), stored.producer_id)
 
-    def finish_loading(self, now: Now) -> Effects:
+    def finish_loading(self, now: Now, image: ClusterImage) -> Effects:
         invariant(self.phase is Phase.LOADING, f"an engine that is {self.phase.value} has not been loading")
         self.phase = Phase.ACTIVE
         if self.written_up_to > 0:
             self._when_committed(Offset(self.written_up_to - 1))
-        return self.state.loaded(now)
+        return self.shard.loaded(now, image)
 
     def is_closed(self) -> bool:
         return self.phase is Phase.CLOSED
@@ -141,16 +134,13 @@ class Engine(Generic[S]):
 
     def write(self, append: Append, now: Now, settled: Settled) -> None:
         """`settled` is called exactly once: committed, failed, timed out, or the leadership is gone."""
-        records = [Record(*self.state.encode(change), timestamp=now.wall_ms) for change in append.changes]
-        try:
-            base = self._writer.append(encode_batch(records))
-        except KafkaError as refusal:
-            log.warning("%d changes were not appended: %s", len(records), refusal)
-            settled(_AS_COORDINATOR.get(refusal.code, refusal.code))
+        refused = self._appended(append, now)
+        heard, self._heard = self._heard, []
+        for news in heard:
+            self._committed(*news)
+        if refused:
+            settled(refused)
             return
-        self.written_up_to = Offset(base + len(records))
-        if append.replay:
-            self._replay_written(append.changes, base)
         last = Offset(self.written_up_to - 1)
         if self._writer.is_committed(last):
             self._committed(last, ErrorCode.NONE)
@@ -158,9 +148,36 @@ class Engine(Generic[S]):
         else:
             self._park(now, settled)
 
-    def _replay_written(self, changes: Sequence[Any], base: Offset) -> None:
-        for delta, change in enumerate(changes):
-            self.state.replay(change, Offset(base + delta))
+    def _appended(self, append: Append, now: Now) -> ErrorCode:
+        invariant(not self._appending, "an append is under way")
+        self._appending = True
+        try:
+            self._append(append, now)
+        except KafkaError as refusal:
+            log.warning("%d changes were not appended: %s", len(append.changes) or 1, refusal)
+            return _AS_COORDINATOR.get(refusal.code, refusal.code)
+        finally:
+            self._appending = False
+        return ErrorCode.NONE
+
+    def _append(self, append: Append, now: Now) -> None:
+        marker, producer = append.marker, append.producer
+        if marker is not None:
+            at = self._writer.append_marker(marker)
+            self.written_up_to = Offset(at + 1)
+            self.shard.replay_marker(ProducerId(marker.producer_id), marker.committed, at)
+        elif append.changes:
+            records = [Record(*self.shard.encode(change), timestamp=now.wall_ms) for change in append.changes]
+            if producer is None:
+                batch = encode_batch(records)
+            else:
+                batch = encode_batch(records, **producer._asdict(), attributes=TRANSACTIONAL)
+            base = self._writer.append(batch)
+            self.written_up_to = Offset(base + len(records))
+            if append.replay:
+                producer_id = NO_PRODUCER if producer is None else ProducerId(producer.producer_id)
+                for delta, change in enumerate(append.changes):
+                    self.shard.replay(change, Offset(base + delta), producer_id)
 
     def when_all_committed(self, now: Now, settled: Settled) -> None:
         """For a reader that accepts nothing pending: waits until all that is in the log now is committed."""
@@ -181,7 +198,7 @@ class Engine(Generic[S]):
     def unload(self, now: Now) -> Effects:
         self.phase = Phase.CLOSED
         self._fail_parked(ErrorCode.NOT_COORDINATOR)
-        return self.state.unload(now)
+        return self.shard.unload(now)
 
     def _park(self, now: Now, settled: Settled) -> None:
         last = Offset(self.written_up_to - 1)
@@ -198,11 +215,14 @@ class Engine(Generic[S]):
     def _committed(self, last: Offset, error: ErrorCode) -> None:
         if self.phase is Phase.CLOSED:
             return
+        if self._appending:
+            self._heard.append((last, error))
+            return
         if error:
             self._awaited = Offset(-1)
             self._fail_parked(_AS_COORDINATOR.get(error, error))
             return
-        self.state.commit(Offset(last + 1))
+        self.shard.commit(Offset(last + 1))
         while self._parked and self._parked[0][0] <= last:
             _, _, settled = self._parked.popleft()
             settled(ErrorCode.NONE)

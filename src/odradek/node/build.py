@@ -28,16 +28,17 @@ from odradek.security.authorizer import AllowAll
 from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.api.table import load_apis
 from odradek.server.broker import Broker
+from odradek.server.broker_channel import BrokerChannel
 from odradek.server.controller.active_controller import ActiveController
 from odradek.server.controller.controller import Controller
 from odradek.server.controller.controller_channel import ControllerChannel
 from odradek.server.controller.forwarding import TIMEOUT_MS as FORWARDING_TIMEOUT_MS
 from odradek.server.controller.forwarding import Forwarding, quorum_apis, with_forwarding
-from odradek.server.coordination import GroupCoordination
 from odradek.server.failed_logs import LOOK_EVERY_MS, FailedLogs
 from odradek.server.fetchers import Fetchers
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
+from odradek.server.internal_topics import group_coordinator
 from odradek.server.isr_proposals import IsrProposals
 from odradek.server.lifecycle import BrokerLifecycle, register_controller
 from odradek.server.network.dispatch import Dispatcher
@@ -335,6 +336,14 @@ class Node:
             timeout_ms=timeout_ms,
         )
 
+    def _broker_channel(self, identity: DirectoryIdentity, apis: Mapping[int, Api | FrameApi]) -> BrokerChannel:
+        return BrokerChannel(
+            node_id=identity.node_id,
+            peers=self._brokers,
+            apis=apis,
+            context=lambda connection, version: BrokerContext(self._broker, connection, version, 0, None),
+        )
+
     def _new_broker(
         self,
         listener_name: str,
@@ -378,7 +387,13 @@ class Node:
             controller=self._controller,
             channel=channel,
             producer_ids=ProducerIds(channel, identity.node_id, self._broker_epoch),
-            groups=GroupCoordination(config=config, clock=ports.clock, spawner=ports.spawner, partitions=partitions),
+            groups=group_coordinator(
+                config=config,
+                clock=ports.clock,
+                spawner=ports.spawner,
+                partitions=partitions,
+                ask_broker=self._broker_channel(identity, apis).ask,
+            ),
             image=self._quorum.feed.image,
             on_configured=self._housekeeping.configure,
         )

@@ -77,6 +77,10 @@ class BatchHeader(NamedTuple):
         return self.attributes & CODEC_MASK
 
     @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL)
 

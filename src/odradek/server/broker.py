@@ -16,6 +16,8 @@ from odradek.server.fetch_sessions import FetchSessions
 from odradek.server.unappended import Unappended
 
 if TYPE_CHECKING:
+    from odradek.coordinator.group.shard import GroupShard
+    from odradek.coordinator.runtime import Runtime
     from odradek.metadata.configs.broker import BrokerConfig
     from odradek.metadata.image import ClusterImage, ImageDelta
     from odradek.replication.partition_table import PartitionTable
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from odradek.server.api.p01_fetch import ParkedFetch
     from odradek.server.controller.active_controller import ActiveController
     from odradek.server.controller.controller_channel import ControllerChannel
-    from odradek.server.coordination import GroupCoordination
     from odradek.server.network.request import Api, FrameApi
     from odradek.server.producer_ids import ProducerIds
 
@@ -49,7 +50,7 @@ class Broker:
     controller: ActiveController
     channel: ControllerChannel
     producer_ids: ProducerIds
-    groups: GroupCoordination
+    groups: Runtime[GroupShard]
     # The latest committed cluster image this broker has applied.
     image: ClusterImage
 

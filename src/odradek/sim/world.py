@@ -7,7 +7,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from odradek.server.coordination import positive_java_hash
+from odradek.coordinator.placing import positive_java_hash
 from odradek.sim.agreement import check_images, check_replica_logs, log_starts, not_yet_quiet
 from odradek.sim.cast import Cast
 from odradek.sim.checkers import (

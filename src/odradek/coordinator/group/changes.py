@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from odradek.base.ids import ZERO_UUID
+from odradek.base.ids import ZERO_UUID, Offset
 from odradek.base.invariants import InvariantBroken
 from odradek.coordinator.group.classic_group import NO_TIMESTAMP, ClassicGroup, Member, SupportedProtocol
 from odradek.coordinator.group.states import GroupState
@@ -31,6 +31,7 @@ from odradek.protocol.group_records import (
 _OFFSET_VERSION = 4
 _OFFSET_VERSION_WITH_EXPIRY = 1
 _GROUP_VERSION = 3
+NOT_WRITTEN = Offset(-1)
 
 
 class CommittedOffset(NamedTuple):
@@ -42,6 +43,8 @@ class CommittedOffset(NamedTuple):
     expire_timestamp_ms: int = NO_TIMESTAMP
     # Zero in records older than topic ids.
     topic_id: bytes = ZERO_UUID
+    # Where its record is in the log. Not part of the record.
+    at: Offset = NOT_WRITTEN
 
 
 class PartitionKey(NamedTuple):

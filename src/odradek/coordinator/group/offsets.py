@@ -1,74 +1,110 @@
-"""The committed offsets of the groups of one partition.
+"""The committed offsets of the groups of one partition, and those of open transactions.
 
-Writers see a change as soon as it is in the log. Readers see it once the high watermark has passed it, so a change of
-leader never takes back an offset that was read.
+Writers see a change as soon as it is in the log, readers when the high watermark has passed it. An offset that was
+written in a transaction is pending until the transaction's marker, and then counts only if no newer one was written.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from odradek.base.ids import Offset
+from odradek.base.ids import NO_PRODUCER, Offset, ProducerId
 from odradek.coordinator.group.changes import CommittedOffset, OffsetStored, PartitionKey
+from odradek.coordinator.two_views import TwoViews
+
+_NO_OFFSETS: Mapping[PartitionKey, CommittedOffset] = {}
+_Offsets = TwoViews[PartitionKey, CommittedOffset]
 
 
 class OffsetStore:
-    __slots__ = ("_committed", "_latest", "_pending")
+    __slots__ = ("_groups", "_open", "_pending_count", "_uncommitted")
 
     def __init__(self) -> None:
-        # No empty inner dictionaries.
-        self._committed: dict[str, dict[PartitionKey, CommittedOffset]] = {}
-        # In log order: changes that the high watermark has not passed.
-        self._pending: deque[tuple[Offset, OffsetStored]] = deque()
-        # The newest pending change by group and partition.
-        self._latest: dict[str, dict[PartitionKey, OffsetStored]] = {}
+        # Without groups that have no offsets.
+        self._groups: dict[str, _Offsets] = {}
+        # In log order: the groups of changes that the high watermark has not passed.
+        self._uncommitted: deque[tuple[Offset, str]] = deque()
+        # What transactions that are open in this partition will commit.
+        self._open: dict[ProducerId, dict[tuple[str, PartitionKey], CommittedOffset]] = {}
+        # By group and partition: in how many open transactions there is an offset. No zeros, no empty dictionaries.
+        self._pending_count: dict[str, dict[PartitionKey, int]] = {}
 
-    def put(self, change: OffsetStored, at: Offset) -> None:
-        self._pending.append((at, change))
-        self._latest.setdefault(change.group_id, {})[change.partition] = change
+    def put(self, change: OffsetStored, at: Offset, producer_id: ProducerId = NO_PRODUCER) -> None:
+        if change.committed is None:
+            self._drop_pending(change.group_id, change.partition)
+            self._put(change, at)
+        elif producer_id == NO_PRODUCER:
+            self._put(change._replace(committed=change.committed._replace(at=at)), at)
+        else:
+            offset = change.committed._replace(at=at)
+            pending = self._open.setdefault(producer_id, {})
+            if (change.group_id, change.partition) not in pending:
+                self._count(change.group_id, change.partition, 1)
+            pending[change.group_id, change.partition] = offset
+
+    def end_transaction(self, producer_id: ProducerId, committed: bool, at: Offset) -> None:
+        """The marker at `at` ends this producer's transaction in this partition."""
+        for (group_id, partition), offset in self._open.pop(producer_id, {}).items():
+            self._count(group_id, partition, -1)
+            newest = self.latest(group_id).get(partition)
+            # Without this comparison the result would depend on what compaction has left of the log.
+            if committed and (newest is None or newest.at < offset.at):
+                self._put(OffsetStored(group_id, partition, offset), at)
+
+    def has_pending(self, group_id: str) -> bool:
+        return group_id in self._pending_count
+
+    def pending(self, group_id: str) -> Collection[PartitionKey]:
+        """Partitions of the group whose offset an open transaction may still change."""
+        return self._pending_count.get(group_id, {}).keys()
+
+    def _drop_pending(self, group_id: str, partition: PartitionKey) -> None:
+        if partition not in self._pending_count.get(group_id, {}):
+            return
+        for producer_id, pending in list(self._open.items()):
+            if pending.pop((group_id, partition), None) is not None:
+                self._count(group_id, partition, -1)
+            if not pending:
+                del self._open[producer_id]
+
+    def _count(self, group_id: str, partition: PartitionKey, step: int) -> None:
+        of_group = self._pending_count.setdefault(group_id, {})
+        of_group[partition] = of_group.get(partition, 0) + step
+        if not of_group[partition]:
+            del of_group[partition]
+            if not of_group:
+                del self._pending_count[group_id]
+
+    def _put(self, change: OffsetStored, at: Offset) -> None:
+        offsets = self._groups.get(change.group_id)
+        if offsets is None:
+            offsets = self._groups[change.group_id] = TwoViews()
+        offsets.put(change.partition, change.committed, at)
+        self._uncommitted.append((at, change.group_id))
 
     def commit(self, high_watermark: Offset) -> None:
-        pending = self._pending
-        while pending and pending[0][0] < high_watermark:
-            _, change = pending.popleft()
-            latest = self._latest[change.group_id]
-            if latest[change.partition] is change:
-                del latest[change.partition]
-                if not latest:
-                    del self._latest[change.group_id]
-            self._settle(change)
-
-    def _settle(self, change: OffsetStored) -> None:
-        of_group = self._committed.get(change.group_id)
-        if change.committed is not None:
-            if of_group is None:
-                of_group = self._committed[change.group_id] = {}
-            of_group[change.partition] = change.committed
-        elif of_group is not None:
-            of_group.pop(change.partition, None)
-            if not of_group:
-                del self._committed[change.group_id]
+        uncommitted = self._uncommitted
+        while uncommitted and uncommitted[0][0] < high_watermark:
+            _, group_id = uncommitted.popleft()
+            offsets = self._groups.get(group_id)
+            if offsets is not None:
+                offsets.commit(high_watermark)
+                if not offsets:
+                    del self._groups[group_id]
 
     def committed(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
         """For readers."""
-        return self._committed.get(group_id, {})
+        offsets = self._groups.get(group_id)
+        return _NO_OFFSETS if offsets is None else offsets.committed()
 
     def latest(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
         """For writers: what is there once everything in the log is committed."""
-        pending = self._latest.get(group_id)
-        if pending is None:
-            return self.committed(group_id)
-        merged = dict(self.committed(group_id))
-        for partition, change in pending.items():
-            if change.committed is None:
-                merged.pop(partition, None)
-            else:
-                merged[partition] = change.committed
-        return merged
+        offsets = self._groups.get(group_id)
+        return _NO_OFFSETS if offsets is None else offsets.newest
 
     def everything(self) -> Iterator[tuple[str, PartitionKey, CommittedOffset]]:
         """The latest offsets of all groups."""
-        for group_id in list(self._committed | self._latest):
-            for partition, committed in self.latest(group_id).items():
+        for group_id, offsets in list(self._groups.items()):
+            for partition, committed in offsets.newest.items():
                 yield group_id, partition, committed

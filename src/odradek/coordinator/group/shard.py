@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import ZERO_UUID, Offset
+from odradek.base.ids import NO_PRODUCER, ZERO_UUID, Offset, ProducerId
 from odradek.base.invariants import InvariantBroken
 from odradek.coordinator.effects import Effects, Now, TimerKey
 from odradek.coordinator.group import committing, joining, membership, rebalance
@@ -30,11 +30,13 @@ from odradek.coordinator.group.joining import Joining
 from odradek.coordinator.group.offsets import OffsetStore
 from odradek.coordinator.group.states import Happening
 from odradek.coordinator.group.turn import Turn
+from odradek.metadata.image import ClusterImage, ImageDelta
 from odradek.protocol.messages.p08_offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.p11_join_group import JoinGroupResponse
 from odradek.protocol.messages.p12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.p13_leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.txn_marker import TxnMarker
 
 EXPIRY_TIMER: TimerKey = ("expiry", "", "")
 PURGE_TIMER: TimerKey = ("purge", "", "")
@@ -53,19 +55,25 @@ class GroupShard:
         # Names by id: several topics may have had one name.
         self._gone_topics: dict[bytes, str] = {}
 
+    def __str__(self) -> str:
+        return f"{len(self.groups)} groups"
+
     # What the engine needs: records, replay, commit.
 
     encode = staticmethod(encode)
     decode = staticmethod(decode)
 
-    def replay(self, change: Change, at: Offset) -> None:
+    def replay(self, change: Change, at: Offset, producer_id: ProducerId = NO_PRODUCER) -> None:
         if isinstance(change, GroupStored):
             self._replay_group(change)
             return
         if change.committed is not None and change.group_id not in self.groups:
             # Offsets without members: a simple consumer's group.
             self.groups[change.group_id] = ClassicGroup(change.group_id)
-        self.offsets.put(change, at)
+        self.offsets.put(change, at, producer_id)
+
+    def replay_marker(self, producer_id: ProducerId, committed: bool, at: Offset) -> None:
+        self.offsets.end_transaction(producer_id, committed, at)
 
     def _replay_group(self, change: GroupStored) -> None:
         if change.value is None:
@@ -76,9 +84,10 @@ class GroupShard:
     def commit(self, high_watermark: Offset) -> None:
         self.offsets.commit(high_watermark)
 
-    def loaded(self, now: Now) -> Effects:
+    def loaded(self, now: Now, image: ClusterImage) -> Effects:
         """The whole log has been replayed: each member gets a full session timeout to send a heartbeat."""
         turn = Turn(now, self.config)
+        self._forget_topics(turn, self._topics_without(image.topics_by_id))
         turn.set_timer(EXPIRY_TIMER, self.config.offsets_retention_check_interval_ms)
         for group in self.groups.values():
             for member in group.members.values():
@@ -177,13 +186,13 @@ class GroupShard:
 
     def timer_fired(self, key: TimerKey, now: Now) -> Effects:
         turn = Turn(now, self.config)
-        kind, group_id, member_id = key
         if key == EXPIRY_TIMER:
             self._expire(turn)
             return turn
         if key == PURGE_TIMER:
             self._purge(turn)
             return turn
+        kind, group_id, member_id = key
         group = self.groups.get(group_id)
         if group is None:
             return turn
@@ -215,9 +224,21 @@ class GroupShard:
             return after
 
         if changes:
-            turn.write(changes, stored, replay=True)
+            turn.write(changes, stored)
         else:
             turn.reply(to, response)
+        return turn
+
+    def end_transaction(self, marker: TxnMarker, to: object, now: Now) -> Effects:
+        """Commits or drops what this producer's transaction wrote here. Answers with nothing, or with a KafkaError."""
+        turn = Turn(now, self.config)
+
+        def ended(error: ErrorCode, now: Now) -> Effects:
+            after = Effects(now)
+            after.reply(to, KafkaError(error) if error else None)
+            return after
+
+        turn.end_transaction(marker, ended)
         return turn
 
     def committed_offsets(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
@@ -244,21 +265,24 @@ class GroupShard:
             turn.reply(to, None)
         return errors, turn
 
-    def topics_deleted(self, names_by_id: Mapping[bytes, str], now: Now) -> Effects:
-        """Removes the offsets of deleted topics. A topic recreated under an old name keeps its offsets."""
+    def metadata_changed(self, now: Now, image: ClusterImage, delta: ImageDelta) -> Effects:  # noqa: ARG002
         turn = Turn(now, self.config)
-        self._gone_topics.update(names_by_id)
-        turn.set_timer(PURGE_TIMER, 0)
+        self._forget_topics(turn, {topic.topic_id: topic.name for topic in delta.deleted})
         return turn
 
-    def topics_known(self, ids: Container[bytes], now: Now) -> Effects:
-        """After loading: removes offsets of topics deleted before their offsets were removed, or during loading."""
-        gone = {
+    def _topics_without(self, ids: Container[bytes]) -> dict[bytes, str]:
+        """Topics that were deleted before their offsets were removed, or during loading."""
+        return {
             committed.topic_id: partition.topic
             for _, partition, committed in self.offsets.everything()
             if committed.topic_id != ZERO_UUID and committed.topic_id not in ids
         }
-        return self.topics_deleted(gone, now) if gone else Turn(now, self.config)
+
+    def _forget_topics(self, turn: Turn, names_by_id: Mapping[bytes, str]) -> None:
+        """Removes the offsets of deleted topics. A topic recreated under an old name keeps its offsets."""
+        if names_by_id:
+            self._gone_topics.update(names_by_id)
+            turn.set_timer(PURGE_TIMER, 0)
 
     def _purge(self, turn: Turn) -> None:
         names = frozenset(self._gone_topics.values())
@@ -277,7 +301,7 @@ class GroupShard:
             after.set_timer(PURGE_TIMER, _RETRY_MS if error else 0)
             return after
 
-        turn.write(changes, stored, replay=True)
+        turn.write(changes, stored)
 
     def _expire(self, turn: Turn) -> None:
         changes: list[Change] = []
@@ -291,7 +315,7 @@ class GroupShard:
         else:
             turn.set_timer(EXPIRY_TIMER, self.config.offsets_retention_check_interval_ms)
         if changes:
-            turn.write(changes, _nothing_more, replay=True)
+            turn.write(changes, _nothing_more)
 
     # Groups as a whole.
 
@@ -321,7 +345,7 @@ def _answer_when_stored(turn: Turn, changes: Sequence[Change], to: object, respo
         after.reply(to, KafkaError(error) if error else response)
         return after
 
-    turn.write(changes, stored, replay=True)
+    turn.write(changes, stored)
 
 
 def _nothing_more(_error: ErrorCode, now: Now) -> Effects:

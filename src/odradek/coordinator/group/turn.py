@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from odradek.coordinator.effects import Effects, Now, Then, TimerKey
-from odradek.coordinator.group.changes import Change
+from odradek.coordinator.effects import Effects, Now, TimerKey
 from odradek.coordinator.group.classic_group import ClassicGroup, Member
 from odradek.coordinator.group.config import GroupConfig
 
@@ -19,10 +16,6 @@ class Turn(Effects):
 
     def expect_heartbeat(self, group: ClassicGroup, member: Member) -> None:
         self.set_timer(session_timer(group, member.member_id), member.session_timeout_ms)
-
-    def store(self, changes: Sequence[Change], then: Then) -> None:
-        """For changes that the group in memory shows already."""
-        self.write(changes, then, replay=False)
 
 
 def session_timer(group: ClassicGroup, member_id: str) -> TimerKey:

@@ -17,7 +17,7 @@ from odradek.protocol.messages.p10_find_coordinator import Coordinator, FindCoor
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreatableTopicConfig
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.broker import Broker
-from odradek.server.coordination import OFFSETS_TOPIC
+from odradek.server.internal_topics import OFFSETS_TOPIC
 from odradek.server.network.request import Api, BrokerContext
 from odradek.server.own_topics import create_by_itself
 from odradek.server.visible_cluster import visible_brokers
