@@ -55,7 +55,7 @@ def test_producer_state_of_kafka_detects_retries_and_gaps(golden, name):
     batches = [bytearray(batch) for _, batch in iter_batches(log.read(100, 1 << 20, 120, True).read())]
     for first_offset, batch in zip((100, 110), batches, strict=True):
         batch[:8] = bytes(8)  # the base offset, as a client sends it
-        appended = log.append_as_leader(memoryview(batch), 0, small_world.FIRST_MS)
+        appended = log.appending.as_leader(memoryview(batch), 0, small_world.FIRST_MS)
         assert (appended.base_offset, appended.duplicate) == (first_offset, True)
     ((producer_id, producer),) = log.known_producers(small_world.FIRST_MS).by_id.items()
     assert (producer_id, producer.epoch, producer.next_sequence) == (0, 0, 120)

@@ -116,7 +116,7 @@ def test_unknown_metadata_records_are_refused_and_nothing_is_written(golden, bat
     data = golden("stopped")
     opening = LogOpening(topic_partition=METADATA_PARTITION, config=METADATA_LOG_CONFIG, wall_ms=NOW_MS)
     log = open_log(OsDisk(str(data)), opening)
-    log.append_trusted(batch, 1, NOW_MS)
+    log.appending.trusted(batch, 1, NOW_MS)
     log.close()
     refuses(data, reason)
 

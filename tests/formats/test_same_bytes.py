@@ -50,12 +50,12 @@ def write_again(directory) -> MemoryDisk:
     logs = LogDirectory(disk, SystemRng())
     topic_id = checkpoints.decode_topic_id((directory / "partition.metadata").read_bytes())
     log = logs.create_log(topic_partition, topic_id, config, FIRST_MS)
-    log.begin_epoch(0)
+    log.appending.begin_epoch(0)
     for segment in sorted(directory.glob("*.log")):
         for _, batch in iter_batches(segment.read_bytes()):
             sent = bytearray(batch)
             sent[:8] = bytes(8)
-            log.append_as_leader(memoryview(sent), 0, FIRST_MS)
+            log.appending.as_leader(memoryview(sent), 0, FIRST_MS)
     if topic == "trimmed":
         log.advance_log_start(TRIMMED_TO)
     logs.close(0)

@@ -108,7 +108,7 @@ def _try_batch(data: bytes) -> None:
         if batch != data:
             assert len(list(iter_records(batch))) == read_header(data).records_count
     try:
-        appended = log.append_as_leader(memoryview(bytearray(data)), LeaderEpoch(0), WALL_MS)
+        appended = log.appending.as_leader(memoryview(bytearray(data)), LeaderEpoch(0), WALL_MS)
     except KafkaError:
         assert log.log_end_offset == before
     else:

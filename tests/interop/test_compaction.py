@@ -100,9 +100,9 @@ def half_a_swap(data: Path, steps: int) -> None:
     logs.load(lambda _topic: LOG, 0)
     log = logs.logs[TopicPartition(compacted_topic.TOPIC, 0)]
     end = log.log_end_offset
-    plan = log.plan_cleaning(log.dirt(end, 10**13), end, 10**13, 1 << 20)
-    swap = log.begin_swap(plan, finished(clean(disk, plan)).replacements[0])
+    plan = log.compacting.plan(log.compacting.dirt(end, 10**13), end, 10**13, 1 << 20)
+    swap = log.compacting.begin_swap(plan, finished(clean(disk, plan)).replacements[0])
     for _ in range(steps):
-        log.step_swap()
+        log.compacting.step_swap()
         swap.sync()
     disk.close()

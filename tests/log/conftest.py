@@ -10,8 +10,8 @@ from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.ids import TopicId, TopicPartition
 from odradek.log.cleaning import clean
 from odradek.log.config import LogConfig
+from odradek.log.deleted import remove
 from odradek.log.directory import LogDirectory
-from odradek.log.retention import remove
 from odradek.protocol.batch import encode_batch, has_valid_checksum, iter_batches, iter_records
 from odradek.protocol.compression import Codec
 from odradek.protocol.records import Record
@@ -63,42 +63,43 @@ class OnePartition:
         self.log = self.logs.get(TP)
 
     def append(self, *values, leader_epoch=0, **options):
-        return self.log.append_as_leader(batch(*values, **options), leader_epoch, self.wall_ms)
+        return self.log.appending.as_leader(batch(*values, **options), leader_epoch, self.wall_ms)
 
     def put(self, *pairs, leader_epoch=0, **options):
         """Append one batch of (key, value) pairs."""
         batch = keyed_batch(pairs, time=self.wall_ms, **options)
-        return self.log.append_as_leader(batch, leader_epoch, self.wall_ms)
+        return self.log.appending.as_leader(batch, leader_epoch, self.wall_ms)
 
     def roll(self):
         """The next append begins a new segment. The current one must not be empty."""
-        self.log._roll(self.wall_ms)
+        self.log.rolling.roll(self.wall_ms)
 
     def clean(self, committed=None, key_bytes_max=1 << 20, **plan):
         """Compact as the broker does, without its event loop. True if anything changed."""
         committed = self.log.log_end_offset if committed is None else committed
-        self.log.sync()
-        found = self.log.dirt(committed, self.wall_ms)
+        self.log.syncing.whole()
+        found = self.log.compacting.dirt(committed, self.wall_ms)
         if not found.dirty_bytes:
             return False
-        plan = replace(self.log.plan_cleaning(found, committed, self.wall_ms, key_bytes_max), **plan)
+        plan = replace(self.log.compacting.plan(found, committed, self.wall_ms, key_bytes_max), **plan)
         return self.put_in_place(plan, finished(clean(self.disk, plan)))
 
     def put_in_place(self, plan, cleaned):
         self.logs.write_checkpoints()
         for replacement in cleaned.replacements:
-            swap = self.log.begin_swap(plan, replacement)
+            swap = self.log.compacting.begin_swap(plan, replacement)
             if swap is None:
                 return False
-            while self.log.step_swap():
+            while self.log.compacting.step_swap():
                 swap.sync()
             remove(swap.deleted)
-        self.log.cleaned(plan, cleaned.end_offset)
+        self.log.compacting.cleaned(plan, cleaned.end_offset)
         self.logs.write_checkpoints()
         return True
 
     def configure(self, **changes):
-        self.config = self.log.config = replace(self.config, **changes)
+        self.config = replace(self.config, **changes)
+        self.log.configure(self.config)
 
     def crash(self):
         """kill -9: written data stays, nothing is closed."""

@@ -18,7 +18,7 @@ from odradek.protocol.compression import Codec
 def refused(partition, batch):
     end = partition.log.log_end_offset
     with pytest.raises(KafkaError) as refusal:
-        partition.log.append_as_leader(batch, 0, partition.wall_ms)
+        partition.log.appending.as_leader(batch, 0, partition.wall_ms)
     assert partition.log.log_end_offset == end
     return refusal.value.code
 
@@ -34,7 +34,7 @@ def test_consecutive_offsets_are_written_into_the_batch_buffer(partition, make_b
     first = partition.append(b"a", b"b", b"c")
     assert (first.base_offset, first.last_offset, first.duplicate, first.append_time_ms) == (0, 2, False, -1)
     sent = make_batch(b"d")
-    second = partition.log.append_as_leader(sent, 5, partition.wall_ms)
+    second = partition.log.appending.as_leader(sent, 5, partition.wall_ms)
     assert (second.base_offset, second.log_start_offset) == (3, 0)
     header = read_header(sent)
     assert (header.base_offset, header.leader_epoch) == (3, 5)
@@ -129,14 +129,14 @@ def test_append_to_a_closed_log_writes_nothing(partition, make_batch, now):
     partition.log.write_everything()
     size = partition.log.size_bytes
     with pytest.raises(InvariantBroken, match="sealed"):
-        partition.log.append_as_leader(make_batch(b"w"), 0, now)
+        partition.log.appending.as_leader(make_batch(b"w"), 0, now)
     assert partition.log.size_bytes == size
 
 
 def test_log_append_time_replaces_producer_timestamps(make_partition, make_batch, now):
     partition = make_partition(message_timestamp_type="LogAppendTime")
     sent = make_batch(b"a", b"b", timestamps=[1, 2])
-    appended = partition.log.append_as_leader(sent, 0, now + 5)
+    appended = partition.log.appending.as_leader(sent, 0, now + 5)
     assert appended.append_time_ms == now + 5
     assert has_valid_checksum(sent)
     assert [record.timestamp for record in iter_records(sent)] == [now + 5, now + 5]
@@ -173,7 +173,7 @@ def test_require_keys_ignores_a_broken_batch_that_the_append_refuses(make_batch)
 
 def test_client_checks_do_not_apply_to_batches_of_the_broker(partition, make_batch, now):
     control = patched(make_batch(b"v", timestamps=[now * 2]), 21, ">h", 0x20)
-    appended = partition.log.append_trusted(bytearray(control), 9, now)
+    appended = partition.log.appending.trusted(bytearray(control), 9, now)
     assert appended.base_offset == 0
     assert partition.log.leader_epochs.entries() == [(9, 0)]
 
@@ -185,8 +185,8 @@ def test_truncated_follower_still_knows_the_last_five_batches_of_a_producer(part
     region = partition.log.read(5, 1000, 6, True)
     last = memoryview(bytearray(region.read()))
     region.release()
-    partition.log.truncate_to(5)
-    partition.log.append_as_follower(last, now)
+    partition.log.truncation.to(5)
+    partition.log.appending.as_follower(last, now)
     repeated = partition.append(b"1", producer_id=7, producer_epoch=0, base_sequence=1)
     assert (repeated.duplicate, repeated.base_offset) == (True, 1)
 
@@ -198,17 +198,17 @@ def test_follower_stores_batches_with_the_leaders_offsets(make_partition, partit
     copied = memoryview(bytearray(region.read()))
 
     follower = make_partition().log
-    follower.append_as_follower(copied[:-1], now)
+    follower.appending.as_follower(copied[:-1], now)
     assert follower.log_end_offset == 2
-    follower.truncate_to(0)
-    follower.append_as_follower(copied, now)
+    follower.truncation.to(0)
+    follower.appending.as_follower(copied, now)
     assert (follower.log_end_offset, follower.leader_epochs.entries()) == (3, [(3, 0), (4, 2)])
     assert list(follower.known_producers(now).by_id) == [9]
     with pytest.raises(KafkaError) as again:
-        follower.append_as_follower(copied, now)
+        follower.appending.as_follower(copied, now)
     assert again.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
     copied[-1] ^= 1
-    follower.truncate_to(0)
+    follower.truncation.to(0)
     with pytest.raises(KafkaError) as broken:
-        follower.append_as_follower(copied, now)
+        follower.appending.as_follower(copied, now)
     assert broken.value.code == ErrorCode.CORRUPT_MESSAGE

@@ -42,8 +42,8 @@ def copied(partition, now):
     """A new replica that copied this log."""
     copy = type(partition)(type(partition.disk)(), partition.config)
     start, end = partition.log.log_start_offset, partition.log.log_end_offset
-    copy.log.truncate_fully_and_start_at(start)
-    copy.log.append_as_follower(memoryview(partition.log.read(start, 1000, end, True).read()), now)
+    copy.log.truncation.fully_and_start_at(start)
+    copy.log.appending.as_follower(memoryview(partition.log.read(start, 1000, end, True).read()), now)
     return copy
 
 
@@ -108,7 +108,7 @@ def test_compaction_handles_timestamps_beyond_64_bits(compacted, now, value):
     """The append checks only the timestamps in the header, and a follower checks none."""
     wild = encode_batch([Record(key=b"a", value=b"1"), Record(key=b"b", value=value, timestamp=1)])
     header = read_header(wild)._replace(base_timestamp=2**63 - 1, max_timestamp=now, leader_epoch=0)
-    compacted.log.append_as_follower(memoryview(packed_batch(header, wild[HEADER_BYTES:])), now)
+    compacted.log.appending.as_follower(memoryview(packed_batch(header, wild[HEADER_BYTES:])), now)
     compacted.put((b"a", b"2"))
     compacted.roll()
     assert compacted.clean()
@@ -208,7 +208,7 @@ def test_last_committed_batch_of_a_producer_is_kept_while_later_ones_are_uncommi
     for sequence in range(2, 2 + uncommitted):
         compacted.put((b"a", b"%d" % sequence), producer_id=7, producer_epoch=1, base_sequence=sequence)
     compacted.clean(3)
-    compacted.log.truncate_to(3)
+    compacted.log.truncation.to(3)
     copy = copied(compacted, now)
     assert copy.put((b"a", b"1"), producer_id=7, producer_epoch=1, base_sequence=1).duplicate
     assert copy.put((b"a", b"2"), producer_id=7, producer_epoch=1, base_sequence=2).base_offset == 3
@@ -322,16 +322,16 @@ def test_uncommitted_records_are_not_compacted(compacted):
     compacted.clean(committed=1)
     assert [value for _, _, value in compacted.rows()] == [b"1", b"2"]
     assert compacted.log.cleaned_until == 1
-    compacted.log.truncate_to(1)
+    compacted.log.truncation.to(1)
     assert compacted.rows() == [(0, b"a", b"1")]
 
 
 def test_unsynced_records_are_not_compacted(compacted):
     compacted.put((b"a", b"1"), (b"a", b"2"))
     compacted.roll()
-    assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes == 0
-    compacted.log.sync()
-    assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes > 0
+    assert compacted.log.compacting.dirt(2, compacted.wall_ms).dirty_bytes == 0
+    compacted.log.syncing.whole()
+    assert compacted.log.compacting.dirt(2, compacted.wall_ms).dirty_bytes > 0
 
 
 def test_records_younger_than_min_compaction_lag_are_not_compacted(compacted, now):
@@ -348,9 +348,9 @@ def test_records_older_than_max_compaction_lag_are_compacted_at_any_dirty_ratio(
     compacted.configure(max_compaction_lag_ms=5000, min_cleanable_dirty_ratio=1.0)
     compacted.put((b"a", b"1"), (b"a", b"2"))
     compacted.roll()
-    compacted.log.sync()
-    assert not compacted.log.dirt(2, now + 5001).is_due(compacted.config)
-    assert compacted.log.dirt(2, now + 5002).is_due(compacted.config)
+    compacted.log.syncing.whole()
+    assert not compacted.log.compacting.dirt(2, now + 5001).is_due(compacted.config)
+    assert compacted.log.compacting.dirt(2, now + 5002).is_due(compacted.config)
 
 
 def test_active_segment_is_rolled_within_max_compaction_lag(compacted, now):
@@ -368,13 +368,13 @@ def test_compaction_is_due_above_min_cleanable_dirty_ratio(compacted):
     compacted.clean()
     compacted.put((b"a", b"2"))
     compacted.roll()
-    compacted.log.sync()
-    found = compacted.log.dirt(2, compacted.wall_ms)
+    compacted.log.syncing.whole()
+    found = compacted.log.compacting.dirt(2, compacted.wall_ms)
     assert (found.ratio, found.is_due(compacted.config)) == (0.5, False)
     compacted.put((b"a", b"3"))
     compacted.roll()
-    compacted.log.sync()
-    assert compacted.log.dirt(3, compacted.wall_ms).is_due(compacted.config)
+    compacted.log.syncing.whole()
+    assert compacted.log.compacting.dirt(3, compacted.wall_ms).is_due(compacted.config)
 
 
 def test_log_with_more_keys_than_memory_is_compacted_in_several_runs(compacted):
@@ -414,10 +414,10 @@ def test_small_segments_are_merged_up_to_segment_bytes(compacted):
 
 def test_segments_are_not_merged_beyond_the_range_of_relative_offsets(compacted, make_batch):
     far = 2**33
-    compacted.log.truncate_fully_and_start_at(5)
+    compacted.log.truncation.fully_and_start_at(5)
     for offset in (5, far):
         batch = make_batch(b"v", key=b"%d" % offset, base_offset=offset, leader_epoch=0)
-        compacted.log.append_as_follower(batch, compacted.wall_ms)
+        compacted.log.appending.as_follower(batch, compacted.wall_ms)
         compacted.roll()
     compacted.crash()
     compacted.clean()
@@ -441,9 +441,9 @@ def test_compacted_data_that_exceeds_one_segment_becomes_two(compacted):
 def test_unchanged_segment_is_not_rewritten(compacted):
     compacted.put((b"a", b"1"))
     compacted.roll()
-    before = compacted.log._segments.in_order[0]
+    before = compacted.log.segments.in_order[0]
     assert compacted.clean()
-    assert compacted.log._segments.in_order[0] is before
+    assert compacted.log.segments.in_order[0] is before
     assert compacted.names(".cleaned") == []
 
 
@@ -498,7 +498,7 @@ def test_recovery_accepts_gaps_fetched_from_a_compacted_leader(make_partition, m
     follower = make_partition(cleanup_policy=frozenset({policy}))
     for offset in (3, 10, 11, 40):
         sent = make_batch(b"v" * 300, base_offset=offset, leader_epoch=0)
-        follower.log.append_as_follower(sent, follower.wall_ms)
+        follower.log.appending.as_follower(sent, follower.wall_ms)
     assert follower.log.recovery_point == 0
     follower.crash()
     assert follower.log.log_end_offset == 41
@@ -517,7 +517,7 @@ def test_recovery_accepts_gaps_after_the_policy_changed_to_delete(compacted):
     compacted.configure(cleanup_policy=frozenset({"delete"}))
     compacted.crash()
     assert compacted.rows() == left
-    compacted.log.truncate_to(10)
+    compacted.log.truncation.to(10)
     compacted.crash()
     assert compacted.rows() == left[:2]
 
@@ -543,7 +543,7 @@ def test_recovery_accepts_gaps_without_a_recovery_point(compacted):
 
 def test_records_after_a_truncation_are_dirty_without_a_recovery_point(compacted):
     _compacted_without_a_recovery_point(compacted)
-    compacted.log.truncate_to(4)
+    compacted.log.truncation.to(4)
     assert decode_offsets(compacted.disk.read(CLEANED_OFFSETS)) == {compacted.log.topic_partition: 4}
 
 
@@ -563,7 +563,7 @@ def test_read_after_the_last_batch_returns_nothing(compacted, make_batch):
     compacted.put((b"a", b"2"))
     compacted.roll()
     compacted.clean(committed=2)
-    compacted.log._segments.in_order[0].truncate_to(0)
+    compacted.log.segments.in_order[0].truncate_to(0)
     assert compacted.log.read(1, 1000, 2, True) is None
 
 
@@ -582,7 +582,7 @@ def test_cleanup_policy_compact_and_delete(compacted, now):
     compacted.clean()
     assert compacted.rows() == [(1, b"b", b"1"), (2, b"a", b"2"), (3, b"c", b"1")]
     compacted.wall_ms += 1000
-    compacted.logs.retire(compacted.log.delete_expired(compacted.wall_ms, 4))
+    compacted.logs.retire(compacted.log.retention.delete_expired(compacted.wall_ms, 4))
     assert compacted.log.log_start_offset == 2
     assert compacted.rows() == [(2, b"a", b"2"), (3, b"c", b"1")]
 
@@ -592,14 +592,16 @@ def test_gap_before_the_active_segment_is_accepted_after_repeated_crashes(compac
     compacted.put((None, b"written before the topic was compacted"))
     compacted.roll()
     compacted.put((b"z", b"1"))
-    work = compacted.log.begin_sync_of_rolled()
+    work = compacted.log.syncing.begin_rolled()
     work.run()
-    compacted.log.finish_sync(work)
-    plan = compacted.log.plan_cleaning(compacted.log.dirt(3, compacted.wall_ms), 3, compacted.wall_ms, 1 << 20)
+    compacted.log.syncing.finish(work)
+    plan = compacted.log.compacting.plan(
+        compacted.log.compacting.dirt(3, compacted.wall_ms), 3, compacted.wall_ms, 1 << 20
+    )
     (replacement,) = finished(cleaning.clean(compacted.disk, plan)).replacements
     compacted.logs.write_checkpoints()
-    swap = compacted.log.begin_swap(plan, replacement)
-    while compacted.log.step_swap():
+    swap = compacted.log.compacting.begin_swap(plan, replacement)
+    while compacted.log.compacting.step_swap():
         swap.sync()
     for _ in range(3):  # before the cleaner checkpoint was written
         compacted.crash()
@@ -624,7 +626,7 @@ def test_records_after_a_truncation_are_dirty(compacted):
     compacted.put((b"a", b"2"), (b"b", b"2"))
     compacted.roll()
     compacted.clean()
-    compacted.log.truncate_to(2)
+    compacted.log.truncation.to(2)
     assert compacted.log.cleaned_until == 2
     compacted.crash()
     assert compacted.log.cleaned_until == 2
@@ -637,7 +639,7 @@ def test_tombstone_after_a_truncation_removes_the_older_value(compacted, now):
     compacted.put((b"b", b"1"))
     compacted.roll()
     compacted.clean()
-    compacted.log.truncate_to(1)
+    compacted.log.truncation.to(1)
     for pair in ((b"a", None), (b"c", b"1"), (b"d", b"1")):
         compacted.put(pair)
         compacted.roll()
@@ -657,7 +659,7 @@ def test_truncation_inside_a_gap(compacted):
     compacted.configure(segment_bytes=100)
     compacted.clean()
     assert [offset for offset, _, _ in compacted.rows()] == [1, 4, 5]
-    compacted.log.truncate_to(3)
+    compacted.log.truncation.to(3)
     assert compacted.log.log_end_offset == 3
     assert compacted.put((b"d", b"1")).base_offset == 3
     assert compacted.rows() == [(1, b"b", b"1"), (3, b"d", b"1")]
@@ -669,14 +671,14 @@ def test_truncation_inside_a_gap(compacted):
 def test_records_after_a_truncation_inside_a_gap_survive_a_crash(compacted, now, synced):
     """The segment rolled there begins after the last remaining batch, not after the removed records."""
     for offset in (0, 5, 10):
-        compacted.log.append_as_follower(fetched(offset, 0), now)
+        compacted.log.appending.as_follower(fetched(offset, 0), now)
     if synced:
-        compacted.log.sync()
-    compacted.log.truncate_to(8)
+        compacted.log.syncing.whole()
+    compacted.log.truncation.to(8)
     assert compacted.log.log_end_offset == 8
     compacted.roll()
     for offset in (8, 9):
-        compacted.log.append_as_follower(fetched(offset, 1), now)
+        compacted.log.appending.as_follower(fetched(offset, 1), now)
     compacted.crash()
     assert [header.base_offset for header in headers(compacted)] == [0, 5, 8, 9]
     assert compacted.log.log_end_offset == 10
@@ -685,9 +687,9 @@ def test_records_after_a_truncation_inside_a_gap_survive_a_crash(compacted, now,
 def test_clean_stop_keeps_the_log_end_when_all_segments_expired_in_a_gap(compacted, now):
     compacted.configure(cleanup_policy=frozenset({"compact", "delete"}), retention_ms=1000)
     for offset in (0, 5, 10):
-        compacted.log.append_as_follower(fetched(offset, 0), now)
-    compacted.log.truncate_to(8)
-    compacted.log.delete_expired(now + 5000, 8)
+        compacted.log.appending.as_follower(fetched(offset, 0), now)
+    compacted.log.truncation.to(8)
+    compacted.log.retention.delete_expired(now + 5000, 8)
     assert compacted.log.size_bytes == 0
     compacted.restart()
     assert compacted.log.log_end_offset == 8
@@ -695,9 +697,9 @@ def test_clean_stop_keeps_the_log_end_when_all_segments_expired_in_a_gap(compact
 
 def test_indexes_of_a_segment_that_ends_in_a_gap_are_not_trusted_as_durable(compacted, now):
     for offset in (0, 5, 10):
-        compacted.log.append_as_follower(fetched(offset, 0), now)
-    compacted.log.sync()
-    compacted.log.truncate_to(8)
+        compacted.log.appending.as_follower(fetched(offset, 0), now)
+    compacted.log.syncing.whole()
+    compacted.log.truncation.to(8)
     compacted.roll()
     (written,) = decode_offsets(compacted.disk.read(RECOVERY_POINTS)).values()
     assert written == compacted.log.recovery_checkpoint == 5
@@ -706,10 +708,10 @@ def test_indexes_of_a_segment_that_ends_in_a_gap_are_not_trusted_as_durable(comp
 def test_new_segment_begins_after_a_gap_wider_than_relative_offsets(compacted, now):
     far = 3_000_000_000
     for offset in (0, 5, far):
-        compacted.log.append_as_follower(fetched(offset, 0), now)
-    compacted.log.truncate_to(far - 100)
+        compacted.log.appending.as_follower(fetched(offset, 0), now)
+    compacted.log.truncation.to(far - 100)
     for offset in range(far - 100, far - 97):
-        compacted.log.append_as_follower(fetched(offset, 1), now)
+        compacted.log.appending.as_follower(fetched(offset, 1), now)
     compacted.crash()
     assert compacted.log.log_end_offset == far - 97
     assert [header.base_offset for header in headers(compacted)][2:] == [far - 100, far - 99, far - 98]
@@ -717,10 +719,10 @@ def test_new_segment_begins_after_a_gap_wider_than_relative_offsets(compacted, n
 
 def test_full_disk_at_a_roll_in_a_gap_loses_nothing(compacted, now, monkeypatch):
     for offset in (0, 5, 10):
-        compacted.log.append_as_follower(fetched(offset, 0), now)
-    compacted.log.sync()
-    compacted.log.truncate_to(8)
-    compacted.log.sync()
+        compacted.log.appending.as_follower(fetched(offset, 0), now)
+    compacted.log.syncing.whole()
+    compacted.log.truncation.to(8)
+    compacted.log.syncing.whole()
     compacted.configure(segment_bytes=100)
 
     def full(*_):
@@ -729,20 +731,20 @@ def test_full_disk_at_a_roll_in_a_gap_loses_nothing(compacted, now, monkeypatch)
     with monkeypatch.context() as disk:
         disk.setattr(type(compacted.disk), "replace", full)
         with pytest.raises(KafkaError, match="No space"):
-            compacted.log.append_as_follower(fetched(8, 1), now)
+            compacted.log.appending.as_follower(fetched(8, 1), now)
     assert compacted.log.offline
     compacted.crash()
     assert [header.base_offset for header in headers(compacted)] == [0, 5]
-    compacted.log.append_as_follower(fetched(8, 1), now)
+    compacted.log.appending.as_follower(fetched(8, 1), now)
     compacted.crash()
     assert [header.base_offset for header in headers(compacted)] == [0, 5, 8]
 
 
 def test_second_truncation_inside_the_same_gap(compacted, now):
     for offset in (0, 5, 10):
-        compacted.log.append_as_follower(fetched(offset, 0), now)
+        compacted.log.appending.as_follower(fetched(offset, 0), now)
     for end_offset in (8, 7, 6):
-        compacted.log.truncate_to(end_offset)
+        compacted.log.truncation.to(end_offset)
         assert compacted.log.log_end_offset == end_offset
     assert [header.base_offset for header in headers(compacted)] == [0, 5]
 
@@ -751,16 +753,16 @@ def test_segment_rolled_during_a_sync_is_synced_next_and_then_compacted(compacte
     compacted.configure(flush_messages=100)
     compacted.put((b"a", b"1"))
     compacted.put((b"a", b"2"))
-    sync = compacted.log.begin_sync()
+    sync = compacted.log.syncing.begin()
     compacted.roll()
     sync.run()
-    compacted.log.finish_sync(sync)
-    assert compacted.log.rolled_since_sync
-    sync = compacted.log.begin_sync_of_rolled()
+    compacted.log.syncing.finish(sync)
+    assert compacted.log.rolling.since_sync
+    sync = compacted.log.syncing.begin_rolled()
     sync.run()
-    compacted.log.finish_sync(sync)
-    assert not compacted.log.rolled_since_sync
-    assert compacted.log.dirt(2, compacted.wall_ms).dirty_bytes
+    compacted.log.syncing.finish(sync)
+    assert not compacted.log.rolling.since_sync
+    assert compacted.log.compacting.dirt(2, compacted.wall_ms).dirty_bytes
 
 
 def test_compaction_result_is_discarded_after_a_truncation(compacted, monkeypatch):
@@ -771,7 +773,7 @@ def test_compaction_result_is_discarded_after_a_truncation(compacted, monkeypatc
     put_in_place = type(compacted).put_in_place
 
     def meanwhile(partition, plan, cleaned):
-        partition.log.truncate_to(1)
+        partition.log.truncation.to(1)
         return put_in_place(partition, plan, cleaned)
 
     monkeypatch.setattr(type(compacted), "put_in_place", meanwhile)
@@ -789,11 +791,11 @@ def test_truncation_during_a_swap_finishes_the_swap_first(compacted, monkeypatch
 
     def put_in_place(partition, plan, cleaned):
         (replacement,) = cleaned.replacements
-        swap = partition.log.begin_swap(plan, replacement)
+        swap = partition.log.compacting.begin_swap(plan, replacement)
         for _ in range(steps):
-            assert partition.log.step_swap()
-        partition.log.truncate_to(2)
-        assert not partition.log.step_swap()
+            assert partition.log.compacting.step_swap()
+        partition.log.truncation.to(2)
+        assert not partition.log.compacting.step_swap()
         return swap
 
     monkeypatch.setattr(type(compacted), "put_in_place", put_in_place)
@@ -811,11 +813,11 @@ def test_truncation_during_a_swap_renames_nothing_before_the_last_renames_are_du
 
     def put_in_place(partition, plan, cleaned):
         (replacement,) = cleaned.replacements
-        partition.log.begin_swap(plan, replacement)
-        assert partition.log.step_swap()
+        partition.log.compacting.begin_swap(plan, replacement)
+        assert partition.log.compacting.step_swap()
         monkeypatch.setattr(safeguards, "sync_swap", fails)
         with pytest.raises(KafkaError) as refused:
-            partition.log.truncate_to(2)
+            partition.log.truncation.to(2)
         assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
     def fails(*_):
@@ -835,8 +837,8 @@ def test_compaction_steps_count_all_bytes_read_and_written(compacted, now, monke
             compacted.put((b"a", value), (b"b", value), leader_epoch=epoch)
         compacted.roll()
     compacted.log.advance_log_start(3)
-    compacted.log.sync()
-    planned = compacted.log.plan_cleaning(compacted.log.dirt(8, now), 8, now, 1 << 20)
+    compacted.log.syncing.whole()
+    planned = compacted.log.compacting.plan(compacted.log.compacting.dirt(8, now), 8, now, 1 << 20)
     read = []
     pread = MemoryFile.pread
 

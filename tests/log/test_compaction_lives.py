@@ -54,7 +54,7 @@ class Life:
         logs = self.partition.logs = LogDirectory(disk, self.rng)
         logs.load(lambda _topic: self.partition.config, self.partition.wall_ms)
         self.log = self.partition.log = logs.create_log(*self.identity, self.partition.config, self.partition.wall_ms)
-        self.log.begin_epoch(self.epoch)
+        self.log.appending.begin_epoch(self.epoch)
 
     # --- actions
 
@@ -73,11 +73,11 @@ class Life:
         )
 
     def roll(self):
-        if self.log.log_end_offset > self.log._segments.active.base_offset:
+        if self.log.log_end_offset > self.log.segments.active.base_offset:
             self.partition.roll()
 
     def sync(self):
-        self.log.sync()
+        self.log.syncing.whole()
         self.synced = self.log.log_end_offset
 
     def checkpoint(self):
@@ -99,11 +99,11 @@ class Life:
         """Truncate as a follower: committed records stay."""
         at = max(self.committed, self.log.log_end_offset - back)
         self.synced = min(self.synced, max((end for end in self.ends if end <= at), default=0))
-        self.log.truncate_to(at)
+        self.log.truncation.to(at)
         self.forget_from(self.log.log_end_offset)
         self.committed = min(self.committed, self.log.log_end_offset)
         self.epoch += 1
-        self.log.begin_epoch(self.epoch)
+        self.log.appending.begin_epoch(self.epoch)
 
     def delete_records(self, count):
         self.log.advance_log_start(min(self.committed, self.log.log_start_offset + count))

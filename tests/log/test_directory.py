@@ -133,7 +133,7 @@ def test_high_watermarks_survive_a_restart(partition):
 @pytest.mark.parametrize("stop", ["crash", "restart"])
 def test_high_watermarks_of_new_topics_survive_a_restart(partition, stop):
     partition.append(b"a", b"b", b"c")
-    partition.log.sync()
+    partition.log.syncing.whole()
     partition.logs.write_high_watermarks({partition.log: 3})
     getattr(partition, stop)()
     assert partition.logs.high_watermarks == {partition.log.topic_partition: 3}
@@ -150,7 +150,7 @@ def _succeed_a_longer_log(partition):
     for value in (b"a", b"b", b"c"):
         partition.append(value)
     partition.log.advance_log_start(2)
-    partition.log.sync()
+    partition.log.syncing.whole()
     partition.logs.write_checkpoints()
     partition.logs.write_high_watermarks({partition.log: 3})
     _delete_and_create_again(partition)
@@ -173,7 +173,7 @@ def test_checkpoints_of_a_removed_replica_do_not_apply_when_it_returns(partition
     """The topic is the same, the log is not: the recovery point of the old log does not apply to the new one."""
     for value in (b"a", b"b", b"c"):
         partition.append(value)
-    partition.log.sync()
+    partition.log.syncing.whole()
     partition.logs.write_checkpoints()
     name, topic_id = partition.log.topic_partition, partition.log.topic_id
     partition.logs.mark_deleted(name)
@@ -185,7 +185,7 @@ def test_checkpoints_of_a_removed_replica_do_not_apply_when_it_returns(partition
 
 def test_checkpoints_of_a_removed_replica_do_not_apply_when_it_returns_to_a_full_disk(partition, monkeypatch):
     partition.append(b"a", b"b", b"c")
-    partition.log.sync()
+    partition.log.syncing.whole()
     partition.logs.write_checkpoints()
     name, topic_id = partition.log.topic_partition, partition.log.topic_id
     partition.logs.mark_deleted(name)
@@ -214,7 +214,7 @@ def test_cleaner_checkpoint_of_a_deleted_log_does_not_apply_to_a_new_log(make_pa
 
 def test_checkpoints_do_not_apply_to_a_log_without_topic_id(partition):
     partition.append(b"a", b"b", b"c")
-    partition.log.sync()
+    partition.log.syncing.whole()
     partition.log.advance_log_start(2)
     partition.logs.write_checkpoints()
     partition.disk.remove("orders-0/partition.metadata")
@@ -242,7 +242,7 @@ def _expire_elsewhere(partition):
     for n in range(20):
         partition.append(b"%03d" % n * 50)
     partition.configure(retention_bytes=0)
-    partition.logs.retire(other.delete_expired(partition.wall_ms, other.log_end_offset))
+    partition.logs.retire(other.retention.delete_expired(partition.wall_ms, other.log_end_offset))
     partition.log = log
 
 
@@ -296,7 +296,7 @@ def test_topic_is_recreated_while_checkpoints_are_written(make_partition, checkp
     if known_before:
         partition.logs.write_checkpoints()
     partition.log.advance_log_start(2)
-    partition.log.sync()
+    partition.log.syncing.whole()
     disk.meanwhile = {checkpoint: lambda: _delete_and_create_again(partition)}
     partition.logs.write_checkpoints()
     assert not disk.meanwhile
@@ -323,8 +323,8 @@ def test_truncation_during_a_checkpoint_write_is_written_last(make_partition):
     partition = make_partition(disk)
     partition.append(b"a")
     partition.append(b"b")
-    partition.log.sync()
-    cut = threading.Thread(target=lambda: partition.log.truncate_to(1))
+    partition.log.syncing.whole()
+    cut = threading.Thread(target=lambda: partition.log.truncation.to(1))
     disk.meanwhile = {RECOVERY_POINTS: cut}
     partition.logs.write_checkpoints()
     cut.join()
@@ -336,7 +336,7 @@ def test_segments_kept_by_retention_stay_in_a_log_that_was_never_synced(partitio
     for n in range(20):
         partition.append(b"%03d" % n * 50)
     partition.configure(retention_bytes=1000)
-    partition.logs.retire(partition.log.delete_expired(partition.wall_ms, partition.log.log_end_offset))
+    partition.logs.retire(partition.log.retention.delete_expired(partition.wall_ms, partition.log.log_end_offset))
     kept = partition.records()
     assert kept[0][0] > 0
     partition.crash()
@@ -350,7 +350,7 @@ def test_power_cut_never_applies_old_checkpoints_to_a_new_log(make_partition):
         partition = make_partition(disk.mount())
         for n in range(60):
             partition.append(b"%03d" % n * 50)
-        partition.log.sync()
+        partition.log.syncing.whole()
         partition.logs.write_checkpoints()
         _delete_and_create_again(partition)
         for n in range(20):
@@ -368,7 +368,7 @@ def test_log_restarted_at_the_leaders_log_start_keeps_it_after_a_power_cut(make_
     for seed in range(40):
         disk = SimDisk(Random(seed), DiskKnobs(survival=0.5))
         partition = make_partition(disk.mount())
-        partition.log.truncate_fully_and_start_at(10)
+        partition.log.truncation.fully_and_start_at(10)
         disk.power_cut()
         partition.disk = disk.mount()
         partition.crash()
@@ -379,7 +379,7 @@ def test_log_restarted_at_the_leaders_log_start_keeps_it_after_a_power_cut(make_
 def is_judged_by_itself(partition):
     """Little of the new log is synced: after a crash recovery reads all of it."""
     partition.append(b"new", leader_epoch=0)
-    partition.log.sync()
+    partition.log.syncing.whole()
     for epoch in (1, 2, 3):
         partition.append(b"new", leader_epoch=epoch)
         partition.roll()

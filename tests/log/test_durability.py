@@ -86,7 +86,7 @@ def synced(partition):
 
 def test_first_sync_includes_the_directory_names(watched):
     watched.append(b"a")
-    watched.log.sync()
+    watched.log.syncing.whole()
     assert synced(watched) == [
         "0000.log",
         "orders-0/partition.metadata",
@@ -96,45 +96,45 @@ def test_first_sync_includes_the_directory_names(watched):
     ]
     assert watched.log.recovery_point == 1
     watched.append(b"b")
-    watched.log.sync()
+    watched.log.syncing.whole()
     assert synced(watched) == ["0000.log"]
 
 
 def test_sync_writes_a_new_leader_epoch_after_its_data(watched):
     watched.append(b"a")
-    watched.log.sync()
+    watched.log.syncing.whole()
     synced(watched)
     watched.append(b"b", leader_epoch=1)
-    watched.log.sync()
+    watched.log.syncing.whole()
     assert synced(watched) == ["0000.log", "orders-0/leader-epoch-checkpoint"]
 
 
 def test_rolled_segments_are_synced_with_their_indexes_and_snapshot(watched):
     for _ in range(5):
         watched.append(b"v" * 400)
-    assert watched.log.rolled_since_sync
-    work = watched.log.begin_sync_of_rolled()
+    assert watched.log.rolling.since_sync
+    work = watched.log.syncing.begin_rolled()
     work.run()
-    watched.log.finish_sync(work)
-    assert (watched.log.recovery_point, watched.log.rolled_since_sync) == (4, False)
+    watched.log.syncing.finish(work)
+    assert (watched.log.recovery_point, watched.log.rolling.since_sync) == (4, False)
     assert synced(watched)[:6] == [
         "0000.log", "0000.index", "0000.timeindex", "0002.log", "0002.index", "0002.timeindex",
     ]  # fmt: skip
-    watched.log.sync()
+    watched.log.syncing.whole()
     assert synced(watched) == ["0004.log"]
     assert watched.log.recovery_point == 5
 
 
 def test_records_appended_during_a_sync_belong_to_the_next_sync(watched):
     watched.append(b"a")
-    work = watched.log.begin_sync()
+    work = watched.log.syncing.begin()
     for _ in range(3):
         watched.append(b"v" * 400)
     work.run()
-    watched.log.finish_sync(work)
+    watched.log.syncing.finish(work)
     assert watched.log.recovery_point == 1
     synced(watched)
-    watched.log.sync()
+    watched.log.syncing.whole()
     assert watched.log.recovery_point == 4
     assert "0000.log" in synced(watched)
 
@@ -142,56 +142,56 @@ def test_records_appended_during_a_sync_belong_to_the_next_sync(watched):
 def test_truncation_during_a_sync_invalidates_the_sync(watched):
     for _ in range(3):
         watched.append(b"a")
-    work = watched.log.begin_sync()
-    watched.log.truncate_to(1)
+    work = watched.log.syncing.begin()
+    watched.log.truncation.to(1)
     watched.append(b"b")
     work.run()
-    watched.log.finish_sync(work)
+    watched.log.syncing.finish(work)
     assert watched.log.recovery_point == 0
 
 
 def test_one_sync_at_a_time(watched):
     watched.append(b"a")
-    work = watched.log.begin_sync()
-    assert watched.log.sync_in_flight
+    work = watched.log.syncing.begin()
+    assert watched.log.syncing.in_flight
     with pytest.raises(InvariantBroken):
-        watched.log.begin_sync()
+        watched.log.syncing.begin()
     work.run()
-    watched.log.finish_sync(work)
-    assert not watched.log.sync_in_flight
+    watched.log.syncing.finish(work)
+    assert not watched.log.syncing.in_flight
 
 
 def test_log_deleted_during_a_sync_reports_no_failure(make_partition):
     """Its files are closed and its directory is renamed: the failed sync is not reported."""
     partition = make_partition(SimDisk(Random(1), DiskKnobs()).mount())
     partition.append(b"a")
-    work = partition.log.begin_sync()
+    work = partition.log.syncing.begin()
     partition.logs.mark_deleted(partition.log.topic_partition)
     work.run()
     with pytest.raises(KafkaError):
-        partition.log.finish_sync(work)
+        partition.log.syncing.finish(work)
 
 
 def test_segments_deleted_during_a_sync(watched, now):
     for n in range(5):
         watched.append(b"v" * 400, producer_id=1, producer_epoch=0, base_sequence=n)
     watched.configure(retention_bytes=0)
-    work = watched.log.begin_sync()
-    deleted = watched.log.delete_expired(now, 5)
+    work = watched.log.syncing.begin()
+    deleted = watched.log.retention.delete_expired(now, 5)
     watched.logs.retire(deleted)
     for segment in deleted:
         segment.remove()
     work.run()
-    watched.log.finish_sync(work)
+    watched.log.syncing.finish(work)
     assert watched.log.recovery_point == 5
-    watched.log.sync()
+    watched.log.syncing.whole()
 
 
 def test_flush_messages(make_partition):
     partition = make_partition(flush_messages=3)
     assert not partition.append(b"a", b"b").needs_sync
     assert partition.append(b"c").needs_sync
-    partition.log.sync()
+    partition.log.syncing.whole()
     assert not partition.append(b"d").needs_sync
     partition.configure(flush_messages=1)
     assert partition.append(b"e", producer_id=1, producer_epoch=0, base_sequence=0).needs_sync
@@ -200,20 +200,20 @@ def test_flush_messages(make_partition):
 
 def test_flush_ms(make_partition, now):
     partition = make_partition(flush_ms=100)
-    assert not partition.log.sync_due(now)
+    assert not partition.log.syncing.is_due(now)
     partition.append(b"a")
-    assert not partition.log.sync_due(now)
-    assert not partition.log.sync_due(now + 99)
-    assert partition.log.sync_due(now + 100)
-    partition.log.sync()
-    assert not partition.log.sync_due(now + 300)
+    assert not partition.log.syncing.is_due(now)
+    assert not partition.log.syncing.is_due(now + 99)
+    assert partition.log.syncing.is_due(now + 100)
+    partition.log.syncing.whole()
+    assert not partition.log.syncing.is_due(now + 300)
     partition.append(b"b")
-    assert not partition.log.sync_due(now + 350)
+    assert not partition.log.syncing.is_due(now + 350)
 
 
 def append_and_sync(partition, value):
     partition.append(value)
-    partition.log.sync()
+    partition.log.syncing.whole()
 
 
 @pytest.mark.parametrize("failure", ["write", "sync", "short write"])
@@ -232,7 +232,7 @@ def test_log_accepts_no_appends_after_an_io_error(watched, failure):
         assert watched.bytes_of(".log").size() == size, "half a batch does not stay"
         assert watched.log.log_end_offset == 1
     assert watched.log.offline
-    for attempt in (lambda: watched.append(b"c"), watched.log.begin_sync):
+    for attempt in (lambda: watched.append(b"c"), watched.log.syncing.begin):
         with pytest.raises(KafkaError) as offline:
             attempt()
         assert offline.value.code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -260,10 +260,10 @@ def test_sync_that_fails_to_begin_is_not_in_flight(make_partition, monkeypatch, 
 
     monkeypatch.setattr(mounted, "open", fails)
     with pytest.raises(KafkaError):
-        partition.log.begin_sync()
+        partition.log.syncing.begin()
     assert partition.log.offline
-    assert not partition.log.sync_in_flight
-    assert [segment.file.pins for segment in partition.log._segments.in_order] == [0, 0]
+    assert not partition.log.syncing.in_flight
+    assert [segment.file.pins for segment in partition.log.segments.in_order] == [0, 0]
 
 
 def test_log_goes_offline_when_corruption_prevents_a_sync(watched, monkeypatch):
@@ -277,10 +277,10 @@ def test_log_goes_offline_when_corruption_prevents_a_sync(watched, monkeypatch):
     monkeypatch.setattr(Segment, "index_files", broken)
     for _ in range(2):
         with pytest.raises(KafkaError) as refused:
-            watched.log.begin_sync()
+            watched.log.syncing.begin()
         assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "no index fits" in watched.log.offline
-    assert not watched.log.sync_in_flight
+    assert not watched.log.syncing.in_flight
 
 
 @pytest.mark.parametrize("synced", ["before", "across"])
@@ -291,14 +291,14 @@ def test_indexes_are_correct_after_a_power_cut_following_a_roll(make_partition, 
         partition = make_partition(disk.mount(), index_interval_bytes=0, segment_bytes=5000)
         for n in range(4):
             partition.append(b"v" * 400, timestamps=[1000 + n])
-        sync = partition.log.begin_sync()
+        sync = partition.log.syncing.begin()
         sync.run()
         if synced == "before":
-            partition.log.finish_sync(sync)
+            partition.log.syncing.finish(sync)
             partition.logs.write_checkpoints()
         partition.roll()
         if synced == "across":
-            partition.log.finish_sync(sync)
+            partition.log.syncing.finish(sync)
             partition.logs.write_checkpoints()
         partition.append(b"v")
         disk.power_cut()
@@ -312,11 +312,11 @@ def test_indexes_are_correct_after_a_power_cut_following_a_roll(make_partition, 
 def test_recovery_skips_a_segment_with_durable_indexes(make_partition):
     partition = make_partition(segment_bytes=5000)
     partition.append(b"a")
-    partition.log.sync()
+    partition.log.syncing.whole()
     assert partition.log.recovery_checkpoint == 0
     partition.roll()
     partition.append(b"b")
-    partition.log.finish_sync(run(partition.log.begin_sync_of_rolled()))
+    partition.log.syncing.finish(run(partition.log.syncing.begin_rolled()))
     assert partition.log.recovery_checkpoint == partition.log.recovery_point == 1
 
 
@@ -324,7 +324,7 @@ def test_recovery_reads_no_more_after_repeated_crashes(make_partition):
     partition = make_partition()
     for _ in range(7):
         partition.append(b"v" * 400)
-    partition.log.finish_sync(run(partition.log.begin_sync_of_rolled()))
+    partition.log.syncing.finish(run(partition.log.syncing.begin_rolled()))
     for _ in range(3):
         partition.logs.write_checkpoints()
         assert partition.log.recovery_checkpoint == 6
@@ -336,10 +336,10 @@ def test_preallocated_segment_is_durably_trimmed_at_a_roll(make_partition):
     partition = make_partition(disk.mount(), segment_bytes=2000, preallocate=True, flush_messages=1)
     for _ in range(3):
         partition.append(b"v" * 400)
-        partition.log.sync()
+        partition.log.syncing.whole()
     partition.roll()
     partition.append(b"w")
-    partition.log.sync()
+    partition.log.syncing.whole()
     partition.logs.write_checkpoints()
     disk.power_cut()
     partition.disk = disk.mount()
@@ -376,7 +376,7 @@ def with_a_durable_segment(make_partition, disk):
         partition.append(b"v" * 400, timestamps=[1000 + n])
     partition.roll()
     partition.append(b"w")
-    partition.log.sync()
+    partition.log.syncing.whole()
     partition.logs.write_checkpoints()
     return partition
 
@@ -393,7 +393,7 @@ def test_rebuilt_index_that_could_not_be_synced_is_rebuilt_again(make_partition,
         partition.values()
     disk.knobs = DiskKnobs(survival=0.0)
     assert len(partition.values()) == 5
-    partition.log.sync()
+    partition.log.syncing.whole()
     disk.power_cut()
     files = disk.files()
     check_indexes(files)
@@ -425,7 +425,7 @@ def test_failed_index_rebuild_leaves_no_partial_index(make_partition, trouble):
             disk.power_cut()
             partition.disk = disk.mount()
             partition.crash()
-        assert partition.log._segments.in_order[0].max_time().timestamp == 1003
+        assert partition.log.segments.in_order[0].max_time().timestamp == 1003
         assert not [name for name in disk.files() if name.endswith("index.tmp")]
 
 
@@ -435,7 +435,7 @@ def test_index_opened_during_a_rebuild_is_opened_again(make_partition, monkeypat
         partition.append(b"v" * 400, timestamps=[1000 + n])
     partition.roll()
     partition.bytes_of(".timeindex").truncate(0)
-    segment = partition.log._segments.in_order[0]
+    segment = partition.log.segments.in_order[0]
     replace = ActiveIndexes.replace
 
     def while_another_looks(indexes, folder, suffix):
@@ -509,9 +509,9 @@ def test_first_clean_stop_syncs_everything_and_the_second_nothing(watched):
 def test_truncation_first_lowers_the_recovery_point_on_disk(watched):
     for n in range(6):
         watched.append(b"v" * 300, leader_epoch=n)
-    watched.log.sync()
+    watched.log.syncing.whole()
     watched.logs.write_checkpoints()
-    watched.log.truncate_to(3)
+    watched.log.truncation.to(3)
     # Inside the segment that is active again.
     assert watched.disk.read("recovery-point-offset-checkpoint") == b"0\n1\norders 0 2\n"
     assert watched.log.recovery_point == 3
@@ -526,11 +526,11 @@ def test_truncation_first_lowers_the_recovery_point_on_disk(watched):
 def test_truncation_removes_whole_batches_and_their_producer_state(partition):
     for n in range(4):
         partition.append(b"a" * 150, b"b" * 150, producer_id=1, producer_epoch=0, base_sequence=2 * n)
-    partition.log.truncate_to(5)
+    partition.log.truncation.to(5)
     assert partition.log.log_end_offset == 4
     assert partition.append(b"a" * 150, b"b" * 150, producer_id=1, producer_epoch=0, base_sequence=2).duplicate
     assert partition.append(b"c", producer_id=1, producer_epoch=0, base_sequence=4).base_offset == 4
-    partition.log.truncate_to(0)
+    partition.log.truncation.to(0)
     assert partition.values() == []
     assert partition.append(b"x", producer_id=1, producer_epoch=0, base_sequence=77).base_offset == 0
 
@@ -538,7 +538,7 @@ def test_truncation_removes_whole_batches_and_their_producer_state(partition):
 def test_truncate_fully_and_start_at_another_offset(partition):
     for n in range(6):
         partition.append(b"v" * 300, leader_epoch=n)
-    partition.log.truncate_fully_and_start_at(100)
+    partition.log.truncation.fully_and_start_at(100)
     log = partition.log
     assert (log.log_start_offset, log.log_end_offset, log.segment_count) == (100, 100, 1)
     assert log.leader_epochs.entries() == []
@@ -549,7 +549,7 @@ def test_truncate_fully_and_start_at_another_offset(partition):
 
 def test_crash_after_a_full_truncation_loses_nothing(partition):
     """Nothing was synced and the log does not begin at 0: recovery must not take that for lost first segments."""
-    partition.log.truncate_fully_and_start_at(100)
+    partition.log.truncation.fully_and_start_at(100)
     partition.append(b"w")
     partition.crash()
     assert partition.records() == [(100, b"w", partition.wall_ms)]

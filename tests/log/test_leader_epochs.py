@@ -81,7 +81,7 @@ def test_the_epoch_of_an_offset(epochs):
 def test_epochs_survive_a_stop(partition, stop):
     for epoch in (0, 0, 2, 5):
         partition.append(b"a", b"b", leader_epoch=epoch)
-    partition.log.begin_epoch(6)
+    partition.log.appending.begin_epoch(6)
     getattr(partition, stop)()
     assert partition.log.leader_epochs.entries() == [(0, 0), (2, 4), (5, 6)]
 
@@ -91,7 +91,7 @@ def test_epochs_survive_a_stop(partition, stop):
 def test_lost_epoch_checkpoint_is_rebuilt_from_the_batches(partition, stop, content):
     for epoch in (0, 0, 2, 5):
         partition.append(b"a" * 200, b"b" * 200, leader_epoch=epoch)
-    partition.log.sync()
+    partition.log.syncing.whole()
     partition.logs.write_checkpoints()
     if stop == "restart":
         partition.logs.close(broker_epoch=1)
@@ -106,12 +106,12 @@ def test_lost_epoch_checkpoint_is_rebuilt_from_the_batches(partition, stop, cont
 def test_a_truncated_log_forgets_later_epochs(partition):
     for epoch in range(4):
         partition.append(b"a", b"b", leader_epoch=epoch)
-    partition.log.truncate_to(4)
+    partition.log.truncation.to(4)
     assert partition.log.leader_epochs.entries() == [(0, 0), (1, 2)]
     partition.append(b"c", leader_epoch=9)
     assert partition.log.leader_epochs.entries() == [(0, 0), (1, 2), (9, 4)]
-    partition.log.begin_epoch(10)
-    partition.log.truncate_to(99)
+    partition.log.appending.begin_epoch(10)
+    partition.log.truncation.to(99)
     assert partition.log.leader_epochs.entries() == [(0, 0), (1, 2), (9, 4)]
 
 
@@ -120,13 +120,13 @@ def test_log_restarted_at_another_offset_has_no_earlier_epochs(partition, make_b
     """Otherwise, with outdated epochs, as leader it would accept diverged records of a follower."""
     partition.append(b"a", leader_epoch=3)
     partition.append(b"lost", leader_epoch=5)
-    work = partition.log.begin_sync()
+    work = partition.log.syncing.begin()
     if sync == "done":
         work.run()
-        partition.log.finish_sync(work)
-    partition.log.truncate_fully_and_start_at(100)
+        partition.log.syncing.finish(work)
+    partition.log.truncation.fully_and_start_at(100)
     for offset, epoch in ((100, 4), (101, 6)):
-        partition.log.append_as_follower(make_batch(b"b", base_offset=offset, leader_epoch=epoch), now)
+        partition.log.appending.as_follower(make_batch(b"b", base_offset=offset, leader_epoch=epoch), now)
     if sync == "under way":
         work.run()
     partition.crash()
@@ -136,8 +136,8 @@ def test_log_restarted_at_another_offset_has_no_earlier_epochs(partition, make_b
 def test_restarted_log_has_no_epochs_for_offsets_that_its_leader_compacted(make_partition, make_batch, now):
     partition = make_partition(cleanup_policy=frozenset({"compact"}))
     partition.append(b"lost", leader_epoch=5)
-    partition.log.sync()
-    partition.log.truncate_fully_and_start_at(100)
-    partition.log.append_as_follower(make_batch(b"b", base_offset=130, leader_epoch=6), now)
+    partition.log.syncing.whole()
+    partition.log.truncation.fully_and_start_at(100)
+    partition.log.appending.as_follower(make_batch(b"b", base_offset=130, leader_epoch=6), now)
     partition.crash()
     assert partition.log.leader_epochs.entries() == [(6, 130)]

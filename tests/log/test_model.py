@@ -74,14 +74,14 @@ class Model:
         assert (found and found[:2]) == first
 
     def sync(self):
-        self.partition.log.sync()
+        self.partition.log.syncing.whole()
         self.synced = self.end
 
     def sync_rolled(self):
-        work = self.partition.log.begin_sync_of_rolled()
+        work = self.partition.log.syncing.begin_rolled()
         self.append()
         work.run()
-        self.partition.log.finish_sync(work)
+        self.partition.log.syncing.finish(work)
         self.synced = max(self.synced, work.offset)
 
     def delete_records(self):
@@ -90,7 +90,9 @@ class Model:
 
     def retain(self):
         self.partition.configure(retention_bytes=self.random.choice([-1, 500, 2000]))
-        deleted = self.partition.log.delete_expired(self.partition.wall_ms, self.random.randint(self.start, self.end))
+        deleted = self.partition.log.retention.delete_expired(
+            self.partition.wall_ms, self.random.randint(self.start, self.end)
+        )
         self.partition.logs.retire(deleted)
         for segment in deleted:
             segment.remove()
@@ -102,7 +104,7 @@ class Model:
 
     def truncate(self):
         at = self.random.randint(max(self.start, self.end - 10), self.end)
-        self.partition.log.truncate_to(at)
+        self.partition.log.truncation.to(at)
         self._cut_to(self.partition.log.log_end_offset)
         assert self.end <= at
         self.leader_epoch += 1
@@ -151,7 +153,7 @@ class Model:
         self.rows = [row for row in self.rows if row[3] > older]
 
     def _bytes_below(self, base_offset, offset):
-        active = self.partition.log._segments.active
+        active = self.partition.log.segments.active
         assert active.base_offset == base_offset
         seen = active.find(offset)
         return 0 if offset <= base_offset else active.size if seen is None else seen.position

@@ -51,7 +51,7 @@ class Machine:
 
         self.partition.disk.before_change = before_change
         try:
-            self.log.begin_epoch(self.leader_epoch)
+            self.log.appending.begin_epoch(self.leader_epoch)
             for _ in range(self.random.randrange(5, 60)):
                 action = self.random.choices(
                     [
@@ -81,16 +81,16 @@ class Machine:
         )
 
     def sync(self):
-        work = self.random.choice([self.log.begin_sync, self.log.begin_sync_of_rolled])()
+        work = self.random.choice([self.log.syncing.begin, self.log.syncing.begin_rolled])()
         work.run()
-        self.log.finish_sync(work)
+        self.log.syncing.finish(work)
         self.synced = max(self.synced, self.log.recovery_point)
 
     def checkpoint(self):
         self.partition.logs.write_checkpoints()
 
     def retain(self):
-        deleted = self.log.delete_expired(self.partition.wall_ms, self.log.log_end_offset)
+        deleted = self.log.retention.delete_expired(self.partition.wall_ms, self.log.log_end_offset)
         self.highest_start = max(self.highest_start, self.log.log_start_offset)
         self.partition.logs.retire(deleted)
         for segment in deleted:
@@ -105,10 +105,10 @@ class Machine:
         end = self.log.log_end_offset
         at = self.random.randint(max(self.log.log_start_offset, end - 6), end)
         self.synced = min(self.synced, max((kept for kept in self.ends if kept <= at), default=0))
-        self.log.truncate_to(at)
+        self.log.truncation.to(at)
         self.forget_from(self.log.log_end_offset)
         self.leader_epoch += 1
-        self.log.begin_epoch(self.leader_epoch)
+        self.log.appending.begin_epoch(self.leader_epoch)
 
     def read(self):
         self.partition.records(max_bytes=self.random.choice([1, 300, 5000]))

@@ -87,7 +87,7 @@ def test_sequential_reads_need_no_index_search(partition, monkeypatch):
     offset, searches = 0, []
     search = segment.Segment.find
     monkeypatch.setattr(segment.Segment, "find", lambda self, offset: searches.append(offset) or search(self, offset))
-    bases = [found.base_offset for found in partition.log._segments.in_order]
+    bases = [found.base_offset for found in partition.log.segments.in_order]
     while offset < 20:
         offset = offsets_read(partition.log, offset, 250, 20)[-1][1] + 1
     assert [searched for searched in searches if searched not in bases] == []
@@ -102,7 +102,7 @@ def test_bookmarks_are_bounded(partition):
     partition.configure(segment_bytes=1 << 20)
     for _ in range(200):
         partition.append(b"v")
-    active = partition.log._segments.active
+    active = partition.log.segments.active
     for offset in range(active.base_offset, 400):
         offsets_read(partition.log, offset, 100, 400)
     assert len(active._bookmarks) == segment.BOOKMARKS_MAX
@@ -112,7 +112,7 @@ def test_region_stays_readable_after_its_segment_is_deleted(partition, now):
     partition.append(b"precious")
     region = partition.log.read(0, 1000, 1, True)
     partition.configure(retention_ms=10)
-    for deleted in partition.log.delete_expired(now + 1000, 1):
+    for deleted in partition.log.retention.delete_expired(now + 1000, 1):
         deleted.rename()
         deleted.remove()
     assert partition.log.log_start_offset == 1

@@ -79,7 +79,7 @@ def test_recovery_accepts_gaps_between_offsets_of_a_compacted_log(make_partition
     partition = make_partition(cleanup_policy=frozenset({"compact"}))
     partition.append(b"a")
     kept = make_batch(b"b", base_offset=17, leader_epoch=0)
-    partition.log.append_as_follower(kept, now)
+    partition.log.appending.as_follower(kept, now)
     partition.crash()
     assert [offset for offset, _, _ in partition.records()] == [0, 17]
     assert partition.values(9) == [b"b"]
@@ -101,11 +101,11 @@ def test_failed_checkpoint_of_a_gap_is_retried(make_partition, make_batch, now):
     failed, beyond = partition.log, make_batch(b"b", base_offset=17, leader_epoch=0)
     partition.disk.is_full = True
     with pytest.raises(KafkaError) as broken:
-        failed.append_as_follower(beyond, now)
+        failed.appending.as_follower(beyond, now)
     assert broken.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     partition.disk.is_full = False
     partition.logs.succeed(failed, partition.logs.reopen(failed, now))
-    partition.logs.get(failed.topic_partition).append_as_follower(beyond, now)
+    partition.logs.get(failed.topic_partition).appending.as_follower(beyond, now)
     partition.crash()
     assert [offset for offset, _, _ in partition.records()] == [0, 17]
 
@@ -170,8 +170,8 @@ def test_log_that_was_never_synced_is_emptied_when_its_first_segment_is_lost(man
 def test_log_shortened_by_retention_survives_a_lost_checkpoint(many_segments):
     partition = many_segments
     partition.configure(retention_bytes=2000)
-    partition.log.sync()
-    deleted = partition.log.delete_expired(partition.wall_ms, 12)
+    partition.log.syncing.whole()
+    deleted = partition.log.retention.delete_expired(partition.wall_ms, 12)
     partition.logs.retire(deleted)
     partition.disk.remove("log-start-offset-checkpoint")
     partition.crash()
@@ -181,9 +181,9 @@ def test_log_shortened_by_retention_survives_a_lost_checkpoint(many_segments):
 
 def test_recovery_reads_only_unsynced_segments(many_segments, monkeypatch):
     partition = many_segments
-    work = partition.log.begin_sync_of_rolled()
+    work = partition.log.syncing.begin_rolled()
     work.run()
-    partition.log.finish_sync(work)
+    partition.log.syncing.finish(work)
     assert partition.log.recovery_point == 10
     partition.logs.write_checkpoints()
     scanned = []
@@ -206,7 +206,7 @@ def test_start_after_a_clean_stop_reads_no_segments(many_segments, monkeypatch):
     partition._load()
     assert (partition.logs.stopped_cleanly, partition.logs.previous_broker_epoch) == (True, 7)
     assert (partition.log.log_end_offset, partition.log.recovery_point) == (12, 12)
-    assert not partition.log._segments.active.grows
+    assert not partition.log.segments.active.grows
     monkeypatch.undo()
     assert partition.values() == expected(12)
 
@@ -269,7 +269,7 @@ def test_corrupt_index_is_rebuilt(many_segments, suffix, content, stop):
         assert partition.log.offset_for_timestamp(now + start, 12).offset == start
     assert partition.log.max_timestamp_offset().offset == 11
     partition.configure(retention_ms=100)
-    assert partition.log.delete_expired(now + 101, 12) == []
+    assert partition.log.retention.delete_expired(now + 101, 12) == []
     partition.append(b"w" * 300)
     partition.restart()
     assert {name: partition.disk.read(name) for name in good} == good
@@ -344,7 +344,7 @@ def test_crash_at_any_step_of_a_roll(make_partition, survivors):
     partition = make_partition()
     partition.append(b"a" * 400)
     partition.append(b"b" * 400)
-    partition.log._roll(partition.wall_ms)
+    partition.log.rolling.roll(partition.wall_ms)
     created = ["00000000000000000002.log", "00000000000000000000.index", "00000000000000000002.snapshot"]
     for bit, name in enumerate(created):
         if not survivors & 1 << bit:

@@ -36,13 +36,13 @@ class OneLog:
     def append(self, count: int = 1) -> None:
         for _ in range(count):
             data = records.encode([b"%d" % self.sent], NOW, 7, 0, self.sent)
-            self.log.append_as_leader(memoryview(bytearray(data)), 0, NOW)
+            self.log.appending.as_leader(memoryview(bytearray(data)), 0, NOW)
             self.sent += 1
 
     def fail_fsync(self) -> None:
         self.disk.knobs = FSYNC_FAILS
         with pytest.raises(KafkaError):
-            self.log.sync()
+            self.log.syncing.whole()
         self.disk.knobs = SOUND
         assert self.log.offline
 
@@ -52,7 +52,7 @@ class OneLog:
         self.directory.succeed(failed, self.log)
         assert self.directory.get(TP) is self.log
         with pytest.raises(KafkaError):
-            failed.append_as_leader(memoryview(bytearray(records.encode([b"x"], NOW, -1, -1, -1))), 0, NOW)
+            failed.appending.as_leader(memoryview(bytearray(records.encode([b"x"], NOW, -1, -1, -1))), 0, NOW)
 
     def after_a_power_cut(self) -> int:
         self.disk.power_cut()
@@ -65,7 +65,7 @@ def test_data_of_a_failed_fsync_is_rewritten() -> None:
     one.fail_fsync()
     one.reopen()
     one.append()
-    one.log.sync()
+    one.log.syncing.whole()
     assert one.log.recovery_point == 4
     assert one.after_a_power_cut() == 4
 
@@ -77,7 +77,7 @@ def test_without_the_rewrite_the_next_fsync_would_lose_data(monkeypatch: pytest.
     one.fail_fsync()
     one.reopen()
     one.append()
-    one.log.sync()
+    one.log.syncing.whole()
     assert one.log.recovery_point == 4
     assert one.after_a_power_cut() == 0
 
@@ -85,7 +85,7 @@ def test_without_the_rewrite_the_next_fsync_would_lose_data(monkeypatch: pytest.
 def test_reopened_log_continues_over_several_segments() -> None:
     one = OneLog(segment_bytes=300)
     one.append(9)
-    one.log.sync()
+    one.log.syncing.whole()
     one.append(6)
     segments, end, start = one.log.segment_count, one.log.log_end_offset, one.log.log_start_offset
     one.fail_fsync()
@@ -94,7 +94,7 @@ def test_reopened_log_continues_over_several_segments() -> None:
     assert (one.log.segment_count, one.log.log_end_offset, one.log.log_start_offset) == (segments, end, start)
     # The producer state is there: the next batch is neither a gap nor a duplicate.
     one.append()
-    one.log.sync()
+    one.log.syncing.whole()
     assert one.after_a_power_cut() == 16
 
 
@@ -121,6 +121,6 @@ def test_config_changed_during_the_reopening_is_kept():
     one.append()
     one.fail_fsync()
     reopened = one.directory.reopen(one.log, NOW)
-    one.log.config = LogConfig(flush_messages=1)
+    one.log.configure(LogConfig(flush_messages=1))
     one.directory.succeed(one.log, reopened)
     assert reopened.config.flush_messages == 1

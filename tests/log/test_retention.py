@@ -18,7 +18,7 @@ def fill(partition, count, **options):
 def expire(partition, wall_ms=None, high_watermark=None):
     """Delete expired segments, with all steps until their files are gone."""
     log = partition.log
-    deleted = log.delete_expired(
+    deleted = log.retention.delete_expired(
         wall_ms or partition.wall_ms, log.log_end_offset if high_watermark is None else high_watermark
     )
     partition.logs.retire(deleted)
@@ -66,7 +66,7 @@ def test_active_segment_expires_when_all_its_records_are_old(make_partition, now
 def test_expired_segments_are_deleted_when_a_full_disk_prevents_a_roll(make_partition, now, monkeypatch, offline):
     partition = make_partition(retention_ms=1000)
     fill(partition, 7)
-    partition.log.sync()
+    partition.log.syncing.whole()
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -77,7 +77,7 @@ def test_expired_segments_are_deleted_when_a_full_disk_prevents_a_roll(make_part
             with pytest.raises(KafkaError):
                 partition.append(b"w")
         before = partition.log.segment_count
-        assert len(partition.log.delete_expired(now + 2000, 7)) == before - 1
+        assert len(partition.log.retention.delete_expired(now + 2000, 7)) == before - 1
     assert partition.log.segment_count == 1
 
 
@@ -134,7 +134,7 @@ def test_delete_records_may_end_inside_a_batch(partition):
 def test_expired_files_are_renamed_and_deleted_later(make_partition):
     partition = make_partition(retention_bytes=0)
     fill(partition, 4)
-    deleted = partition.log.delete_expired(partition.wall_ms, 4)
+    deleted = partition.log.retention.delete_expired(partition.wall_ms, 4)
     assert partition.names(".deleted") == []
     partition.logs.retire(deleted)
     assert len(partition.names(".deleted")) == 7  # two segments with two indexes each, and a producer snapshot
@@ -147,7 +147,7 @@ def test_expired_files_are_renamed_and_deleted_later(make_partition):
 def test_expired_segments_stay_deleted_after_a_crash_before_the_rename(make_partition):
     partition = make_partition(retention_bytes=0)
     fill(partition, 4)
-    partition.log.delete_expired(partition.wall_ms, 4)
+    partition.log.retention.delete_expired(partition.wall_ms, 4)
     partition.logs.write_checkpoints()
     partition.crash()
     assert partition.log.log_start_offset == 4
@@ -165,8 +165,8 @@ def test_leader_epochs_follow_the_log_start(partition):
 def test_delayed_deletion_of_expired_segments_does_not_remove_a_restarted_log(make_partition):
     partition = make_partition(retention_bytes=0)
     fill(partition, 6)
-    expired = partition.log.delete_expired(partition.wall_ms, 6)
-    partition.log.truncate_fully_and_start_at(2)
+    expired = partition.log.retention.delete_expired(partition.wall_ms, 6)
+    partition.log.truncation.fully_and_start_at(2)
     partition.append(b"anew")
     partition.logs.retire(expired)  # as a slow thread would do
     for segment in expired:
@@ -178,8 +178,8 @@ def test_delayed_deletion_of_expired_segments_does_not_remove_a_restarted_log(ma
 def test_expired_segments_do_not_reappear_after_a_log_restarted(make_partition):
     partition = make_partition(retention_bytes=0)
     fill(partition, 6)
-    partition.log.delete_expired(partition.wall_ms, 6)
-    partition.log.truncate_fully_and_start_at(1)
+    partition.log.retention.delete_expired(partition.wall_ms, 6)
+    partition.log.truncation.fully_and_start_at(1)
     partition.append(b"anew")
     partition.crash()
     assert partition.values() == [b"anew"]

@@ -51,7 +51,7 @@ def test_roll_by_age_works_after_a_restart(make_partition, now):
 
 def test_jitter_makes_the_roll_earlier(make_partition, now):
     partition = make_partition(segment_ms=1000, segment_jitter_ms=1000)
-    jitter = partition.log._jitter_ms
+    jitter = partition.log.rolling.jitter_ms
     assert 0 < jitter < 1000
     partition.append(b"a")
     partition.append(b"b", timestamps=[now + 1000 - jitter])
@@ -78,7 +78,7 @@ def test_roll_when_relative_offsets_exceed_32_bits(make_partition, make_batch, n
     header = list(HEADER.unpack_from(far))
     header[0], header[2] = 2**31, 0
     HEADER.pack_into(far, 0, *header)
-    partition.log.append_as_follower(memoryview(far), now)
+    partition.log.appending.as_follower(memoryview(far), now)
     assert bases(partition) == [0, 1]
     assert partition.log.log_end_offset == 2**31 + 1
     assert [offset for offset, _, _ in partition.records()] == [0, 2**31]

@@ -64,7 +64,7 @@ def test_time_search_continues_past_unreadable_records(partition, make_batch, no
     broken[61] = 0xFF
     struct.pack_into(">I", broken, 17, checksum(broken))
     partition.append(b"a")
-    partition.log.append_as_leader(broken, 0, now)
+    partition.log.appending.as_leader(broken, 0, now)
     partition.append(b"b", timestamps=[now + 9])
     assert by_time(partition, now + 2) == (1, now + 5)
     assert by_time(partition, now + 6) == (2, now + 9)

@@ -37,17 +37,17 @@ def opened(disk: Disk, *snapshot_ends: int):
 
 def write(log, *values: str) -> None:
     for value in values:
-        log.append_trusted(batch(value), LeaderEpoch(1), WALL_MS)
-    log.sync()
+        log.appending.trusted(batch(value), LeaderEpoch(1), WALL_MS)
+    log.syncing.whole()
 
 
 def test_segments_covered_by_a_snapshot_are_deleted(disk):
     log = opened(disk)
     write(log, "a", "b")
-    log._roll(WALL_MS)
+    log.rolling.roll(WALL_MS)
     write(log, "c")
     log.advance_log_start(2)
-    metadata_snapshots._remove(disk, log.delete_expired(WALL_MS, 3), [])
+    metadata_snapshots._remove(disk, log.retention.delete_expired(WALL_MS, 3), [])
     assert not disk.exists(FIRST)
     assert opened(disk, 2).log_end_offset == 3
 
@@ -61,10 +61,10 @@ def test_a_power_cut_leaves_no_gap_between_segments(seed):
     log = opened(disk)
     for value in ("a", "b", "c"):
         write(log, value)
-        log._roll(WALL_MS)
+        log.rolling.roll(WALL_MS)
     write(log, "d")
     log.advance_log_start(3)
-    metadata_snapshots._remove(disk, log.delete_expired(WALL_MS, 4), [])
+    metadata_snapshots._remove(disk, log.retention.delete_expired(WALL_MS, 4), [])
     machine.power_cut()
     assert opened(machine.mount(), 2).log_end_offset == 4
 
@@ -77,7 +77,7 @@ def test_segments_that_a_failing_disk_kept_are_deleted_first_the_next_time(disk,
     log = opened(disk)
     for value in ("a", "b", "c"):
         write(log, value)
-        log._roll(WALL_MS)
+        log.rolling.roll(WALL_MS)
     write(log, "d")
     snapshots = metadata_snapshots.MetadataSnapshots(
         SimpleNamespace(log=log, core=SimpleNamespace(high_watermark=4)),
@@ -105,7 +105,7 @@ def test_a_log_restarted_at_a_snapshot_opens_despite_leftover_older_segments(dis
     log = opened(disk)
     write(log, "a", "b")
     before = disk.read(FIRST)
-    log.truncate_fully_and_start_at(10)
+    log.truncation.fully_and_start_at(10)
     write(log, "k", "l")
     disk.replace(FIRST, before)
     again = opened(disk, 1, 10, 11)

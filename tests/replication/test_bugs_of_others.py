@@ -6,6 +6,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.replication.following import Verdict, position, take
+from odradek.replication.isolation import FetchIsolation
 from support.data_broker import batch
 from support.replicas import EVERYTHING, LAG_MS_MAX, WALL_MS, Replicas
 
@@ -86,7 +87,7 @@ def test_kip_320_consumer_with_an_old_leader_epoch_gets_an_error(epoch, code):
     replicas.catch_up(2)
     replicas.elect(2, isr=(1, 2))
     replicas.catch_up(1)
-    read = replicas[2].partition.read(0, EVERYTHING, epoch, 1, whole_first_batch=True)
+    read = replicas[2].partition.read(0, EVERYTHING, epoch, FetchIsolation.HIGH_WATERMARK, whole_first_batch=True)
     assert read.error_code == code
 
 

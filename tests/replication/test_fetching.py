@@ -217,7 +217,7 @@ def test_partition_with_a_failed_log_is_not_fetched():
     partition = replicas[2].partition
     asking.question(0)
     asking.answered(reply(part(records=record(0))), 0, WALL_MS)
-    partition.log._fail(OSError("sync failed"))
+    partition.log.fail(OSError("sync failed"))
     assert asking.unsynced(0) == []
     assert (asking.question(0), asking.follows(partition)) == (None, False)
     asking.follow(partition)

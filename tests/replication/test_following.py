@@ -539,11 +539,11 @@ def test_sync_begun_before_a_truncation_does_not_cover_later_records():
     replicas[1].append("a")
     replicas.fetch(2)
     partition = replicas[2].partition
-    work = partition.log.begin_sync()
+    work = partition.log.syncing.begin()
     partition.truncate_to(0)
     partition.append_fetched(memoryview(batch("b", leader_epoch=0)), WALL_MS)
     work.run()
-    partition.log.finish_sync(work)
+    partition.log.syncing.finish(work)
     partition.synced(work.offset, again=True)
     assert not partition.is_synced(0)
 
@@ -554,14 +554,14 @@ def test_wait_for_a_sync_of_truncated_records_ends_with_an_error():
     replicas[1].append("a")
     replicas.fetch(2)
     partition = replicas[2].partition
-    work = partition.log.begin_sync()
+    work = partition.log.syncing.begin()
     told = []
     partition.when_synced(0, told.append)
     replicas.elect(3, isr=(2, 3))
     replicas.fetch(2)
     assert replicas[2].end == 0
     work.run()
-    partition.log.finish_sync(work)
+    partition.log.syncing.finish(work)
     partition.synced(work.offset, again=False)
     assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
@@ -571,9 +571,9 @@ def test_sync_on_a_follower_does_not_advance_its_high_watermark():
     replicas[1].append("a")
     replicas.fetch(2)
     partition = replicas[2].partition
-    work = partition.log.begin_sync()
+    work = partition.log.syncing.begin()
     work.run()
-    partition.log.finish_sync(work)
+    partition.log.syncing.finish(work)
     partition.synced(work.offset, again=False)
     assert (partition.is_synced(0), partition.high_watermark) == (True, 0)
 
@@ -585,7 +585,7 @@ def test_high_watermark_is_the_log_start_when_a_restart_of_the_log_fails(monkeyp
     def fails():
         raise OSError("no room")
 
-    monkeypatch.setattr(partition.log, "_persist_checkpoints", fails)
+    monkeypatch.setattr(partition.log, "persist_checkpoints", fails)
     with pytest.raises(KafkaError):
         partition.restart_at(5)
     assert partition.log.log_start_offset <= partition.high_watermark <= partition.log.log_end_offset
@@ -594,13 +594,13 @@ def test_high_watermark_is_the_log_start_when_a_restart_of_the_log_fails(monkeyp
 def compact(node):
     """Compact as the broker's cleaner does, at once."""
     log = node.log
-    log.sync()
-    plan = log.plan_cleaning(log.dirt(log.log_end_offset, WALL_MS), log.log_end_offset, WALL_MS, 1 << 20)
+    log.syncing.whole()
+    plan = log.compacting.plan(log.compacting.dirt(log.log_end_offset, WALL_MS), log.log_end_offset, WALL_MS, 1 << 20)
     for replacement in finished(clean(node.disk, plan)).replacements:
-        log.begin_swap(plan, replacement)
-        while log.step_swap():
+        log.compacting.begin_swap(plan, replacement)
+        while log.compacting.step_swap():
             pass
-    log.cleaned(plan, plan.segments[-1].end_offset)
+    log.compacting.cleaned(plan, plan.segments[-1].end_offset)
 
 
 def put(node, key, value):
@@ -613,7 +613,7 @@ def test_new_follower_of_a_compacted_log_has_the_same_records_and_log_end():
     for key, value in ((b"a", "1"), (b"b", "1"), (b"a", "2")):
         put(leader, key, value)
     leader.partition.append(memoryview(encode_batch([Record(key=b"b", timestamp=WALL_MS)])), 1, WALL_MS)
-    leader.log._roll(WALL_MS)
+    leader.log.rolling.roll(WALL_MS)
     compact(leader)
     leader.log.cleaned_until = 0  # as if it were dirty again after the tombstone has expired
     compact(leader)
@@ -637,7 +637,7 @@ def test_follower_compacts_its_own_log_and_continues_to_fetch():
     for n in range(6):
         put(leader, b"%d" % (n % 2), str(n))
     replicas.catch_up(2)
-    follower.log._roll(WALL_MS)
+    follower.log.rolling.roll(WALL_MS)
     compact(follower)
     assert follower.values() == ["4", "5"]
     put(leader, b"0", "6")

@@ -68,9 +68,9 @@ def test_leader_with_flush_messages_commits_only_synced_records():
     leader.append("a")
     fetched(replicas, 2, 1)
     assert leader.high_watermark == 0
-    work = leader.log.begin_sync()
+    work = leader.log.syncing.begin()
     work.run()
-    leader.log.finish_sync(work)
+    leader.log.syncing.finish(work)
     leader.partition.synced(work.offset, again=False)
     assert leader.high_watermark == 1
 

@@ -83,9 +83,9 @@ class World:
         node = node or self.any_node()
         if node.sync_requests:
             node.sync_requests.clear()
-            work = node.log.begin_sync()
+            work = node.log.syncing.begin()
             work.run()
-            node.log.finish_sync(work)
+            node.log.syncing.finish(work)
             node.partition.synced(work.offset, again=False)
 
     def decide(self):

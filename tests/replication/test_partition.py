@@ -15,6 +15,7 @@ from odradek.log.directory import LogDirectory
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.batch import iter_records, read_header
 from odradek.protocol.compression import Codec
+from odradek.replication.isolation import FetchIsolation
 from odradek.replication.partition import Partition
 from support.admin_broker import SeededRng
 from support.data_broker import batch
@@ -60,9 +61,9 @@ class Life:
         return self.partition.append(memoryview(batch(*values, timestamp=NOW_MS)), acks, NOW_MS)
 
     def sync(self, *, again=False):
-        work = self.partition.log.begin_sync()
+        work = self.partition.log.syncing.begin()
         work.run()
-        self.partition.log.finish_sync(work)
+        self.partition.log.syncing.finish(work)
         self.partition.synced(work.offset, again=again)
 
 
@@ -87,7 +88,10 @@ def test_only_a_leader_appends_and_reads():
     life = Life()
     assert refused(life.append, "x") == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert refused(life.partition.append_internal, batch("x"), NOW_MS) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert life.partition.read(0, 100, -1, 0, whole_first_batch=True).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (
+        life.partition.read(0, 100, -1, FetchIsolation.HIGH_WATERMARK, whole_first_batch=True).error_code
+        == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
     life.lead()
     assert life.append("x", "y").base_offset == 0
     assert life.partition.append_internal(batch("z", timestamp=NOW_MS), NOW_MS).base_offset == 2
@@ -96,7 +100,7 @@ def test_only_a_leader_appends_and_reads():
 
 def test_coordinator_batch_is_stored_with_the_codec_of_its_topic():
     life = Life().lead()
-    life.partition.log.config = replace(life.partition.log.config, compression_type="lz4")
+    life.partition.log.configure(replace(life.partition.log.config, compression_type="lz4"))
     life.partition.append_internal(batch("a", timestamp=NOW_MS), NOW_MS)
     data = life.partition.log.read(0, 2**20, 1, True).read()
     assert (read_header(data).codec, [record.value for record in iter_records(data)]) == (Codec.LZ4, [b"a"])
@@ -145,11 +149,11 @@ def test_high_watermark_stops_before_a_batch_that_waits_for_its_fsync():
     assert (partition.high_watermark, life.sync_requests) == (2, [partition])
     assert partition.is_synced(1)
     assert not partition.is_synced(2)
-    work = partition.log.begin_sync()
+    work = partition.log.syncing.begin()
     work.run()
     life.append("d")
     assert partition.high_watermark == 2
-    partition.log.finish_sync(work)
+    partition.log.syncing.finish(work)
     partition.synced(work.offset, again=True)
     assert (partition.high_watermark, partition.is_synced(2), partition.is_synced(3)) == (3, True, False)
     life.sync()
@@ -292,13 +296,13 @@ def test_read_returns_records_only_below_the_high_watermark():
     life.sync()
     life.append("b")
     partition = life.partition
-    seen = partition.read(0, 10_000, -1, partition.high_watermark, whole_first_batch=True)
+    seen = partition.read(0, 10_000, -1, FetchIsolation.HIGH_WATERMARK, whole_first_batch=True)
     assert (seen.error_code, seen.high_watermark, seen.log_start_offset) == (ErrorCode.NONE, 1, 0)
     assert seen.records.length == len(batch("a", timestamp=NOW_MS))
     seen.records.release()
-    above = partition.read(1, 10_000, -1, partition.high_watermark, whole_first_batch=True)
+    above = partition.read(1, 10_000, -1, FetchIsolation.HIGH_WATERMARK, whole_first_batch=True)
     assert (above.error_code, above.records) == (ErrorCode.NONE, None)
-    beyond = partition.read(3, 10_000, -1, partition.high_watermark, whole_first_batch=True)
+    beyond = partition.read(3, 10_000, -1, FetchIsolation.HIGH_WATERMARK, whole_first_batch=True)
     assert (beyond.error_code, beyond.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
@@ -316,4 +320,4 @@ def test_read_error_of_a_log_is_returned_for_its_partition(monkeypatch, failure,
     life = Life().lead()
     life.append("a")
     monkeypatch.setattr(type(life.partition.log), "read", fails)
-    assert life.partition.read(0, 100, -1, 1, whole_first_batch=True).error_code == code
+    assert life.partition.read(0, 100, -1, FetchIsolation.HIGH_WATERMARK, whole_first_batch=True).error_code == code

@@ -26,7 +26,7 @@ async def fill(broker, client, topic, count, value="x" * 300):
     """Three keys, and whole segments on disk."""
     for n in range(count):
         await client.produce(topic, batch(f"{n} {value}", key=b"key %d" % (n % 3)))
-    broker.partition(topic).log.sync()
+    broker.partition(topic).log.syncing.whole()
 
 
 def rows(broker, topic):
@@ -183,7 +183,7 @@ def test_a_log_truncated_during_its_compaction_is_not_changed(run, monkeypatch):
 
             def meanwhile(disk, plan):
                 cleaned = yield from in_thread(disk, plan)
-                broker.partition("t").log.truncate_to(4)
+                broker.partition("t").log.truncation.to(4)
                 return cleaned
 
             monkeypatch.setattr(cleaner, "clean", meanwhile)
@@ -250,7 +250,7 @@ def test_a_truncation_meanwhile_does_not_hide_that_the_names_may_not_be_durable(
             client = await broker.connect()
             await fill(broker, client, "t", 20)
             log = broker.partition("t").log
-            disk.meanwhile = lambda: log.truncate_to(19)
+            disk.meanwhile = lambda: log.truncation.to(19)
             disk.armed = failing
             await broker.housekeeping.compact()
             assert log.log_end_offset == 19
@@ -275,7 +275,7 @@ def test_segments_deleted_by_retention_meanwhile_do_not_undo_the_rest_of_the_com
                 cleaned = yield from in_thread(disk, plan)
                 assert len(cleaned.replacements) > 1
                 log.advance_log_start(plan.segments[1].base_offset)
-                broker.logs.retire(log.delete_expired(0, log.log_end_offset))
+                broker.logs.retire(log.retention.delete_expired(0, log.log_end_offset))
                 return cleaned
 
             monkeypatch.setattr(cleaner, "clean", meanwhile)

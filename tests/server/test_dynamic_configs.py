@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.log.log import Log
+from odradek.log import compacting
 from odradek.protocol.batch import encode_batch
 from odradek.protocol.messages.p44_incremental_alter_configs import (
     AlterableConfig,
@@ -46,7 +46,7 @@ class Compacting(GroupBroker):
         for n in range(20):
             record = Record(key=b"k%d" % (n % 3), value=VALUE, timestamp=self.clock.wall_ms())
             partition.append(memoryview(encode_batch([record])), 1, self.clock.wall_ms())
-        partition.log.sync()
+        partition.log.syncing.whole()
 
     async def change(self, key: str, value: str | None, broker: str = "1") -> int:
         config = AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value)
@@ -97,12 +97,12 @@ def test_without_a_rate_limit_compaction_does_not_pause():
 @pytest.mark.parametrize("step_bytes", [1, 2000, 1 << 20])
 def test_compaction_reads_and_writes_no_faster_than_its_rate_limit(step_bytes, monkeypatch):
     """However much it does between two pauses."""
-    planned = Log.plan_cleaning
+    planned = compacting.Compacting.plan
 
     def in_small_steps(*args):
         return replace(planned(*args), step_bytes=step_bytes)
 
-    monkeypatch.setattr(Log, "plan_cleaning", in_small_steps)
+    monkeypatch.setattr(compacting.Compacting, "plan", in_small_steps)
     took_ms = told(Compacting.compacted_after_ms, log_cleaner_backoff_ms="0", log_cleaner_io_max_bytes_per_second="100")
     # In each step the last, partial millisecond is not waited for.
     assert MOVED_BYTES * 10 - 40 <= took_ms < MOVED_BYTES * 10 + 100
@@ -139,13 +139,13 @@ def test_a_stop_does_not_wait_for_a_pause_of_compaction(settings):
 
 def test_a_changed_dedupe_buffer_applies_to_the_next_run(monkeypatch):
     budgets = []
-    planned = Log.plan_cleaning
+    planned = compacting.Compacting.plan
 
     def noted(log, dirt, high_watermark, wall_ms, key_bytes_max):
         budgets.append(key_bytes_max)
         return planned(log, dirt, high_watermark, wall_ms, key_bytes_max)
 
-    monkeypatch.setattr(Log, "plan_cleaning", noted)
+    monkeypatch.setattr(compacting.Compacting, "plan", noted)
 
     async def story(broker):
         await broker.change("log.cleaner.dedupe.buffer.size", "3000000")
@@ -159,7 +159,7 @@ def test_a_changed_dedupe_buffer_applies_to_the_next_run(monkeypatch):
 def test_producers_expire_by_the_current_setting(broker_name):
     async def story(broker):
         log = broker.partitions.get("t", 0).log
-        log.append_as_leader(memoryview(idempotent_batch(broker)), 0, broker.clock.wall_ms())
+        log.appending.as_leader(memoryview(idempotent_batch(broker)), 0, broker.clock.wall_ms())
         await broker.housekeeping.forget_producers()
         assert len(log.known_producers(broker.clock.wall_ms()).by_id) == 1
         await broker.change("producer.id.expiration.ms", "1000", broker_name)

@@ -72,7 +72,7 @@ def test_a_working_log_that_the_image_calls_lost_is_reported_until_the_image_is_
 
 def lose(broker, topic, index=0):
     """Its disk failed, and the controller knows."""
-    broker.partition(topic, index).log._fail(OSError("no space"))
+    broker.partition(topic, index).log.fail(OSError("no space"))
     broker.change_partition(topic, index, directories=[LOST_DIRECTORY], leader=-1, isr=[])
 
 

@@ -248,7 +248,7 @@ def test_a_batch_whose_codec_cannot_be_read_is_an_error_of_its_partition(run):
             broker.create_topic("t")
             client = await broker.connect()
             await client.produce("t", batch("x"))
-            segment = broker.partition("t").log._segments.active
+            segment = broker.partition("t").log.segments.active
             segment.file = counted = Unreadable(segment.file)
             answer = await client.fetch("t", {0: 0}, version=9)
             assert answer[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -9,6 +9,7 @@ from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
+from odradek.replication.isolation import FetchIsolation
 from support.data_broker import DataBroker, batch
 
 T0 = TopicPartition("t", 0)
@@ -59,7 +60,7 @@ def test_a_region_being_sent_outlives_its_segment(run):
             written = batch("x" * 900)
             await client.produce("t", written)
             partition = broker.partition("t")
-            read = partition.read(0, 10_000, -1, 1, whole_first_batch=True)
+            read = partition.read(0, 10_000, -1, FetchIsolation.HIGH_WATERMARK, whole_first_batch=True)
             await broker.housekeeping.delete_expired()
             await until(lambda: names(disk, ".log") == ["00000000000000000001.log"] and not names(disk, ".deleted"))
             content = read.records.read()
@@ -208,7 +209,7 @@ def test_a_log_restarted_at_the_offset_of_an_expired_segment_keeps_its_file(run)
             disk.full = True
             await broker.housekeeping.delete_expired()
             disk.full = False
-            broker.partition("t").log.truncate_fully_and_start_at(1)
+            broker.partition("t").log.truncation.fully_and_start_at(1)
             await broker.housekeeping.delete_expired()
             assert names(disk, ".log") == ["00000000000000000001.log"]
 

@@ -394,7 +394,7 @@ def test_producers_that_cannot_be_read_from_disk_are_an_error_of_their_partition
         async with DataBroker() as broker:
             broker.create_topic("t", partitions=2)
             client = await broker.connect()
-            broker.partition("t").log._producers.known = None  # as after a start
+            broker.partition("t").log.producers.known = None  # as after a start
             monkeypatch.setattr("odradek.log.producer_memory.restore_producers", broken)
             idempotent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
             first, second = await client.produce("t", batch("x", **idempotent), batch("x", **idempotent))

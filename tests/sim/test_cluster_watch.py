@@ -99,7 +99,7 @@ def _new_log(directory, name):
 
 def _append(log, value, leader_epoch):
     batch = bytearray(records.encode([value], WALL_START_MS))
-    log.append_as_leader(memoryview(batch), leader_epoch, WALL_START_MS)
+    log.appending.as_leader(memoryview(batch), leader_epoch, WALL_START_MS)
 
 
 class Cluster:
@@ -164,7 +164,7 @@ def test_a_truncation_is_reported_once_across_restarts(cluster):
     watch.look()
     assert not told
     cluster[2].host = Host("node2.2")
-    cluster[2].replica.log.truncate_to(2)
+    cluster[2].replica.log.truncation.to(2)
     watch.look()
     watch.look()
     ((place, lost_bytes),) = told

@@ -28,7 +28,7 @@ class OneLog:
         self.log = self.directory.create_log(TopicPartition("orders", 0), TopicId(bytes(16)), config, NOW)
         for leader_epoch in range(3):
             data = records.encode([b"a", b"b"], NOW + leader_epoch, 7, 0, 2 * leader_epoch)
-            self.log.append_as_leader(memoryview(bytearray(data)), leader_epoch, NOW)
+            self.log.appending.as_leader(memoryview(bytearray(data)), leader_epoch, NOW)
 
     @property
     def stored(self):

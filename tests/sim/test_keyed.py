@@ -136,7 +136,7 @@ class Copy:
         config = LogConfig(cleanup_policy=frozenset({"compact"}))
         self.log = logs.create_log(TopicPartition(*PLACE), TopicId(bytes(16)), config, NOW)
         for each in batches:
-            self.log.append_as_follower(memoryview(each), NOW)
+            self.log.appending.as_follower(memoryview(each), NOW)
 
 
 def compare(*copies, deletions=Deletions.STAY):

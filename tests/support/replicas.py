@@ -75,7 +75,7 @@ class Node:
     def restart(self, *, lost_from=None):
         """The high watermark is that of the last checkpoint. Records are kept, or lost from offset `lost_from` on."""
         if lost_from is not None:
-            self.log.truncate_to(lost_from)
+            self.log.truncation.to(lost_from)
         self.broker_epoch += 1
         self.open()
 

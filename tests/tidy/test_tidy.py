@@ -40,7 +40,7 @@ BANNED_CALLS = {
     "run_in_executor": "the Spawner port",
 }
 # Several threads make slow calls on one data directory: locks protect what they record, and changing file names.
-MAY_LOCK = {"log/directory.py", "log/retention.py"}
+MAY_LOCK = {"log/directory.py", "log/deleted.py"}
 # The codec compiler turns schema tables into straight-line code: the only place that generates code from text.
 MAY_EXEC = {"protocol"}
 

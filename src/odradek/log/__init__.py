@@ -2,7 +2,8 @@
 
 The file formats are those of Kafka 4. This package knows nothing of other brokers, groups or sockets.
 
-`directory` holds the logs of a data directory, `log` is one of them, and `recovery` opens it. A log consists of
-`segments` of batches (`segment`, `indexes`, `scan`), `producers`, `leader_epochs` and `durability`. `safeguards` lists
-the rules that protect data.
+`directory` holds the logs of a data directory, `log` is one of them, and `recovery` opens it. A log has `content`:
+`segments` of batches (`segment`, `indexes`, `scan`), `producers`, `leader_epochs` and `durability`. Its parts work on
+it: `appending`, `rolling`, `syncing`, `compacting`, `retention`, `truncation`. `safeguards` lists the rules that
+protect data.
 """

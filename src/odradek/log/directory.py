@@ -40,6 +40,7 @@ from odradek.log.checkpoints import (
     read_checkpoint,
 )
 from odradek.log.config import LogConfig
+from odradek.log.deleted import DeletedSegment
 from odradek.log.durability import Durability
 from odradek.log.folder import PARTITION_METADATA, Folder
 from odradek.log.leader_epochs import LeaderEpochs
@@ -47,7 +48,6 @@ from odradek.log.log import Log
 from odradek.log.producers import Producers
 from odradek.log.recovery import LogOpening, open_log
 from odradek.log.reopening import probe, reopen
-from odradek.log.retention import DeletedSegment
 from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 
@@ -120,7 +120,7 @@ class LogDirectory:
     def _pass_gaps(self) -> None:
         """Raise the recovery points over the gaps that a killed Kafka left: above ours, a gap means data loss."""
         for log in self.logs.values():
-            log.sync()
+            log.syncing.whole()
         self._write_recovery_points()
 
     def _names_of_logs(self) -> Iterator[TopicPartition]:
@@ -155,7 +155,7 @@ class LogDirectory:
         """
         log = self.logs.get(topic_partition)
         if log is not None and log.topic_id == topic_id:
-            log.config = config
+            log.configure(config)
             return log
         if self._reserved is not None and self._reserved.topic_partition == topic_partition:
             raise OSError(errno.EBUSY, "a failed log with this name is being reopened", str(topic_partition))
@@ -214,7 +214,7 @@ class LogDirectory:
 
     def succeed(self, failed: Log, reopened: Log) -> None:
         self.logs[failed.topic_partition] = reopened
-        reopened.config = failed.config  # may have changed during the reopening
+        reopened.configure(failed.config)  # may have changed during the reopening
         failed.release()
 
     def probe(self) -> None:

@@ -1,75 +1,64 @@
-"""Which segments expire: first those below the log start, then by size, then by age."""
+"""Retention: which segments expire, first those below the log start, then by size, then by age."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from odradek.base.errors import KafkaError
 from odradek.log import safeguards
+from odradek.log.compacting import Compacting
 from odradek.log.config import LogConfig
-from odradek.log.folder import DELETED, Folder
+from odradek.log.content import Content
+from odradek.log.deleted import DeletedSegment, Expired, forget
+from odradek.log.folder import LOG, offset_name
+from odradek.log.rolling import Rolling
 from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
-class DeletedSegment:
-    """Removed from the log, still on disk. Call `rename`, then after `file.delete.delay.ms` `remove`. Both are slow.
+class Retention:
+    __slots__ = ("_compacting", "_content", "_rolling", "expired")
 
-    Call them only after the log start offset that excludes it is durable. Otherwise a crash could leave a gap in the
-    log. A log that restarts empty renames it earlier, because it needs the names, maybe while another thread renames.
-    """
+    def __init__(self, content: Content, rolling: Rolling, compacting: Compacting) -> None:
+        self._content = content
+        self._rolling = rolling
+        self._compacting = compacting
+        self.expired = Expired()
 
-    folder: Folder
-    segment: Segment
-    names: tuple[str, ...]
-    renamed: bool = False
-    _renaming: threading.Lock = field(default_factory=threading.Lock)
+    def delete_expired(self, wall_ms: int, high_watermark: int) -> list[DeletedSegment]:
+        """Remove expired segments from the log. `LogDirectory.retire` removes their files."""
+        if self._compacting.is_swapping:
+            return []  # try again later: a swap is renaming files
+        content = self._content
+        segments = content.segments
+        with content.failing():
+            count = expired_segments(
+                segments,
+                content.config,
+                log_start=content.log_start_offset,
+                log_end=content.log_end_offset,
+                high_watermark=high_watermark,
+                wall_ms=wall_ms,
+            )
+        if count == len(segments) and not self._has_rolled(wall_ms):
+            count -= 1
+        exposed = segments.since(content.recovery_point)
+        taken = segments.take_first(count)
+        for segment in taken:
+            if segment in exposed:
+                # A crash before the new log start is durable brings it back: unsynced, it would be a hole in the log.
+                content.durability.also_sync(offset_name(segment.base_offset, LOG))
+        content.advance_log_start(segments.in_order[0].base_offset)
+        return self.expired.add([forget(content, segment) for segment in taken])
 
-    def rename(self) -> None:
-        with self._renaming:
-            if not self.renamed:
-                for name in self.names:
-                    with contextlib.suppress(FileNotFoundError):  # the whole topic was deleted meanwhile
-                        self.folder.rename(name, name + DELETED)
-                self.renamed = True
-
-    def remove(self) -> None:
-        self.segment.close()
-        for name in self.names:
-            with contextlib.suppress(FileNotFoundError):
-                self.folder.remove(name + DELETED)
-
-
-class Expired:
-    """The segments that one log removed and whose files may not be renamed yet."""
-
-    __slots__ = ("_in_order",)
-
-    def __init__(self) -> None:
-        self._in_order: list[DeletedSegment] = []
-
-    @property
-    def on_disk(self) -> list[DeletedSegment]:
-        return [deleted for deleted in self._in_order if not deleted.renamed]
-
-    def add(self, deleted: list[DeletedSegment]) -> list[DeletedSegment]:
-        self._in_order = [*self.on_disk, *deleted]
-        return deleted
-
-    def rename(self) -> None:
-        """The log restarts empty: it needs the names, and recovery must not find these files as later segments."""
-        for deleted in reversed(self.on_disk):
-            deleted.rename()
-        self._in_order = []
-
-
-def remove(deleted: Sequence[DeletedSegment]) -> None:
-    """Slow."""
-    for segment in deleted:
-        segment.remove()
+    def _has_rolled(self, wall_ms: int) -> bool:
+        """Roll, if the disk allows it. On a full disk the other expired segments are removed without a roll."""
+        content = self._content
+        with contextlib.suppress(KafkaError), content.failing():
+            content.refuse_if_offline()
+            self._rolling.roll(wall_ms)
+            return True
+        return False
 
 
 def expired_segments(

@@ -16,8 +16,8 @@ from functools import partial
 
 from odradek.log import safeguards
 from odradek.log.cleaning import CleanedSegment, Replacement
+from odradek.log.deleted import DeletedSegment
 from odradek.log.folder import CLEANED, DELETED, LOG, SEGMENT_SUFFIXES, SWAP, Folder, offset_name
-from odradek.log.retention import DeletedSegment
 from odradek.log.scan import headers
 from odradek.log.segment import Segment
 from odradek.log.segments import Segments

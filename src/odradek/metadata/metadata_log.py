@@ -90,7 +90,7 @@ def load_metadata(
             if newest.end_offset > log.log_end_offset or newest.epoch > log.leader_epochs.latest:
                 # The node crashed after it fetched a snapshot and before it restarted the log there. A longer log
                 # without the snapshot's epoch is from an older leader and was not committed.
-                log.truncate_fully_and_start_at(newest.end_offset)
+                log.truncation.fully_and_start_at(newest.end_offset)
         _feed_log(log, feed, voters)
     except MalformedMessage as unknown:
         raise UnknownPast(f"the metadata log has unknown records: {unknown}") from unknown

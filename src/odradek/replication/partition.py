@@ -19,6 +19,7 @@ from odradek.base.invariants import invariant
 from odradek.log.recompression import recompressed_own
 from odradek.protocol.fetch_response import FetchedPartition
 from odradek.replication import safeguards
+from odradek.replication.isolation import FetchIsolation
 from odradek.replication.isr import IsrProposal, LiveBrokers, Propose, nobody_to_ask
 from odradek.replication.leading import Leading
 from odradek.replication.waiting import Callback, OffsetWaits, Reader
@@ -138,7 +139,7 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise self._too_few_replicas()
-        appended = self.log.append_as_leader(batch, self.leader_epoch, wall_ms)
+        appended = self.log.appending.as_leader(batch, self.leader_epoch, wall_ms)
         self._appended(appended)
         return appended
 
@@ -150,7 +151,7 @@ class Partition:
             raise self._too_few_replicas()
         if self.log.config.codec is not None:
             batch = recompressed_own(batch, self.log.config)
-        appended = self.log.append_trusted(batch, self.leader_epoch, wall_ms)
+        appended = self.log.appending.trusted(batch, self.leader_epoch, wall_ms)
         self._appended(appended)
         return appended
 
@@ -237,12 +238,12 @@ class Partition:
         offset: int,
         max_bytes: int,
         current_leader_epoch: int,
-        end_offset: int,
+        isolation: FetchIsolation,
         *,
         whole_first_batch: bool,
         from_follower: bool = False,
     ) -> FetchedPartition:
-        """Whole batches below `end_offset` (a watermark), beginning with the batch that holds `offset`.
+        """Whole batches that `isolation` allows, beginning with the batch that holds `offset`.
 
         `from_follower`: the reader knows that this replica may be a follower.
         """
@@ -259,6 +260,7 @@ class Partition:
                 # The leader may have it.
                 return FetchedPartition(self.index, ErrorCode.OFFSET_NOT_AVAILABLE)
             return FetchedPartition(self.index, ErrorCode.OFFSET_OUT_OF_RANGE)
+        end_offset = self.visible_end(isolation)
         try:
             region = log.read(offset, max_bytes, end_offset, whole_first_batch) if offset < end_offset else None
         except KafkaError as refusal:
@@ -266,7 +268,18 @@ class Partition:
         except OSError as broken:
             logger.warning("%s cannot be read at offset %d: %s", self, offset, broken)
             return FetchedPartition(self.index, ErrorCode.KAFKA_STORAGE_ERROR)
-        return FetchedPartition(self.index, 0, self.high_watermark, self.last_stable_offset, start, region)
+        read = FetchedPartition(self.index, 0, self.high_watermark, self.last_stable_offset, start, region)
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            read.aborted_transactions = ()
+        return read
+
+    def visible_end(self, isolation: FetchIsolation) -> int:
+        """Readers see the records below this offset."""
+        if isolation is FetchIsolation.HIGH_WATERMARK:
+            return self.high_watermark
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            return self.last_stable_offset
+        return self.log.log_end_offset
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """The error for a client whose leader epoch differs from ours. -1: the client sent none."""
@@ -319,14 +332,14 @@ class Partition:
         self._wake(self.tail_readers)
 
     def configure(self, log_config: LogConfig, min_isr: int) -> None:
-        self.log.config = log_config
+        self.log.configure(log_config)
         self.min_isr_wanted = min_isr
         self.min_isr = min(min_isr, len(self.replicas)) if self.replicas else min_isr
         if self.is_leader:
             self._advance()
 
     def _become_leader(self, now_ms: int) -> None:
-        self.log.begin_epoch(self.leader_epoch)
+        self.log.appending.begin_epoch(self.leader_epoch)
         self._hold_what_a_crash_left()
         # Before the first append: a follower may join the ISR only when its log reaches the start of the epoch.
         self.leading = None
@@ -370,7 +383,7 @@ class Partition:
         """Append whole batches of the leader that continue this log."""
         log, before = self.log, self.log.log_end_offset
         try:
-            log.append_as_follower(batches, wall_ms)
+            log.appending.as_follower(batches, wall_ms)
         finally:
             if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
                 self._hold(before)
@@ -394,14 +407,14 @@ class Partition:
                 self.high_watermark,
             )
         try:
-            self.log.truncate_to(offset)
+            self.log.truncation.to(offset)
         finally:
             self._was_cut()
 
     def restart_at(self, offset: int) -> None:
         """Slow. Delete everything. The next record gets `offset`."""
         try:
-            self.log.truncate_fully_and_start_at(offset)
+            self.log.truncation.fully_and_start_at(offset)
         finally:
             self._was_cut()
 

@@ -11,6 +11,7 @@ from odradek.protocol.fetch import FetchPartition
 from odradek.protocol.fetch_response import DivergingEpoch, FetchedPartition
 from odradek.replication import safeguards
 from odradek.replication.followers import UNKNOWN
+from odradek.replication.isolation import FetchIsolation
 from odradek.replication.partition import Partition
 
 
@@ -62,7 +63,11 @@ def read_for_follower(
             now_ms=arrived_ms,
         )
     return partition.read(
-        offset, max_bytes, fetch.current_leader_epoch, log.log_end_offset, whole_first_batch=whole_first_batch
+        offset,
+        max_bytes,
+        fetch.current_leader_epoch,
+        FetchIsolation.LOG_END,
+        whole_first_batch=whole_first_batch,
     )
 
 

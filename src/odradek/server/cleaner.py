@@ -17,10 +17,10 @@ from odradek.base.ports import Clock, Spawner
 from odradek.base.steps import in_steps
 from odradek.log.cleanable import Dirt
 from odradek.log.cleaning import Cleaned, CleaningPlan, Replacement, clean, discard
+from odradek.log.deleted import remove
 from odradek.log.directory import LogDirectory
 from odradek.log.folder import Folder
 from odradek.log.log import Log
-from odradek.log.retention import remove
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.protocol.malformed import MalformedRecords
 from odradek.replication.partition import Partition
@@ -68,7 +68,7 @@ class Cleaner:
         wall_ms = self._clock.wall_ms()
         keys = self.config.log_cleaner_dedupe_buffer_size
         try:
-            plan = partition.log.plan_cleaning(dirt, partition.high_watermark, wall_ms, keys)
+            plan = partition.log.compacting.plan(dirt, partition.high_watermark, wall_ms, keys)
             cleaned = await self._run(plan)
         except (MalformedRecords, KafkaError) as broken:
             _leave_alone(partition, broken)
@@ -100,10 +100,10 @@ class Cleaner:
 
     def _due(self, partition: Partition) -> Dirt | None:
         log = partition.log
-        if not log.config.compacts or log.offline is not None or log.unreadable is not None:
+        if not log.config.compacts or log.offline is not None or log.compacting.unreadable is not None:
             return None
         try:
-            dirt = log.dirt(partition.last_stable_offset, self._clock.wall_ms())
+            dirt = log.compacting.dirt(partition.last_stable_offset, self._clock.wall_ms())
         except KafkaError as broken:
             _leave_alone(partition, broken)
             return None
@@ -143,10 +143,10 @@ class Cleaner:
             if not await self._swap(log, plan, replacement):
                 # Perhaps retention deleted these segments first: the other replacements are still valid.
                 await self._slow(discard, Folder(self._logs.disk, plan.directory), replacement)
-        if not log.is_as_planned(plan):
+        if not log.compacting.is_as_planned(plan):
             logger.info("%s changed while it was compacted: compaction will be retried", partition)
             return False
-        log.cleaned(plan, cleaned.end_offset)
+        log.compacting.cleaned(plan, cleaned.end_offset)
         await self._slow(self._logs.write_checkpoints)
         logger.info(
             "%s: compacted up to offset %d, %d bytes to %d",
@@ -155,10 +155,10 @@ class Cleaner:
         return True
 
     async def _swap(self, log: Log, plan: CleaningPlan, replacement: Replacement) -> bool:
-        swap = log.begin_swap(plan, replacement)
+        swap = log.compacting.begin_swap(plan, replacement)
         if swap is None:
             return False
-        while log.step_swap():
+        while log.compacting.step_swap():
             await self._slow(swap.sync)
         if swap.deleted:
             self._later(
@@ -172,4 +172,4 @@ def _leave_alone(partition: Partition, broken: Exception) -> None:
         logger.warning("%s is offline: %s", partition, broken)
         return
     logger.warning("%s is not compacted until a restart: %s", partition, broken)
-    partition.log.unreadable = str(broken)
+    partition.log.compacting.unreadable = str(broken)

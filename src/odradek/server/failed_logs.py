@@ -130,7 +130,7 @@ class FailedLogs:
     def _may_reopen(self, partition: Partition) -> bool:
         """Checked again: while others were reported or opened, its topic may have been deleted and recreated."""
         # A sync that was under way when it failed may not have ended yet.
-        return self._is_here(partition) and self._is_lost(partition.image) and not partition.log.sync_in_flight
+        return self._is_here(partition) and self._is_lost(partition.image) and not partition.log.syncing.in_flight
 
     async def _reopen(self, partition: Partition) -> None:
         with self._logs.reserving(partition.log):

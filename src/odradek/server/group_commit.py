@@ -61,14 +61,14 @@ class GroupCommit:
         for partition in waiting | filled:
             try:
                 log = partition.log
-                group.append((partition, log.begin_sync() if partition in waiting else log.begin_sync_of_rolled()))
+                group.append((partition, log.syncing.begin() if partition in waiting else log.syncing.begin_rolled()))
             except KafkaError as failure:
                 _failed(partition, failure)
         return group
 
     def _finish(self, partition: Partition, work: SyncWork) -> None:
         try:
-            partition.log.finish_sync(work)
+            partition.log.syncing.finish(work)
         except KafkaError as failure:
             _failed(partition, failure)
         else:

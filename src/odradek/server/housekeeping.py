@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock, Spawner
+from odradek.log.deleted import DeletedSegment, remove
 from odradek.log.directory import LogDirectory
 from odradek.log.log import Log
-from odradek.log.retention import DeletedSegment, remove
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import PartitionTable
@@ -120,7 +120,7 @@ class Housekeeping:
         log = partition.log
         expired = self._unretired.pop(log, [])
         try:
-            expired += log.delete_expired(self._clock.wall_ms(), partition.high_watermark)
+            expired += log.retention.delete_expired(self._clock.wall_ms(), partition.high_watermark)
         except KafkaError as failure:
             logger.warning("%s is offline: %s", partition, failure)
         if not expired:
@@ -172,9 +172,9 @@ class Housekeeping:
             if log.offline is not None:
                 continue
             next_ms = min(next_ms, log.config.flush_ms)
-            if log.config.flush_ms < NEVER_MS and log.sync_due(self._clock.wall_ms()):
+            if log.config.flush_ms < NEVER_MS and log.syncing.is_due(self._clock.wall_ms()):
                 self._commits.request(partition)
-            elif log.rolled_since_sync:
+            elif log.rolling.since_sync:
                 self._commits.request_filled_segments(partition)
         return max(next_ms, FLUSH_CHECK_MS_MIN)
 

@@ -98,9 +98,9 @@ class ClusterWatch:
         if not start <= partition.last_stable_offset <= high <= end:
             raise Violation(f"L5 {partition} of node {each.number}: start {start}, high watermark {high}, end {end}")
         seen_log, cuts, size = self._cuts.get((each.number, replica), (log, 0, 0))
-        if log._durability.history > (cuts if seen_log is log else 0):
+        if log.durability.history > (cuts if seen_log is log else 0):
             self._shortened((partition.topic, partition.index), max(0, size - log.size_bytes))
-        self._cuts[each.number, replica] = (log, log._durability.history, log.size_bytes)
+        self._cuts[each.number, replica] = (log, log.durability.history, log.size_bytes)
         epoch = partition.leader_epoch
         self._told[replica] = max(partition.partition_epoch, self._told.get(replica, -1))
         if partition.is_leader:

@@ -125,7 +125,7 @@ class CompactedLedger:
 
 
 def _shape(log: Log) -> list[tuple[int, int]]:
-    return [(segment.base_offset, segment.size) for segment in log._segments.in_order[:-1]]
+    return [(segment.base_offset, segment.size) for segment in log.segments.in_order[:-1]]
 
 
 def _perhaps_another_time() -> suppress:

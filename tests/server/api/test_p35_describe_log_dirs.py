@@ -52,7 +52,7 @@ def test_before_version_4_the_volume_size_is_left_out():
 
 def test_a_followers_lag_counts_committed_records_that_it_lacks():
     admin, first = a_broker_with_logs()
-    first.log.truncate_fully_and_start_at(0)
+    first.log.truncation.fully_and_start_at(0)
     _, rows = described(admin, None)
     assert rows["orders", 0].offset_lag == 2
 

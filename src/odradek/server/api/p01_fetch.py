@@ -29,6 +29,7 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.fetch import FIRST_WITH_TOPIC_IDS, FetchRequest, TopicKey, decode_fetch_request
 from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
 from odradek.protocol.leader_hints import CurrentLeader, NodeEndpoint
+from odradek.replication.isolation import isolation_of_consumer
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.replication.serving import Replica, read_for_follower, tell_high_watermark, told_high_watermark
@@ -40,7 +41,6 @@ from odradek.server.topic_lookup import find_topic, find_topic_for_replica, miss
 from odradek.server.visible_cluster import visible_brokers
 
 READ = Operation.READ
-READ_COMMITTED = 1
 FIRST_WITH_ZSTD = 10
 FIRST_FROM_FOLLOWERS = 11
 FIRST_WITH_LEADERS = 16
@@ -84,7 +84,7 @@ class Found:
 
 class Fetch:
     __slots__ = (
-        "_committed_only",
+        "_isolation",
         "_max_bytes",
         "_plan",
         "_rack",
@@ -100,7 +100,7 @@ class Fetch:
         self._plan = plan
         self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self._max_bytes)
-        self._committed_only = request.isolation_level == READ_COMMITTED
+        self._isolation = isolation_of_consumer(request.isolation_level)
         # The follower that fetches; None: a consumer.
         self.replica = Replica(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
         selects = ctx.broker.config.replica_selector_class is not None
@@ -247,17 +247,14 @@ class Fetch:
             nearest = partition.leading.nearest(self._rack, offset)
             if nearest is not None and not partition.epoch_error(leader_epoch):
                 return partition, _elsewhere(partition, nearest)
-        end_offset = partition.last_stable_offset if self._committed_only else partition.high_watermark
         read = partition.read(
             offset,
             min(max_bytes, room),
             leader_epoch,
-            end_offset,
+            self._isolation,
             whole_first_batch=whole_first_batch,
             from_follower=self.ctx.version >= FIRST_FROM_FOLLOWERS,
         )
-        if self._committed_only and not read.error_code:
-            read.aborted_transactions = ()
         if self.ctx.version < FIRST_WITH_ZSTD and isinstance(read.records, Region):
             refusal = _unreadable_without_zstd(read.records)
             if refusal:

@@ -24,6 +24,7 @@ from odradek.protocol.messages.p02_list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from odradek.replication.isolation import FetchIsolation, isolation_of_consumer
 from odradek.replication.partition import Partition
 from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.led_partition import led_partition, local_partition
@@ -40,7 +41,6 @@ FIRST_VERSION_WITH = {
 }
 
 CONSUMER, DEBUGGER = -1, -2
-READ_COMMITTED = 1
 
 
 class Found(NamedTuple):
@@ -169,8 +169,8 @@ def _find(
 
 def _end_offset(partition: Partition, request: ListOffsetsRequest) -> int:
     if request.replica_id != CONSUMER:
-        return partition.log.log_end_offset
-    return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+        return partition.visible_end(FetchIsolation.LOG_END)
+    return partition.visible_end(isolation_of_consumer(request.isolation_level))
 
 
 def _check_caught_up(partition: Partition, request: ListOffsetsRequest) -> None:

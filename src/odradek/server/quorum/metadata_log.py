@@ -31,7 +31,7 @@ class QuorumLog:
     def append(self, batch: bytearray, leader_epoch: LeaderEpoch, last_offset: Offset) -> None:
         """As the leader. Raises NOT_CONTROLLER after a failure."""
         try:
-            appended = self.log.append_trusted(batch, leader_epoch, self._ports.clock.wall_ms())
+            appended = self.log.appending.trusted(batch, leader_epoch, self._ports.clock.wall_ms())
         except (OSError, KafkaError) as failed:
             self.fail(failed)
             raise NotController(ErrorCode.NOT_CONTROLLER, "The metadata log failed.") from failed
@@ -40,13 +40,13 @@ class QuorumLog:
 
     def append_fetched(self, records: bytes) -> bool:
         """Returns whether it succeeded, as do the methods below."""
-        return self._done(lambda: self.log.append_as_follower(memoryview(records), self._ports.clock.wall_ms()))
+        return self._done(lambda: self.log.appending.as_follower(memoryview(records), self._ports.clock.wall_ms()))
 
     def truncate_to(self, offset: Offset) -> bool:
-        return self._done(lambda: self.log.truncate_to(offset))
+        return self._done(lambda: self.log.truncation.to(offset))
 
     def begin_anew_at(self, offset: Offset) -> bool:
-        return self._done(lambda: self.log.truncate_fully_and_start_at(offset))
+        return self._done(lambda: self.log.truncation.fully_and_start_at(offset))
 
     def sync_soon(self) -> None:
         if self._syncing is None and not self._has_failed and self.log.recovery_point < self.log.log_end_offset:
@@ -77,9 +77,9 @@ class QuorumLog:
         """Records appended meanwhile are in the next group."""
         try:
             while self.log.recovery_point < self.log.log_end_offset:
-                work = self.log.begin_sync()
+                work = self.log.syncing.begin()
                 await self._ports.spawner.blocking(work.run)
-                self.log.finish_sync(work)
+                self.log.syncing.finish(work)
                 self._on_synced()
         except (OSError, KafkaError) as failed:
             self.fail(failed)

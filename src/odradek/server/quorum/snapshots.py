@@ -14,7 +14,7 @@ from odradek.base.errors import ErrorCode, KafkaError, UnusableDirectory
 from odradek.base.ids import LeaderEpoch, Offset
 from odradek.base.limits import metadata_snapshot_bytes_max, metadata_snapshot_part_bytes
 from odradek.base.ports import Disk, Ports
-from odradek.log.retention import DeletedSegment
+from odradek.log.deleted import DeletedSegment
 from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY
 from odradek.metadata.image import ClusterImage
 from odradek.metadata.metadata_log import METADATA_PARTITION, image_of_snapshot
@@ -99,7 +99,7 @@ class MetadataSnapshots:
     async def _forget_before(self, kept: SnapshotId) -> None:
         log, before = self._quorum.log, self._quorum.log.size_bytes
         log.advance_log_start(kept.end_offset)
-        self._superfluous += log.delete_expired(self._ports.clock.wall_ms(), self._quorum.core.high_watermark)
+        self._superfluous += log.retention.delete_expired(self._ports.clock.wall_ms(), self._quorum.core.high_watermark)
         self._log_bytes_covered -= before - log.size_bytes
         gone = [snapshot for snapshot in self.known if snapshot < kept]
         del self.known[: len(gone)]
