@@ -9,6 +9,7 @@ text                the output
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Self
 
 import pytest
@@ -32,6 +34,16 @@ STREAMS = [DOCS / "streams.md", *sorted((DOCS / "streams").glob("*.md"))]
 KINDS = {"python", "python on spark", "python raises", "python raises on spark", "sh", "text"}
 PORT_PATIENCE_S = 60.0
 READY = re.compile(r"running after|http://")
+
+
+def tool(name: str) -> ModuleType:
+    """A script of tools/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @dataclass(frozen=True, slots=True)

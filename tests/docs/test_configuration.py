@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
+from docs.pages import ROOT, tool
 from odradek.testing import Embedded
 from support.command_line import succeed
 
-ROOT = Path(__file__).parents[2]
-
 
 def test_configuration_page_is_up_to_date() -> None:
-    spec = importlib.util.spec_from_file_location("configuration", ROOT / "tools" / "configuration.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert (ROOT / "docs" / "configuration.md").read_text() == module.page(), "run `python tools/configuration.py`"
+    assert (ROOT / "docs" / "configuration.md").read_text() == tool("configuration").page(), (
+        "run `python tools/configuration.py`"
+    )
 
 
 def test_commands_of_the_configuration_page_work(odradek: Embedded) -> None:

@@ -6,23 +6,30 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from odradek.base.errors import KafkaError
+from odradek.monitor.exposition import OPEN_METRICS, TEXT
+from odradek.monitor.registry import Registry
 from odradek.node.config import NodeConfig
 from odradek.node.http import NodeHttp, bound
 from odradek.node.listeners import Endpoint
 from odradek.web.listening import CannotListen, listening
+from odradek.web.process_metrics import measure_process
 
 ANYWHERE = Endpoint(host="127.0.0.1", port=0)
 
 
 @contextlib.asynccontextmanager
-async def served(not_ready):
-    http = NodeHttp(bound(ANYWHERE, is_default=False), "127.0.0.1", not_ready)
+async def served(not_ready, registry=None):
+    registry = registry or Registry(time.monotonic_ns)
+    http = NodeHttp(bound(ANYWHERE, is_default=False), "127.0.0.1", not_ready, registry)
     http.begin()
     try:
         async with httpx.AsyncClient(base_url=http.url) as client:
@@ -133,3 +140,24 @@ def test_clients_that_send_nothing_delay_neither_other_requests_nor_the_stop():
             writer.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_metrics_are_served_in_the_format_that_the_client_prefers():
+    registry = Registry(time.monotonic_ns)
+    measure_process(registry)
+
+    async def scenario():
+        async with served(list, registry) as client:
+            answer = await client.get("/metrics")
+            assert answer.headers["content-type"] == TEXT
+            families = {family.name: family for family in parse_text(answer.text)}
+            assert families["process_open_fds"].samples[0].value > 3
+            assert 0 < families["process_start_time_seconds"].samples[0].value <= time.time()
+            assert families["process_resident_memory_bytes"].samples[0].value > 10_000_000
+            answer = await client.get("/metrics", headers={"accept": "application/openmetrics-text;version=1.0.0"})
+            assert answer.headers["content-type"] == OPEN_METRICS
+            assert {family.name for family in parse_open_metrics(answer.text)} == {
+                name.removesuffix("_total") for name in families
+            }
+
+    asyncio.run(scenario())

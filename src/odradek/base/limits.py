@@ -46,3 +46,7 @@ record_errors_max = 10
 
 # Compaction of more than this runs in its own process; for less, starting a process costs more than it saves.
 cleaning_in_thread_bytes_max = 256 * KIB
+
+# Metrics. Collecting this many readings takes well under a millisecond, the longest that a scrape holds an event loop.
+metric_readings_per_slice_max = 250
+metric_series_max = 20_000  # of one process, made by its instruments

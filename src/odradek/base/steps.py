@@ -1,7 +1,8 @@
-"""Long work off the event loop that can be throttled: a generator that yields the work done, and returns its result."""
+"""Long work in steps: a generator that yields the work done by each step, and returns its result."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -19,7 +20,7 @@ class Finished(Generic[T]):
 
 
 def advance(steps: Steps[T]) -> int | Finished[T]:
-    """Slow. Returns the result as a value: StopIteration cannot be raised into the event loop."""
+    """Returns the result as a value: StopIteration cannot be raised into the event loop."""
     try:
         return next(steps)
     except StopIteration as ended:
@@ -33,3 +34,12 @@ async def in_steps(blocking: Callable[..., Awaitable[Any]], steps: Steps[T], res
         if isinstance(step, Finished):
             return step.result
         await rest(step)
+
+
+async def in_slices(steps: Steps[T], pause_s: float) -> T:
+    """For steps so short that they may run on the event loop, with a pause after each."""
+    while True:
+        step: int | Finished[T] = advance(steps)
+        if isinstance(step, Finished):
+            return step.result
+        await asyncio.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""HTTP of a node: /healthz and /readyz, in its own thread so that requests do not delay the event loop.
+"""HTTP of a node: /healthz, /readyz and /metrics, in its own thread so that requests do not delay the event loop.
 
 The port is bound when the node starts. The server is imported at the first connection, so that HTTP does not make the
 start slower.
@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
+from odradek.base.steps import in_slices
+from odradek.monitor.registry import Registry, Snapshot
 from odradek.node.listeners import Endpoint
 from odradek.web.listening import CannotListen, listening
 
@@ -30,15 +32,20 @@ R = TypeVar("R")
 
 # An event loop that does not answer for this long counts as stuck.
 ANSWERS_WITHIN_S = 5.0
+# Requests of clients go on between two slices of a scrape.
+SLICE_PAUSE_S = 0.001
 
 
 class NodeHttp:
     """`not_ready` is called on the node's event loop. It returns sentences why the node should get no requests."""
 
-    def __init__(self, listener: socket.socket, host: str, not_ready: Callable[[], Sequence[str]]) -> None:
+    def __init__(
+        self, listener: socket.socket, host: str, not_ready: Callable[[], Sequence[str]], registry: Registry
+    ) -> None:
         self._listener = listener
         self._host = host
         self._not_ready = not_ready
+        self._registry = registry
         self._loop: asyncio.AbstractEventLoop
         self._starting: threading.Thread | None = None
         self._server: HttpServer | None = None
@@ -81,6 +88,7 @@ class NodeHttp:
         from starlette.routing import Route
 
         from odradek.web.application import application
+        from odradek.web.monitoring import monitoring_routes
 
         async def healthz(_: Request) -> Response:
             if await self._asked(lambda: True) is None:
@@ -93,7 +101,13 @@ class NodeHttp:
                 reasons = [_stuck()]
             return JSONResponse({"ready": not reasons, "reasons": list(reasons)}, 503 if reasons else 200)
 
-        return application([Route("/healthz", healthz), Route("/readyz", readyz)])
+        routes = [Route("/healthz", healthz), Route("/readyz", readyz), *monitoring_routes(self._snapshot)]
+        return application(routes)
+
+    async def _snapshot(self) -> Snapshot:
+        """Collected on the node's event loop, which owns what is read; the text is made on this thread."""
+        collecting = in_slices(self._registry.collect(), SLICE_PAUSE_S)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(collecting, self._loop))
 
     async def _asked(self, question: Callable[[], R]) -> R | None:
         """The answer of the node's event loop; None after the timeout."""

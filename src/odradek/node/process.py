@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,13 @@ from typing import Any
 
 from odradek.base.ports import Ports
 from odradek.metadata.configs.without_meaning import WITHOUT_MEANING
+from odradek.monitor.registry import Registry
 from odradek.node.build import Node
 from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.http import NodeHttp, bound
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
 from odradek.node.tcp_ports import require_free
+from odradek.web.process_metrics import measure_process
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +63,9 @@ def run_node(
     tune_allocator()
 
     status = _Status()
-    http = _http(config, status)
+    registry = Registry(time.monotonic_ns)
+    measure_process(registry)
+    http = _http(config, status, registry)
 
     def started(node: Node) -> None:
         # All current objects live as long as the node: the garbage collector need not scan them again.
@@ -69,6 +74,7 @@ def run_node(
         announce(_ready(config, node, directory))
         if http is not None:
             announce(f"Health: {http.url}/healthz, {http.url}/readyz")
+            announce(f"Metrics: {http.url}/metrics")
 
     async def until_told() -> None:
         status.stopping = stopping = asyncio.Event()
@@ -106,11 +112,11 @@ class _Status:
         return self.node.not_ready()
 
 
-def _http(config: NodeConfig, status: _Status) -> NodeHttp | None:
+def _http(config: NodeConfig, status: _Status, registry: Registry) -> NodeHttp | None:
     if config.http is None:
         return None
     listener = bound(config.http, is_default=config.broker.http_listener is None)
-    return NodeHttp(listener, config.http.host, status.not_ready)
+    return NodeHttp(listener, config.http.host, status.not_ready, registry)
 
 
 def _watch(loop: asyncio.AbstractEventLoop, lifeline: int, stopping: asyncio.Event) -> None:

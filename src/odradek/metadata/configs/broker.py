@@ -88,8 +88,8 @@ class BrokerConfig:
     http_listener: str | None = text(
         "http.listener",
         None,
-        "Where to serve HTTP (/healthz, /readyz), as host:port; empty turns it off. The default is 127.0.0.1, at the "
-        "port of the first listener plus 552: 9644 for 9092.",
+        "Where to serve HTTP (/healthz, /readyz, /metrics), as host:port; empty turns it off. The default is "
+        "127.0.0.1, at the port of the first listener plus 552: 9644 for 9092.",
     )
     log_dirs: tuple[str, ...] = words("log.dirs", (".odradek",), "The data directory.")
 

@@ -1,0 +1,26 @@
+"""/metrics of a process that has no event loop of its own."""
+
+from __future__ import annotations
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from odradek.base import limits
+from odradek.monitor.metric import Kind, Metric
+from odradek.monitor.registry import Registry
+from odradek.web.application import application
+from odradek.web.monitoring import fresh_snapshot, monitoring_routes
+from odradek.web.server import HttpServer
+
+ROWS = Metric(name="rows_total", mbean="a:type=B", kind=Kind.METER, unit="rows", help="Rows.", labels=("query",))
+
+
+def test_all_series_arrive_though_they_take_many_slices():
+    registry = Registry(lambda: 0)
+    many = 3 * limits.metric_readings_per_slice_max
+    for number in range(many):
+        registry.counter(ROWS, str(number)).count += number
+    with HttpServer(application(monitoring_routes(lambda: fresh_snapshot(registry)))) as server:
+        answer = httpx.get(f"{server.url}/metrics")
+    rows = {family.name: family for family in text_string_to_metric_families(answer.text)}["rows"]
+    assert {sample.labels["query"]: sample.value for sample in rows.samples} == {str(n): n for n in range(many)}
