@@ -1,14 +1,20 @@
-"""Writes docs/metrics.md from the catalogue of metrics: `python tools/metrics.py`."""
+"""Writes docs/metrics.md, alert rules and dashboard (deploy/) from the catalogue: `python tools/metrics.py`."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 from odradek.monitor.catalogue import all_metrics, modules
+from odradek.monitor.dashboard import dashboard
 from odradek.monitor.metric import Kind, Metric
+from odradek.monitor.rules import TARGET_DOWN, alert_rules
 
-PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "metrics.md"
+RULES = ROOT / "deploy" / "prometheus" / "odradek.rules.yml"
+DASHBOARD = ROOT / "deploy" / "grafana" / "odradek.json"
 
 INTRODUCTION = """# Metrics
 
@@ -30,8 +36,7 @@ def page() -> str:
     parts += ["## Alerts\n", "| alert | condition | for | severity |", "|---|---|---:|---|"]
     parts += [
         f"| {alert.name} | `{_in_cell(alert.expression)}` | {alert.for_seconds} s | {alert.severity.value} |"
-        for metric in all_metrics()
-        for alert in metric.alerts
+        for alert in (TARGET_DOWN, *(alert for metric in all_metrics() for alert in metric.alerts))
     ]
     return "\n".join(parts) + "\n"
 
@@ -50,5 +55,10 @@ def _in_cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
-    sys.stdout.write(f"wrote {PAGE}\n")
+    for path, text in (
+        (PAGE, page()),
+        (RULES, alert_rules()),
+        (DASHBOARD, json.dumps(dashboard(), indent=1) + "\n"),
+    ):
+        path.write_text(text)
+        sys.stdout.write(f"wrote {path}\n")

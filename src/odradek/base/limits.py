@@ -50,3 +50,7 @@ cleaning_in_thread_bytes_max = 256 * KIB
 # Metrics. Collecting this many readings takes well under a millisecond, the longest that a scrape holds an event loop.
 metric_readings_per_slice_max = 250
 metric_series_max = 20_000  # of one process, made by its instruments
+otlp_points_per_request_max = 2_000  # some 300 KB; collectors refuse bodies of several MB
+# Larger datagrams are cut into IP fragments; Datadog's agent reads 8 KiB from a Unix socket.
+dogstatsd_udp_bytes_max = 1432
+dogstatsd_unix_bytes_max = 8 * KIB

@@ -21,6 +21,7 @@ COMMANDS = {
     "log": ("odradek.cli.log", "Dump and verify segment files."),
     "perf": ("odradek.cli.perf", "Measure produce and consume throughput and latency."),
     "doctor": ("odradek.cli.doctor", "Check this machine and the cluster for problems."),
+    "metrics": ("odradek.cli.metrics", "List metrics; print Prometheus alert rules and a Grafana dashboard."),
     "streams": ("odradek.cli.streams", "Run, inspect and reset streaming applications on Spark."),
     "demo": ("odradek.cli.demo", "Run a live demo."),
     "sim": ("odradek.cli.sim", "Run the broker under deterministic simulation."),

@@ -6,10 +6,12 @@ and each node knows some controllers to start with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from odradek.base.ids import BrokerId
+from odradek.export.destinations import BadDestination, Destinations, parse_dogstatsd, parse_labels, parse_otlp
 from odradek.metadata.configs.broker import BrokerConfig
 from odradek.node.listeners import (
     PLAINTEXT,
@@ -25,6 +27,9 @@ from odradek.node.listeners import (
     require_reachable,
 )
 from odradek.node.properties import parse_properties, parse_toml
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 __all__ = ["Endpoint", "NodeConfig", "NodeListener", "VoterAddress"]
 
@@ -51,6 +56,8 @@ class NodeConfig:
     bootstrap_servers: tuple[Endpoint, ...]
     # Address of the HTTP server; None: no HTTP.
     http: Endpoint | None
+    # Collectors to which it pushes its metrics.
+    push: Destinations
     data_dir: str
     rack: str | None
     # The settings that handlers and coordinators use.
@@ -93,6 +100,7 @@ class NodeConfig:
             voters=voters,
             bootstrap_servers=_bootstrap_servers(broker, voters),
             http=_http(broker, clients or controllers),
+            push=_push(broker),
             data_dir=broker.log_dirs[0],
             rack=broker.broker_rack,
             broker=broker,
@@ -120,6 +128,22 @@ def _http(broker: BrokerConfig, listeners: Sequence[NodeListener]) -> Endpoint |
     port = listeners[0].bind.port if listeners else 0
     port = port + HTTP_PORT_DISTANCE if 0 < port <= _PORT_MAX - HTTP_PORT_DISTANCE else 0
     return Endpoint(host="127.0.0.1", port=port)
+
+
+def _push(broker: BrokerConfig) -> Destinations:
+    return Destinations(
+        otlp=_destination("metrics.otlp.endpoint", parse_otlp, broker.metrics_otlp_endpoint),
+        dogstatsd=_destination("metrics.dogstatsd.address", parse_dogstatsd, broker.metrics_dogstatsd_address),
+        every_s=broker.metrics_push_interval_ms / 1000,
+        labels=_destination("metrics.push.labels", parse_labels, broker.metrics_push_labels) or {},
+    )
+
+
+def _destination(key: str, parse: Callable[[T], R], written: T | None) -> R | None:
+    try:
+        return parse(written) if written else None
+    except BadDestination as wrong:
+        raise refused(f"{key}: {wrong}") from wrong
 
 
 def _controller_names(broker: BrokerConfig) -> tuple[str, ...]:

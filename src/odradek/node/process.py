@@ -21,6 +21,7 @@ from odradek.node.build import Node
 from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.http import NodeHttp, bound
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
+from odradek.node.pushing import pushed_metrics
 from odradek.node.tcp_ports import require_free
 from odradek.web.process_metrics import measure_process
 
@@ -86,7 +87,8 @@ def run_node(
         if http is not None:
             http.begin()
         try:
-            await serve(config, directory, started, stopping)
+            async with pushed_metrics(config, registry):
+                await serve(config, directory, started, stopping)
         finally:
             if http is not None:
                 http.leave_loop()

@@ -91,6 +91,21 @@ class BrokerConfig:
         "Where to serve HTTP (/healthz, /readyz, /metrics), as host:port; empty turns it off. The default is "
         "127.0.0.1, at the port of the first listener plus 552: 9644 for 9092.",
     )
+    metrics_otlp_endpoint: str | None = text(
+        "metrics.otlp.endpoint",
+        None,
+        "An OpenTelemetry collector to push metrics to, as http://host:4318 or with a path. "
+        "The environment variable OTEL_EXPORTER_OTLP_HEADERS adds headers.",
+    )
+    metrics_dogstatsd_address: str | None = text(
+        "metrics.dogstatsd.address", None, "A Datadog agent to push metrics to, as host:8125 or unix:///path."
+    )
+    metrics_push_interval_ms: int = int32(
+        "metrics.push.interval.ms", 10_000, "How often metrics are pushed.", at_least(1000)
+    )
+    metrics_push_labels: tuple[str, ...] = words(
+        "metrics.push.labels", (), "Labels of all metrics that are pushed, as name=value."
+    )
     log_dirs: tuple[str, ...] = words("log.dirs", (".odradek",), "The data directory.")
 
     num_partitions: int = int32(

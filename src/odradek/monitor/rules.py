@@ -1,0 +1,55 @@
+"""Alert rules for Prometheus, generated from the catalogue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from odradek.monitor.catalogue import modules
+from odradek.monitor.metric import Alert, Severity
+
+# Prometheus makes the metric `up` itself, so that the catalogue has no declaration for it.
+TARGET_DOWN = Alert(
+    name="TargetDown",
+    expression="up == 0",
+    for_seconds=60,
+    severity=Severity.CRITICAL,
+    summary="Prometheus cannot read the metrics of {{ $labels.instance }}: the process is down or cannot be reached.",
+)
+
+
+def alert_groups() -> Iterator[tuple[str, tuple[Alert, ...]]]:
+    """Groups that have alerts, by title."""
+    yield "Scraping", (TARGET_DOWN,)
+    for title, metrics in modules():
+        alerts = tuple(alert for metric in metrics for alert in metric.alerts)
+        if alerts:
+            yield title, alerts
+
+
+def alert_rules(time_factor: float = 1.0) -> str:
+    """A rules file in YAML. `time_factor` multiplies how long conditions must hold; a test uses a small one."""
+    lines = ["# Written by `odradek metrics rules`.", "groups:"]
+    for title, alerts in alert_groups():
+        lines += [f"  - name: {_text(f'Odradek: {title}')}", "    rules:"]
+        for alert in alerts:
+            lines += _rule(alert, time_factor)
+    return "\n".join(lines) + "\n"
+
+
+def _rule(alert: Alert, time_factor: float) -> list[str]:
+    for_ms = round(alert.for_seconds * time_factor * 1000)
+    return [
+        f"      - alert: {alert.name}",
+        f"        expr: {_text(alert.expression)}",
+        f"        for: {f'{for_ms // 1000}s' if for_ms % 1000 == 0 else f'{for_ms}ms'}",
+        "        labels:",
+        f"          severity: {alert.severity.value}",
+        "        annotations:",
+        f"          summary: {_text(alert.summary)}",
+    ]
+
+
+def _text(text: str) -> str:
+    """JSON strings are YAML strings."""
+    return json.dumps(text, ensure_ascii=False)
