@@ -318,7 +318,7 @@ def test_b_stored_bomb_is_searched_by_time(siege, bombs):
 def test_p_invalid_topic_names_and_paths_are_refused(siege, castle, name):
     with Wire(siege) as wire:
         topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-        answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5000), 7).topics[0]
+        answer = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 7).topics[0]
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert wire.metadata(name, 9).topics[0].error_code != ErrorCode.NONE
     assert "\x1b" not in castle.output

@@ -16,7 +16,7 @@ from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataRequ
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.records import Record
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 45.0
 
 
 class Wire:
@@ -90,7 +90,7 @@ class Wire:
         """Config keys with underscores: `cleanup_policy="compact"`."""
         wanted = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=wanted)
-        answer = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5000), 7).topics[0]
+        answer = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 7).topics[0]
         assert answer.error_code == 0, answer.error_message
         return name
 
@@ -113,7 +113,7 @@ class Wire:
         key = {"name": topic} if version < 13 else {"topic_id": self.topic_id(topic)}
         partitions = [PartitionProduceData(index=partition, records=data)]
         topics = [TopicProduceData(partition_data=partitions, **key)]
-        return ProduceRequest(topic_data=topics, **{"acks": -1, "timeout_ms": 5000, **fields})
+        return ProduceRequest(topic_data=topics, **{"acks": -1, "timeout_ms": 60_000, **fields})
 
     def fetch(self, topic: str, wanted: dict[int, int], *, version: int = 12, **fields: Any) -> dict[int, Any]:
         """`wanted` maps partitions to offsets. Returns the reply of each partition."""
