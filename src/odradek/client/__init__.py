@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from odradek.client.async_consumer import AsyncConsumer
     from odradek.client.async_producer import AsyncProducer
     from odradek.client.consumer import Consumer
+    from odradek.client.exporting import export_metrics
     from odradek.client.producer import Producer
     from odradek.client.records import BadRecord, ClientError, Record, SendFailed, Stored, Undelivered, Unsent
     from odradek.client.refused import RefusedConfig
     from odradek.client.serdes import BYTES, FLOAT64, INT64, JSON, TEXT, UUID, Serde, json_of
+    from odradek.client.statistics import MetricName
 
 _HOMES = {
     "admin": ("Admin", "UnknownTopic"),
@@ -27,9 +29,11 @@ _HOMES = {
     "async_consumer": ("AsyncConsumer",),
     "async_producer": ("AsyncProducer",),
     "consumer": ("Consumer",),
+    "exporting": ("export_metrics",),
     "producer": ("Producer",),
     "records": ("BadRecord", "ClientError", "Record", "SendFailed", "Stored", "Undelivered", "Unsent"),
     "refused": ("RefusedConfig",),
+    "statistics": ("MetricName",),
     "serdes": ("BYTES", "FLOAT64", "INT64", "JSON", "TEXT", "UUID", "Serde", "json_of"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -48,6 +52,7 @@ __all__ = [
     "BadRecord",
     "ClientError",
     "Consumer",
+    "MetricName",
     "Producer",
     "Record",
     "RefusedConfig",
@@ -57,6 +62,7 @@ __all__ = [
     "Undelivered",
     "UnknownTopic",
     "Unsent",
+    "export_metrics",
     "json_of",
 ]
 

@@ -23,6 +23,8 @@ from odradek.client.kinds import K, V
 from odradek.client.reading import Reading, Start, Topic, require_topics
 from odradek.client.records import BadRecord, Record
 from odradek.client.serdes import BYTES, Serde
+from odradek.client.statistics import MetricName
+from odradek.monitor.registry import Number
 
 R = TypeVar("R")
 
@@ -159,6 +161,10 @@ class AsyncConsumer(Generic[K, V]):
     async def seek(self, topic: str, partition: int, offset: int) -> None:
         reading = await self._open()
         await self._aside(lambda: reading.seek(topic, partition, offset))
+
+    def metrics(self) -> dict[MetricName, Number]:
+        """Metrics under the names of Java's client, from librdkafka's last report; empty before the first one."""
+        return {} if self._desk.reading is None else self._desk.reading.statistics.metrics()
 
     async def close(self) -> None:
         """Commits the records that were returned, and leaves the group."""

@@ -24,6 +24,8 @@ from odradek.client.partitioning import Partitioner
 from odradek.client.producer import Outbox
 from odradek.client.records import Headers, SendFailed, Stored
 from odradek.client.serdes import BYTES, Serde
+from odradek.client.statistics import MetricName
+from odradek.monitor.registry import Number
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -99,6 +101,10 @@ class AsyncProducer(Generic[K, V]):
             await asyncio.to_thread(self._deliveries.flush, timeout)
         finally:
             self._take()
+
+    def metrics(self) -> dict[MetricName, Number]:
+        """Metrics under the names of Java's client, from librdkafka's last report; empty before the first one."""
+        return self._deliveries.statistics.metrics()
 
     async def close(self) -> None:
         """As Producer.close: raises Undelivered if records failed whose futures were not read."""

@@ -23,6 +23,8 @@ from odradek.client.kinds import K, V
 from odradek.client.reading import Reading, Start, Topic
 from odradek.client.records import BadRecord, Record
 from odradek.client.serdes import BYTES, Serde
+from odradek.client.statistics import MetricName
+from odradek.monitor.registry import Number
 
 # The longest time of one poll: Ctrl-C is handled after it.
 POLL_S = 0.25
@@ -117,6 +119,10 @@ class Consumer(Generic[K, V]):
 
     def lag(self) -> dict[tuple[str, int], int]:
         return self._reading.lag()
+
+    def metrics(self) -> dict[MetricName, Number]:
+        """Metrics under the names of Java's client, from librdkafka's last report; empty before the first one."""
+        return self._reading.statistics.metrics()
 
     def close(self) -> None:
         """Commits the records that were returned, and leaves the group."""

@@ -19,6 +19,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
 from odradek.client.records import SendFailed, Stored, Undelivered, Unsent, time_of
+from odradek.client.statistics import INTERVAL, INTERVAL_MS, Statistics
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -160,11 +161,14 @@ class Deliveries:
 
     def __init__(self, bootstrap: str, config: dict[str, object]) -> None:
         self.unseen = Unseen()
+        self.statistics = Statistics()
         self._bootstrap = bootstrap
         self._reach = Reach()
         self._end_s: float | None = None
         self._pid = os.getpid()
-        self.client = confluent_kafka.Producer({**config, "error_cb": self._reach.failed})
+        self.client = confluent_kafka.Producer(
+            {INTERVAL: INTERVAL_MS, **config, "error_cb": self._reach.failed, "stats_cb": self.statistics.reported}
+        )
         self._stopped = threading.Event()
         self._thread = threading.Thread(
             target=_serve, args=(self.client, self._stopped), name="odradek-producer", daemon=True
@@ -178,6 +182,7 @@ class Deliveries:
             return Stored(
                 topic, -1 if partition is None else partition, -1 if offset is None else offset, time_of(message)
             )
+        self.statistics.failed(topic)
         what = f"sending to {topic!r} on {self._bootstrap}"
         if self._end_s is not None and error.code() in _PURGED:
             what += f", given up after {self._end_s:g} s when the producer ended"
@@ -199,6 +204,7 @@ class Deliveries:
             threading.Thread(target=self.end_and_log, name="odradek-producer-end").start()
             return
         self._flush_or_give_up()
+        self.statistics.end()
         self._stopped.set()
         self._thread.join()
 

@@ -26,6 +26,8 @@ from odradek.client.kinds import K, V
 from odradek.client.partitioning import PartitionCounts, Partitioner
 from odradek.client.records import Headers, SendFailed, Stored
 from odradek.client.serdes import BYTES, Serde, SerdeLike, serde_of
+from odradek.client.statistics import MetricName
+from odradek.monitor.registry import Number
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -154,6 +156,10 @@ class Producer(Generic[K, V]):
     def flush(self, timeout: float | None = None) -> None:
         """Waits until all sent records are acknowledged or have failed. Raises Unsent after the timeout."""
         self._deliveries.flush(timeout)
+
+    def metrics(self) -> dict[MetricName, Number]:
+        """Metrics under the names of Java's client, from librdkafka's last report; empty before the first one."""
+        return self._deliveries.statistics.metrics()
 
     def __len__(self) -> int:
         """The number of records in flight."""

@@ -29,6 +29,7 @@ from odradek.client.configuring import Setting, client_config
 from odradek.client.kinds import K, V
 from odradek.client.records import ClientError, Record, record_of
 from odradek.client.serdes import SerdeLike, serde_of
+from odradek.client.statistics import INTERVAL, INTERVAL_MS, Statistics
 
 Topic = str | re.Pattern[str]
 # Where to begin: at the start, at the end, at a time, or a timedelta before now.
@@ -81,8 +82,12 @@ class Reading(Generic[K, V]):
             "auto.offset.reset": start if isinstance(start, str) else "earliest",
             "partition.assignment.strategy": "cooperative-sticky",
             "check.crcs": True,
+            INTERVAL: INTERVAL_MS,
         }
-        self.client = confluent_kafka.Consumer(client_config(bootstrap, ours, config))
+        self.statistics = Statistics()
+        self.client = confluent_kafka.Consumer(
+            {**client_config(bootstrap, ours, config), "stats_cb": self.statistics.reported}
+        )
         self.is_closed = False
         try:
             self._begin(topics)
@@ -242,6 +247,7 @@ class Reading(Generic[K, V]):
         if self.is_closed:
             return
         self.is_closed = True
+        self.statistics.end()
         if clean:
             self.done_with_last()
         self.client.close()

@@ -55,6 +55,7 @@ class ProcessMetrics:
         self._is_default = is_default
         self._pushers = pushers(destinations or Destinations(), identity, self.snapshot)
         self._reading = threading.Lock()
+        self._is_started = False
         self._server: HttpServer | None = None
 
     @property
@@ -68,6 +69,9 @@ class ProcessMetrics:
             return self.registry.snapshot()
 
     def start(self) -> None:
+        if self._is_started:
+            return
+        self._is_started = True
         if self._address is not None:
             self._serve(*self._address)
         for pusher in self._pushers:
