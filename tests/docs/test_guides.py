@@ -53,13 +53,16 @@ def test_commands_of_the_quickstart_work(on_the_usual_port: Embedded, tmp_path: 
 
 
 def test_snippets_of_the_client_page_run(on_the_usual_port: Embedded, tmp_path: Path) -> None:
-    first, dead_letters, with_asyncio = blocks(DOCS / "client.md", "python")
+    first, dead_letters, with_asyncio, metrics = blocks(DOCS / "client.md", "python")
     assert run_python(first.text, tmp_path).splitlines() == ["0", "alice 3 b'web'"]
     succeed(on_the_usual_port, "produce", "purchases", stdin="no order\n")
     assert run_python(dead_letters.text, tmp_path).splitlines()[-1] == "1 skipped"
     assert succeed(on_the_usual_port, "consume", "purchases.dead", "-o", ":") == "no order\n"
     run_python(with_asyncio.text, tmp_path)
     assert "alice" in succeed(on_the_usual_port, "consume", "copy", "-o", ":", "-f", "%k\\n")
+    url, measured = run_python(metrics.text, tmp_path).splitlines()
+    assert url.endswith("/metrics")
+    assert "record-send-total" in measured
 
 
 @pytest.mark.parametrize("number", range(3))
