@@ -10,8 +10,10 @@ from odradek.monitor.catalogue import all_metrics
 from odradek.monitor.metric import Kind, Metric
 
 METRICS = all_metrics()
-# Metrics of the process have the names that every Prometheus client library uses.
-STANDARD = re.compile(r"process_\w+")
+# Metrics of the process have the names that every Prometheus client library uses; lag those of Burrow and its kind.
+STANDARD = re.compile(r"process_\w+|burrow_kafka_\w+|kafka_consumergroup_\w+")
+# Burrow's gauge has the suffix of a counter.
+BURROWS_TOTAL = "burrow_kafka_consumer_lag_total"
 
 
 def by_the_rules(metric: Metric) -> str:
@@ -39,7 +41,8 @@ def test_names_and_attributes_are_unique():
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_declaration_is_complete(metric):
     assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
-    assert metric.name.endswith("_total") == (metric.kind in (Kind.COUNTER, Kind.METER))
+    counts = metric.kind in (Kind.COUNTER, Kind.METER)
+    assert metric.name.endswith("_total") == counts or metric.name == BURROWS_TOTAL
     assert metric.help.endswith(".")
     assert re.fullmatch(r"[\w.]+:type=[\w-]+(,[\w-]+=[\w-]+)*", metric.mbean)
     assert len(metric.mbean_keys) == len(metric.labels)

@@ -27,6 +27,7 @@ OUTSIDE = {
     "testing",
     "demo",
     "sim",
+    "watch",
 }
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700

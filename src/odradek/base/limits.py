@@ -57,3 +57,5 @@ otlp_points_per_request_max = 2_000  # some 300 KB; collectors refuse bodies of 
 # Larger datagrams are cut into IP fragments; Datadog's agent reads 8 KiB from a Unix socket.
 dogstatsd_udp_bytes_max = 1432
 dogstatsd_unix_bytes_max = 8 * KIB
+# The monitor's history of log ends, for lag in seconds: dense for the last minutes, sparse for days.
+log_end_samples_max = 40

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.consent import Consent, destructive
 from odradek.cli.diagnosis import each_told, patiently
+from odradek.cli.group_lag import lag
+from odradek.cli.group_requests import all_groups, described_group, no_group
 from odradek.cli.names import group_argument
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import (
     NO_GROUP,
-    NOT_FOUND,
     REQUEST_TIMEOUT_S,
     admin_client,
     bootstrap_option,
-    fail,
     refusals_told,
 )
 from odradek.cli.resets import committed_offsets, reset
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
+    from confluent_kafka.admin import AdminClient
 
 
 REFUSED_DELETION = {
@@ -38,6 +38,7 @@ def command() -> None:
 
 
 command.add_command(reset)
+command.add_command(lag)
 
 
 @command.command("ls")
@@ -46,19 +47,9 @@ command.add_command(reset)
 def list_groups(bootstrap: str, output: str) -> None:
     """List the groups with their state."""
     with refusals_told(bootstrap):
-        groups = _groups(bootstrap, admin_client(bootstrap))
+        groups = all_groups(bootstrap, admin_client(bootstrap))
     rows = [{"group": group.group_id, "state": group.state.name.lower()} for group in groups]
     print_rows(rows, output, nothing="no groups")
-
-
-def _groups(bootstrap: str, admin: AdminClient) -> list[ConsumerGroupListing]:
-    """All groups. Fails if a broker did not answer, because the groups that it coordinates would be missing."""
-    from confluent_kafka import KafkaException
-
-    listed = patiently(bootstrap, admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
-    if listed.errors:
-        raise KafkaException(listed.errors[0])
-    return sorted(listed.valid, key=lambda group: group.group_id)
 
 
 @command.command()
@@ -69,10 +60,10 @@ def describe(bootstrap: str, output: str, group: str) -> None:
     """Show each partition's committed offset, end offset (of the next record), lag and owner."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        described = _described(bootstrap, admin, group)
+        described = described_group(bootstrap, admin, group)
         positions = committed_offsets(bootstrap, admin, group)
         if described.state.name == "DEAD" and not positions:
-            _no_group(group)
+            no_group(group)
         owners = {
             (tp.topic, tp.partition): member.client_id
             for member in described.members
@@ -94,15 +85,6 @@ def describe(bootstrap: str, output: str, group: str) -> None:
         members = len(described.members)
         click.echo(f"{group}: {described.state.name.lower()}, {members} member{'' if members == 1 else 's'}", err=True)
     print_rows(rows, output, nothing="no partitions assigned, no offsets committed")
-
-
-def _no_group(group: str) -> NoReturn:
-    fail(NO_GROUP.format(group), NOT_FOUND)
-
-
-def _described(bootstrap: str, admin: AdminClient, group: str) -> ConsumerGroupDescription:
-    asked = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
-    return patiently(bootstrap, asked[group])
 
 
 def _log_ends(bootstrap: str, admin: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -128,34 +110,14 @@ def _name(item: tuple[TopicPartition, object]) -> tuple[str, int]:
 @command.command()
 @bootstrap_option
 @output_option
-@group_argument("groups", many=True, required=False)
-def lag(bootstrap: str, output: str, groups: tuple[str, ...]) -> None:
-    """Show the lag of GROUPS, or of all groups, by topic."""
-    with refusals_told(bootstrap):
-        admin = admin_client(bootstrap)
-        rows = []
-        for group in groups or [group.group_id for group in _groups(bootstrap, admin)]:
-            positions = committed_offsets(bootstrap, admin, group)
-            if group in groups and not positions and _described(bootstrap, admin, group).state.name == "DEAD":
-                _no_group(group)
-            ends = _log_ends(bootstrap, admin, sorted(positions))
-            for topic in dict.fromkeys(name for name, _ in ends):
-                behind = [max(end - positions[place], 0) for place, end in ends.items() if place[0] == topic]
-                rows.append({"group": group, "topic": topic, "partitions": len(behind), "lag": sum(behind)})
-    print_rows(rows, output, nothing="no group has committed offsets")
-
-
-@command.command()
-@bootstrap_option
-@output_option
 @group_argument()
 def members(bootstrap: str, output: str, group: str) -> None:
     """Show the members of a group with their hosts and partitions."""
     with refusals_told(bootstrap):
         admin = admin_client(bootstrap)
-        described = _described(bootstrap, admin, group)
+        described = described_group(bootstrap, admin, group)
     if described.state.name == "DEAD":
-        _no_group(group)
+        no_group(group)
     rows = [
         {
             "member": member.member_id,
@@ -188,8 +150,8 @@ def delete(bootstrap: str, groups: tuple[str, ...], consent: Consent) -> None:
 
 
 def _losses(bootstrap: str, admin: AdminClient, group: str) -> str:
-    state = _described(bootstrap, admin, group).state.name.lower()
+    state = described_group(bootstrap, admin, group).state.name.lower()
     if state == "dead":
-        _no_group(group)
+        no_group(group)
     offsets = len(committed_offsets(bootstrap, admin, group))
     return f"delete {group}: {state}, {offsets} committed offset{'' if offsets == 1 else 's'}"

@@ -62,7 +62,8 @@ def _lines(snapshot: Snapshot, *, open_metrics: bool) -> Iterator[str]:
     for reading in snapshot:
         families.setdefault(reading.metric, []).append(reading)
     for metric, readings in families.items():
-        family = metric.name.removesuffix("_total") if open_metrics else metric.name
+        is_counter = metric.kind in (Kind.COUNTER, Kind.METER)
+        family = metric.name.removesuffix("_total") if open_metrics and is_counter else metric.name
         yield f"# HELP {family} {metric.help.translate(_ESCAPES if open_metrics else _HELP_ESCAPES)}"
         yield f"# TYPE {family} {_TYPES[metric.kind]}"
         for reading in readings:

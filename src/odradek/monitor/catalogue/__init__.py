@@ -6,10 +6,10 @@ alert rules and the dashboards are generated without importing a broker or Spark
 
 from __future__ import annotations
 
-from odradek.monitor.catalogue import clients, monitoring, process
+from odradek.monitor.catalogue import clients, consumer_lag, monitoring, process
 from odradek.monitor.metric import Metric
 
-_MODULES = (process, clients, monitoring)
+_MODULES = (process, clients, consumer_lag, monitoring)
 
 
 def all_metrics() -> tuple[Metric, ...]:

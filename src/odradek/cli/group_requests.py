@@ -1,0 +1,30 @@
+"""Requests about groups that several commands make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from odradek.cli.diagnosis import patiently
+from odradek.cli.remote import NO_GROUP, NOT_FOUND, REQUEST_TIMEOUT_S, fail
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
+
+
+def all_groups(bootstrap: str, admin: AdminClient) -> list[ConsumerGroupListing]:
+    """Fails if a broker did not answer, because the groups that it coordinates would be missing."""
+    from confluent_kafka import KafkaException
+
+    listed = patiently(bootstrap, admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
+    if listed.errors:
+        raise KafkaException(listed.errors[0])
+    return sorted(listed.valid, key=lambda group: group.group_id)
+
+
+def described_group(bootstrap: str, admin: AdminClient, group: str) -> ConsumerGroupDescription:
+    asked = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
+    return patiently(bootstrap, asked[group])
+
+
+def no_group(group: str) -> NoReturn:
+    fail(NO_GROUP.format(group), NOT_FOUND)

@@ -1,0 +1,73 @@
+"""`odradek monitor`: watches consumer lag, serves Burrow's API and metrics, sends alerts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from odradek.cli.remote import bootstrap_option, client_options
+
+if TYPE_CHECKING:
+    from odradek.watch.settings import MonitorSettings
+
+
+@click.command("monitor")
+@bootstrap_option
+@client_options
+@click.option("--cluster", "name", default="local", show_default=True, help="The name of the cluster in answers.")
+@click.option(
+    "-c",
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A TOML file with clusters, settings of the evaluation, and alerts.",
+)
+@click.option("--listen", metavar="HOST:PORT", help="The address of the HTTP API. [default: 127.0.0.1:8000]")
+@click.option("--check", is_flag=True, help="Check the file of --config, and exit.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    bootstrap: str,
+    settings: dict[str, str],
+    name: str,
+    config: Path | None,
+    listen: str | None,
+    check: bool,
+) -> None:
+    """Watch the consumer lag of a cluster, or of the clusters in a file, until Ctrl-C."""
+    from odradek.watch.settings import BadSettings, configured
+    from odradek.watch.watched_cluster import ClusterSettings
+
+    is_named = ctx.get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE
+    cluster = ClusterSettings(name=name, servers=bootstrap, client=settings)
+    try:
+        found = configured(config, cluster, listen, is_named=is_named)
+    except BadSettings as wrong:
+        raise click.ClickException(str(wrong)) from None
+    if check:
+        click.echo(f"{config or 'the command line'} is valid: {', '.join(each.name for each in found.clusters)}")
+        return
+    _run(found)
+
+
+def _run(settings: MonitorSettings) -> None:
+    import logging
+
+    from odradek.watch.service import serve
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+
+    def ready(url: str) -> None:
+        for cluster in settings.clusters:
+            click.echo(f"Watching {cluster.name} at {cluster.servers}")
+        click.echo(f"Lag: {url}/v3/kafka, in Burrow's API")
+        click.echo(f"Metrics: {url}/metrics")
+
+    try:
+        serve(settings, ready)
+    except OSError as refused:
+        raise click.ClickException(str(refused)) from refused
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)

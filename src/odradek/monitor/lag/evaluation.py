@@ -1,0 +1,75 @@
+"""Burrow's rules: the status of a partition from its last commits, and of a group from its partitions.
+
+The order of the rules matters: the first one that applies decides. Times are milliseconds of commits, as the broker
+wrote them; `now_s` has whole seconds, as in Burrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Status(IntEnum):
+    """Ordered from good to bad. Numbers and names are Burrow's, which dashboards rely on."""
+
+    NOTFOUND = 0  # groups only
+    OK = 1
+    WARN = 2  # the consumer commits, but its lag never decreases
+    ERR = 3  # groups only: at least one partition is STOP, STALL or REWIND
+    STOP = 4  # no commit for longer than the window covers
+    STALL = 5  # the same offset is committed again and again
+    REWIND = 6  # an earlier offset was committed, and the former one was not reached again
+
+
+class Commit(NamedTuple):
+    offset: int
+    timestamp_ms: int
+    observed_ms: int
+    # The distance to the log end when the commit was read. It never changes. None if the log end was unknown.
+    lag: int | None
+
+
+def partition_status(
+    commits: Sequence[Commit], ends: Sequence[int], current_lag: int, now_s: int, allowed_lag: int
+) -> Status:
+    """`commits` are the window, oldest first, at least one. `ends` are the last samples of the log end."""
+    if current_lag <= allowed_lag:
+        return Status.OK
+    if _has_stopped(commits, now_s) and not _was_at_an_end(commits[-1].offset, ends):
+        return Status.STOP
+    offsets = [commit.offset for commit in commits]
+    if _is_rewound(offsets):
+        return Status.REWIND
+    lags = [commit.lag for commit in commits if commit.lag is not None]
+    if lags and min(lags) <= allowed_lag:
+        return Status.OK
+    if min(offsets) == max(offsets):
+        return Status.STALL
+    if all(after >= before for before, after in pairwise(lags)):
+        return Status.WARN
+    return Status.OK
+
+
+def group_status(partitions: Iterable[Status]) -> Status:
+    return min(max(partitions, default=Status.OK), Status.ERR)
+
+
+def _has_stopped(commits: Sequence[Commit], now_s: int) -> bool:
+    last_ms = commits[-1].timestamp_ms
+    return now_s * 1000 - last_ms > last_ms - commits[0].timestamp_ms
+
+
+def _was_at_an_end(offset: int, ends: Sequence[int]) -> bool:
+    """The consumer had read everything minutes ago: new records alone do not mean that it has stopped."""
+    return any(end <= offset for end in ends)
+
+
+def _is_rewound(offsets: Sequence[int]) -> bool:
+    """Only the first step back counts. It is forgiven once the offset before it is reached again."""
+    for at, (before, after) in enumerate(pairwise(offsets), 1):
+        if after < before:
+            return max(offsets[at:]) < before
+    return False

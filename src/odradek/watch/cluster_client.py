@@ -1,0 +1,130 @@
+"""What the monitor asks a cluster, through librdkafka: its topics, log ends, and the records of `__consumer_offsets`.
+
+Reads uncommitted data, as Burrow does: a hanging transaction must not hide the commits of other groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from odradek.client.configuring import client_logger
+from odradek.watch.commit_records import GroupRecord
+
+OFFSETS_TOPIC = "__consumer_offsets"
+NOBODYS_GROUP = "odradek-monitor"  # librdkafka needs a name; no group is joined, and nothing is committed
+# librdkafka looks up each answered partition in the list of all requested ones: many at once take quadratic time.
+PARTITIONS_PER_REQUEST = 200
+REQUEST_TIMEOUT_S = 5.0
+RECORDS_AT_ONCE = 10_000
+FETCH_WAIT_MS = 500
+QUEUED_KIB_MAX = 4 * 1024
+LATEST_MS = -1
+
+Place = tuple[str, int]  # topic, partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    cluster_id: str
+    partitions: Mapping[str, int]  # their number, by topic
+    leaders: Mapping[Place, int]  # without partitions that have no leader
+
+
+class ClusterClient:
+    """Reading and asking have a connection each: a broker answers in order, and a fetch waits for new records."""
+
+    def __init__(self, bootstrap: str, config: Mapping[str, str], *, fetch_wait_ms: int = FETCH_WAIT_MS) -> None:
+        ours: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "group.id": NOBODYS_GROUP,
+            "client.id": NOBODYS_GROUP,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_uncommitted",
+            "queued.max.messages.kbytes": QUEUED_KIB_MAX,
+            "fetch.wait.max.ms": fetch_wait_ms,
+            "logger": client_logger(),
+            **config,
+        }
+        self._reading = Consumer(ours)
+        self._asking = Consumer(ours)
+        # The last offset that was returned, by partition of `__consumer_offsets`.
+        self._read: dict[int, int] = {}
+        # Its partitions whose end was not reached yet.
+        self.unread: set[int] = set()
+
+    def layout(self) -> Layout:
+        """Raises KafkaException."""
+        known = self._asking.list_topics(timeout=REQUEST_TIMEOUT_S)
+        return Layout(
+            cluster_id=known.cluster_id,
+            partitions={name: len(topic.partitions) for name, topic in known.topics.items()},
+            leaders={
+                (name, index): partition.leader
+                for name, topic in known.topics.items()
+                for index, partition in topic.partitions.items()
+                if partition.leader >= 0
+            },
+        )
+
+    def log_ends(self, leaders: Mapping[Place, int]) -> dict[Place, int]:
+        """A leader that does not answer costs one timeout; its partitions are missing."""
+        return {place: end for place, end in self._listed(leaders, LATEST_MS) if end >= 0}
+
+    def log_ends_at(self, leaders: Mapping[Place, int], at_ms: int) -> dict[Place, int | None]:
+        """The log ends at a time in the past, by the timestamps of records. None: there is no later record."""
+        return {place: offset if offset >= 0 else None for place, offset in self._listed(leaders, at_ms)}
+
+    def _listed(self, leaders: Mapping[Place, int], at_ms: int) -> Iterator[tuple[Place, int]]:
+        for places in _by_leader(leaders):
+            for first in range(0, len(places), PARTITIONS_PER_REQUEST):
+                asked = [TopicPartition(*place, at_ms) for place in places[first : first + PARTITIONS_PER_REQUEST]]
+                try:
+                    answers = self._asking.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
+                except KafkaException:
+                    break
+                yield from (((tp.topic, tp.partition), tp.offset) for tp in answers if tp.error is None)
+
+    def read_commits(self, starts: Mapping[int, int | None]) -> None:
+        """Reads these partitions of `__consumer_offsets`, each from an offset or, with None, from the beginning."""
+        self.unread = set(starts)
+        self._read.clear()
+        self._reading.assign(
+            [
+                TopicPartition(OFFSETS_TOPIC, index, OFFSET_BEGINNING if start is None else start)
+                for index, start in starts.items()
+            ]
+        )
+
+    def commits(self, within_s: float) -> dict[int, list[GroupRecord]]:
+        """The records that arrive within this time, by partition. Each record is returned once."""
+        arrived: dict[int, list[GroupRecord]] = {}
+        for message in self._reading.consume(RECORDS_AT_ONCE, within_s):
+            partition, error = message.partition(), message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 librdkafka names its own codes so
+                    self.unread.discard(partition)
+                continue  # other errors: librdkafka retries
+            offset = message.offset()
+            # After a reset to the beginning, librdkafka returns old records again.
+            if offset > self._read.get(partition, -1):
+                self._read[partition] = offset
+                arrived.setdefault(partition, []).append((message.key(), message.value()))
+        return arrived
+
+    def close(self) -> None:
+        self._reading.close()
+        self._asking.close()
+
+
+def _by_leader(leaders: Mapping[Place, int]) -> list[list[Place]]:
+    led: dict[int, list[Place]] = {}
+    for place, leader in leaders.items():
+        led.setdefault(leader, []).append(place)
+    return [led[leader] for leader in sorted(led)]

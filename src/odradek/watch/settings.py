@@ -1,0 +1,161 @@
+"""The settings of `odradek monitor`: a TOML file, with Burrow's names of keys. Unknown keys are refused."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from odradek.client.addresses import BadAddress, parse_addresses
+from odradek.client.java_names import librdkafka_config
+from odradek.client.refused import RefusedConfig
+from odradek.monitor.lag.settings import LagSettings
+from odradek.watch.watched_cluster import ClusterSettings
+
+ADDRESS = "127.0.0.1:8000"  # the port in Burrow's example
+PORT_MAX = 65_535
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class BadSettings(Exception):
+    """The file cannot be used. The message names the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorSettings:
+    clusters: tuple[ClusterSettings, ...]
+    lag: LagSettings = field(default_factory=LagSettings)
+    # Where the HTTP API listens.
+    host: str = "127.0.0.1"
+    port: int = 8000
+    access_control_allow_origin: str = ""
+    partition_metrics: bool = False
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """A table of the file: keys have hyphens."""
+
+
+class _Cluster(_Section, frozen=True):
+    servers: list[str]
+    offset_refresh: Positive = 10
+    topic_refresh: Positive = 60
+    client: dict[str, str] = {}
+
+
+class _Lag(_Section, frozen=True):
+    intervals: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    min_distance: NotNegative = 0
+    expire_group: Positive = 604_800
+    minimum_complete: Share = 0.0
+    allowed_lag: NotNegative = 0
+    group_allowlist: str = ""
+    group_denylist: str = ""
+    partition_metrics: bool = False
+
+
+class _Http(_Section, frozen=True):
+    address: str = ADDRESS
+    access_control_allow_origin: str = ""
+
+
+class _File(_Section, frozen=True):
+    cluster: dict[str, _Cluster] = {}
+    lag: _Lag = _Lag()
+    http: _Http = _Http()
+
+
+def configured(path: Path | None, cluster: ClusterSettings, listen: str | None, *, is_named: bool) -> MonitorSettings:
+    """The settings of the file, if there is one, and of the command line. Raises BadSettings.
+
+    `cluster` is watched if the user named it (`is_named`), or if the file names no cluster.
+    """
+    try:
+        read = _File() if path is None else _read(path)
+        clusters = _clusters(read, [cluster] if is_named or not read.cluster else [])
+        host, port = _host_and_port("http.address" if listen is None else "--listen", listen or read.http.address)
+        return MonitorSettings(
+            clusters=clusters,
+            lag=_lag(read.lag),
+            host=host,
+            port=port,
+            access_control_allow_origin=read.http.access_control_allow_origin,
+            partition_metrics=read.lag.partition_metrics,
+        )
+    except _BadKey as wrong:
+        raise BadSettings(f"{path}: {wrong}" if path is not None else str(wrong)) from wrong
+
+
+def _read(path: Path) -> _File:
+    try:
+        with path.open("rb") as file:
+            return msgspec.convert(tomllib.load(file), _File)
+    except OSError as unreadable:
+        raise BadSettings(f"cannot read {path}: {unreadable.strerror}") from unreadable
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as wrong:
+        raise BadSettings(f"{path}: {wrong}") from wrong
+
+
+def _host_and_port(key: str, text: str) -> tuple[str, int]:
+    host, colon, digits = text.rpartition(":")
+    if not colon or not digits.isdecimal() or int(digits) > PORT_MAX:
+        raise _BadKey(key, f"{text!r} is not HOST:PORT, such as {ADDRESS}")
+    return host.strip("[]") or "0.0.0.0", int(digits)  # noqa: S104 - ":8000" means all addresses, as in Burrow
+
+
+class _BadKey(Exception):
+    def __init__(self, key: str, why: object) -> None:
+        super().__init__(f"{key}: {why}")
+
+
+def _clusters(read: _File, others: Sequence[ClusterSettings]) -> tuple[ClusterSettings, ...]:
+    for other in others:
+        if other.name in read.cluster:
+            raise _BadKey(f"cluster.{other.name}", f"{other.servers} has the same name: give it another with --cluster")
+    return (*(_cluster(name, each) for name, each in read.cluster.items()), *others)
+
+
+def _cluster(name: str, said: _Cluster) -> ClusterSettings:
+    key = f"cluster.{name}"
+    try:
+        servers = ",".join(map(str, parse_addresses(",".join(said.servers))))
+    except BadAddress as wrong:
+        raise _BadKey(f"{key}.servers", wrong) from None
+    try:
+        client = librdkafka_config(said.client)
+    except RefusedConfig as refused:
+        raise _BadKey(f"{key}.client", refused) from None
+    return ClusterSettings(
+        name=name,
+        servers=servers,
+        offset_refresh_s=said.offset_refresh,
+        topic_refresh_s=said.topic_refresh,
+        client=client,
+    )
+
+
+def _lag(said: _Lag) -> LagSettings:
+    return LagSettings(
+        intervals=said.intervals,
+        min_distance_s=said.min_distance,
+        expire_group_s=said.expire_group,
+        minimum_complete=said.minimum_complete,
+        allowed_lag=said.allowed_lag,
+        group_allowlist=_pattern("lag.group-allowlist", said.group_allowlist),
+        group_denylist=_pattern("lag.group-denylist", said.group_denylist),
+    )
+
+
+def _pattern(key: str, text: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except re.error as wrong:
+        raise _BadKey(key, f"{text!r} is not a regular expression: {wrong}") from None

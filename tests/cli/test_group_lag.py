@@ -1,0 +1,111 @@
+"""`odradek group lag`: lag with Burrow's status, from the commits that are still in `__consumer_offsets`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.testing import Embedded
+from support.command_line import odradek_command
+
+RECORDS = 100
+# Older than the ten samples of the log end: a consumer that was at one of them counts as caught up.
+LONG_AGO_MS = 600_000
+
+
+class Groups:
+    def __init__(self, bootstrap: str) -> None:
+        quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._admin, self._producer = AdminClient(quiet), Producer(quiet)
+
+    def topic(self, name: str, *, ago_ms: int = LONG_AGO_MS) -> None:
+        self._admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+        for _ in range(RECORDS):
+            self._producer.produce(name, b"x", timestamp=int(time.time() * 1000) - ago_ms)
+        self._producer.flush()
+
+    def commit(self, group: str, *offsets: int) -> None:
+        for offset in offsets:
+            wanted = ConsumerGroupTopicPartitions(group, [TopicPartition("orders", 0, offset)])
+            self._admin.alter_consumer_group_offsets([wanted])[group].result()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Embedded]:
+    with Embedded() as broker:
+        groups = Groups(broker.bootstrap_servers)
+        groups.topic("orders")
+        groups.commit("done", 50, RECORDS)
+        groups.commit("stopped", 10, 20)
+        yield broker
+
+
+def lag(broker: Embedded, *arguments: str) -> tuple[int, list[dict[str, object]]]:
+    shown = odradek_command(broker, "group", "lag", *arguments, "-o", "json")
+    return shown.exit_code, json.loads(shown.stdout)
+
+
+def test_a_group_without_lag_is_ok(broker: Embedded) -> None:
+    code, [row] = lag(broker, "done")
+    assert code == 0
+    assert row == {
+        "group": "done",
+        "topic": "orders",
+        "partitions": 1,
+        "lag": 0,
+        "seconds": 0.0,
+        "status": "OK",
+        "trend": "shrinking",
+        "catch_up_seconds": 0.0,
+    }
+
+
+def test_a_group_that_stopped_long_ago_exits_with_2(broker: Embedded) -> None:
+    code, [row] = lag(broker, "stopped", "--partitions")
+    assert code == 2
+    assert (row["partition"], row["lag"], row["status"], row["catch_up_seconds"]) == (0, 80, "STOP", None)
+    assert LONG_AGO_MS / 1000 <= float(str(row["seconds"])) < 2 * LONG_AGO_MS / 1000
+
+
+def test_the_exit_code_is_that_of_the_worst_group(broker: Embedded) -> None:
+    code, rows = lag(broker)
+    assert code == 2
+    assert [(row["group"], row["status"]) for row in rows] == [("done", "OK"), ("stopped", "STOP")]
+
+
+def test_watching_shows_new_commits_and_ends_with_the_last_status(broker: Embedded) -> None:
+    groups = Groups(broker.bootstrap_servers)
+    groups.commit("watched", 5)
+    command = [sys.executable, "-m", "odradek.cli", "group", "lag", "watched", "-w", "0.1", "-o", "jsonl"]
+    with subprocess.Popen(
+        [*command, "-b", broker.bootstrap_servers], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        assert json.loads(watching.stdout.readline())["lag"] == RECORDS - 5
+        groups.commit("watched", RECORDS)
+        while json.loads(watching.stdout.readline())["lag"] != 0:
+            pass
+        watching.stdout.readline()  # now the status of the line before counts
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=60)
+    assert watching.returncode == 0
+
+
+def test_a_group_whose_commits_were_compacted_has_no_status(broker: Embedded) -> None:
+    """Only the snapshot of committed offsets is left when all records of a group are beyond what is read."""
+    from odradek.watch import recent_lag
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recent_lag, "RECORDS_MAX", 0)
+        shown = odradek_command(broker, "group", "lag", "stopped", "-o", "json")
+    [row] = json.loads(shown.stdout)
+    assert (shown.exit_code, row["lag"], row["status"]) == (0, 80, None)
+    assert "one snapshot gives no status and no trend" in shown.stderr
