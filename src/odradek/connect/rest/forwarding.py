@@ -1,0 +1,49 @@
+"""Sends requests that change something from a service that stands by to the active service of its group."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from odradek.connect.service.requests import Refused, Requests
+
+FORWARD_S = 60.0
+FORWARDED = "x-odradek-forwarded"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def to_the_active(requests: Requests, endpoint: Endpoint) -> Endpoint:
+    """The endpoint here if this service is active, else the same request at the active one."""
+
+    async def answer(request: Request) -> Response:
+        if requests.is_active:
+            return await endpoint(request)
+        if FORWARDED in request.headers:
+            raise Refused(409, "Cannot complete request: the active service of this group is changing. Retry soon.")
+        body = await request.body()
+        return await run_in_threadpool(_forwarded, requests, request, body)
+
+    return answer
+
+
+def _forwarded(requests: Requests, request: Request, body: bytes) -> Response:
+    active = requests.active_worker()
+    if active is None:
+        raise Refused(409, "Cannot complete request: no service of this group is active yet. Retry soon.")
+    query = f"?{request.url.query}" if request.url.query else ""
+    url = f"http://{active}{request.scope['raw_path'].decode()}{query}"
+    headers = {"content-type": "application/json", FORWARDED: "true"}
+    asked = urllib.request.Request(url, body or None, headers, method=request.method)
+    try:
+        with urllib.request.urlopen(asked, timeout=FORWARD_S) as answer:  # noqa: S310 (http)
+            return Response(answer.read(), answer.status, media_type=answer.headers.get("content-type"))
+    except urllib.error.HTTPError as refused:
+        return Response(refused.read(), refused.code, media_type=refused.headers.get("content-type"))
+    except OSError as unreachable:
+        raise Refused(500, f"IO Error trying to forward REST request to {active}: {unreachable}") from None

@@ -1,0 +1,130 @@
+"""A compacted topic as a log of entries: read from the beginning, followed to its end, and appended to.
+
+Not thread-safe: one thread owns it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from odradek.client.admin import Admin
+from odradek.client.configuring import client_logger
+
+CATCH_UP_S = 30.0
+POLL_S = 0.05
+MESSAGES_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    topic: str
+    key: bytes
+    value: bytes | None
+
+
+class StorageFailed(Exception):
+    """The topic cannot be read or written."""
+
+
+class TopicLog:
+    """Calls `apply` for every entry, in the order of each partition. Creates the topic if it is missing."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        topic: str,
+        partitions: int,
+        config: Mapping[str, str],
+        apply: Callable[[Entry], None],
+        *,
+        replication_factor: int = -1,
+    ) -> None:
+        self.topic = topic
+        self._admin = admin
+        self._apply = apply
+        admin.create_topic(topic, partitions, {"cleanup.policy": "compact"}, replication_factor=replication_factor)
+        self._check_policy()
+        common = {"bootstrap.servers": admin.bootstrap, **config}
+        self._producer = Producer(
+            {**common, "enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 0},
+            logger=client_logger(),
+        )
+        self._consumer = Consumer(
+            {
+                **common,
+                "group.id": f"{topic}-reader",  # librdkafka requires one; nothing is committed
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "allow.auto.create.topics": False,
+                # Says how far the log was read when its last offsets are transaction markers or compacted.
+                "enable.partition.eof": True,
+            },
+            logger=client_logger(),
+        )
+        self._next = dict.fromkeys(admin.partitions(topic), 0)
+        self._consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in self._next])
+
+    def _check_policy(self) -> None:
+        policy = self._admin.topic_config(self.topic).get("cleanup.policy", "compact")
+        if policy != "compact":
+            raise StorageFailed(
+                f'topic "{self.topic}" has cleanup.policy={policy}: old configs or offsets would be deleted. '
+                f"Change it with: odradek config set topic {self.topic} cleanup.policy=compact"
+            )
+
+    def follow(self) -> int:
+        """Applies the entries that have arrived. Returns their number."""
+        count = 0
+        while messages := self._consumer.consume(MESSAGES_MAX, 0):
+            count += sum(map(self._taken, messages))
+        return count
+
+    def catch_up(self) -> None:
+        """Applies every entry that was in the topic when this was called. Raises StorageFailed."""
+        ends = self._admin.end_offsets(self.topic)
+        deadline = time.monotonic() + CATCH_UP_S
+        while any(self._next[index] < end for index, end in ends.items()):
+            if time.monotonic() > deadline:
+                raise StorageFailed(f'topic "{self.topic}" could not be read to its end within {CATCH_UP_S:.0f} s')
+            message = self._consumer.poll(POLL_S)
+            if message is not None:
+                self._taken(message)
+                self.follow()
+
+    def _taken(self, message: Message) -> bool:
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (librdkafka's own codes have this form)
+                self._next[message.partition()] = max(self._next[message.partition()], message.offset())
+            elif error.fatal():
+                raise StorageFailed(f'reading topic "{self.topic}": {error.str()}')
+            return False
+        self._next[message.partition()] = message.offset() + 1
+        if message.key() is None:
+            return False
+        self._apply(Entry(self.topic, message.key(), message.value()))
+        return True
+
+    def append(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Returns when the entries are stored, and applied here. Raises StorageFailed."""
+        failed: list[KafkaError] = []
+        for key, value in entries:
+            try:
+                self._producer.produce(
+                    self.topic, value, key, on_delivery=lambda error, _: failed.append(error) if error else None
+                )
+            except (KafkaException, BufferError) as refused:
+                raise StorageFailed(f'writing to topic "{self.topic}": {refused}') from refused
+        left = self._producer.flush(CATCH_UP_S)
+        if failed or left:
+            why = failed[0].str() if failed else f"no acknowledgement within {CATCH_UP_S:.0f} s"
+            raise StorageFailed(f'writing to topic "{self.topic}": {why}')
+        self.catch_up()
+
+    def close(self) -> None:
+        self._consumer.close()

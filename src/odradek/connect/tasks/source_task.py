@@ -1,0 +1,164 @@
+"""One run of a source's task: read from its partitions in turn, convert, write with the offsets, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.connect.conversion import Conversion, Encoded
+from odradek.connect.interface import BadRecord, Source
+from odradek.connect.records import Offset, Partition, Record, SourcePlace
+from odradek.connect.storage.offsets import offset_entries, partition_id
+from odradek.connect.tasks.dead_letters import dead_letter
+from odradek.connect.tasks.leash import Leash
+from odradek.connect.tasks.spec import Ending, Outcome, TaskSpec
+from odradek.connect.tasks.tolerance import Failure, Stage, Tolerance
+from odradek.connect.tasks.writing import MissingTopics, Writer
+from odradek.connect.transformation import Transforms
+
+# A batch that is not full is written after this time.
+GATHER_S = 0.05
+REST_S = 0.1
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One partition. `offset` is the position after the last record that was read."""
+
+    partition: Partition
+    offset: Offset | None
+    records: Iterator[Record | None] | None = None
+    again_s: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceRun:
+    """Drives a source until it has had no data for `linger_s`, or should stop."""
+
+    spec: TaskSpec
+    source: Source[Any]
+    conversion: Conversion
+    transforms: Transforms
+    tolerance: Tolerance
+    writer: Writer
+    missing_topics: MissingTopics
+    leash: Leash
+    poll_interval_s: float
+    clock: Callable[[], float] = time.monotonic
+    _readers: list[_Reader] = field(default_factory=list)
+    # Places of records that could not be read. They are passed when the batch is written.
+    _passed: list[SourcePlace] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        self._readers = [_Reader(partition, offset) for partition, offset in self.spec.partitions]
+        active_s = self.clock()
+        while self.leash.stop_for is None:
+            batch = self._gathered()
+            if batch or self._passed:
+                self._write(batch)
+                active_s = self.clock()
+            elif self.clock() - active_s > self.spec.linger_s:
+                return Outcome(ending=Ending.IDLE)
+            else:
+                self.leash.rest(self._pause())
+        return Outcome(ending=Ending.STOPPED)
+
+    def _pause(self) -> float:
+        """Readers that wait for data have already waited. Others are asked again after the poll interval."""
+        if any(reader.records is not None for reader in self._readers):
+            return 0.0
+        now = self.clock()
+        return min([REST_S, *(max(reader.again_s - now, 0) for reader in self._readers)])
+
+    def _gathered(self) -> list[Record]:
+        rows_max = self.tolerance.options.batch_records_max
+        batch: list[Record] = []
+        deadline = self.clock() + GATHER_S
+        for reader in self._readers:
+            batch += self._read(reader, rows_max - len(batch), deadline)
+        # The next batch begins with another partition, so that none of them waits for a busy one.
+        self._readers = self._readers[1:] + self._readers[:1]
+        return batch
+
+    def _read(self, reader: _Reader, rows_max: int, deadline: float) -> list[Record]:
+        """Ends at a pause of the source: what was read before is not to wait for what comes after it."""
+        read: list[Record] = []
+        if rows_max <= 0:
+            return read
+        if reader.records is None:
+            if self.clock() < reader.again_s:
+                return read
+            reader.records = iter(self.source.read(reader.partition, reader.offset))
+        try:
+            for record in reader.records:
+                if record is None:
+                    return read
+                reader.offset = _place(record).offset
+                read.append(record)
+                if len(read) >= rows_max or self.clock() > deadline:
+                    return read
+        except BadRecord as bad:
+            self.tolerance.bad(Failure(record=bad.record, stage=Stage.TASK_POLL, error=bad))
+            self._passed.append(_place(bad.record))
+            reader.offset, reader.records = _place(bad.record).offset, None
+            return read
+        reader.records = None
+        reader.again_s = self.clock() + (0.0 if read else self.poll_interval_s)
+        return read
+
+    def _write(self, batch: Sequence[Record]) -> None:
+        encoded = [each for record in batch for each in self._encoded(record)]
+        skipped = len(self.tolerance.failures)
+        encoded += self._dead_letters()
+        positions = _positions([*map(_place, batch), *self._passed])
+        self._passed.clear()
+        self.missing_topics.ensure({each.topic for each in encoded})
+        self.leash.check()
+        offsets = offset_entries(self.spec.connector, [(place.partition, place.offset) for place in positions])
+        self.writer.write(encoded, self.spec.offsets_topic, offsets)
+        for place in positions:
+            self.source.committed(place.partition, place.offset)
+        self.leash.report(
+            {
+                "polled": len(batch),
+                "written": len(encoded),
+                "skipped": skipped,
+                "topics": sorted({each.topic for each in encoded}),
+            }
+        )
+
+    def _encoded(self, record: Record) -> Iterator[Encoded]:
+        stage = Stage.TRANSFORMATION
+        try:
+            changed = self.tolerance.attempt(lambda: self.transforms(record))
+            if changed is None:
+                return
+            stage = Stage.VALUE_CONVERTER
+            yield self.conversion.encoded(changed)
+        except Exception as failed:  # noqa: BLE001 (`bad` raises it unless it is tolerated)
+            self.tolerance.bad(Failure(record=record, stage=stage, error=failed))
+
+    def _dead_letters(self) -> list[Encoded]:
+        options = self.tolerance.options
+        topic = options.errors_deadletterqueue_topic_name
+        failures = self.tolerance.taken()
+        context = options.errors_deadletterqueue_context_headers_enable
+        return [
+            dead_letter(failure, topic, self.spec.connector, self.spec.task, context=context)
+            for failure in failures
+            if topic
+        ]
+
+
+def _place(record: Record) -> SourcePlace:
+    place = record.place
+    if not isinstance(place, SourcePlace):
+        raise TypeError(f"a record of the source has the place {place!r}; every record needs a SourcePlace")
+    return place
+
+
+def _positions(places: Sequence[SourcePlace]) -> list[SourcePlace]:
+    """The last position of each partition."""
+    return list({partition_id(place.partition): place for place in places}.values())

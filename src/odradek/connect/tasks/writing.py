@@ -1,0 +1,117 @@
+"""Writes a source's records and offsets to topics: in one transaction, or the records first and then the offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from confluent_kafka import KafkaException, Producer
+
+from odradek.client.admin import Admin
+from odradek.client.configuring import client_logger
+from odradek.connect.conversion import Encoded
+from odradek.connect.interface import RetriableError
+from odradek.connect.topic_creation import TopicRule, rule_for
+from odradek.spark.task_producer import DeliveryFailed, Failures, Record, TaskProducer
+
+ANY_PARTITION = -1
+NOW = 0
+TRANSACTION_S = 30.0
+
+# The same key goes to the same partition as with Java's producer.
+COMMON: Mapping[str, str] = {"enable.idempotence": "true", "partitioner": "murmur2_random"}
+
+Entries = Iterable[tuple[bytes, bytes | None]]
+
+
+class Writer(Protocol):
+    def write(self, records: Sequence[Encoded], offsets_topic: str, offsets: Entries) -> None:
+        """Returns when records and offsets are durable. After an error, none of the offsets counts."""
+        ...
+
+
+def produced(record: Encoded) -> Record:
+    """Arguments of `Producer.produce`, which takes them by position. The two unused ones are callbacks."""
+    partition = ANY_PARTITION if record.partition is None else record.partition
+    timestamp = NOW if record.timestamp_ms is None else record.timestamp_ms
+    return (record.topic, record.value, record.key, partition, None, None, timestamp, record.headers or None)
+
+
+class AtLeastOnce:
+    """The offsets are written after the records: a crash in between repeats these records, and loses none."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._config = {**COMMON, **config}
+
+    def write(self, records: Sequence[Encoded], offsets_topic: str, offsets: Entries) -> None:
+        with TaskProducer(self._config) as producer:
+            producer.send(map(produced, records))
+            producer.finish()
+            producer.send((offsets_topic, value, key) for key, value in offsets)
+            producer.finish()
+
+
+class Transactional:
+    """Records and offsets in one transaction. Another producer with the same id fences this one."""
+
+    def __init__(self, config: Mapping[str, str], transactional_id: str) -> None:
+        self._failures = Failures()
+        reports = {"on_delivery": self._failures, "delivery.report.only.error": True, "logger": client_logger()}
+        self._producer = Producer({**COMMON, **config, "transactional.id": transactional_id, **reports})
+        with _explained("starting transactions"):
+            self._producer.init_transactions(TRANSACTION_S)
+
+    def write(self, records: Sequence[Encoded], offsets_topic: str, offsets: Entries) -> None:
+        with _explained("writing a transaction"):
+            self._producer.begin_transaction()
+            try:
+                for record in map(produced, records):
+                    self._send(record)
+                for key, value in offsets:
+                    self._send((offsets_topic, value, key))
+                self._producer.commit_transaction(TRANSACTION_S)
+            except KafkaException as failed:
+                if failed.args[0].txn_requires_abort():
+                    self._producer.abort_transaction(TRANSACTION_S)
+                raise
+        self._failures.raise_any()
+
+    def _send(self, record: Record) -> None:
+        while True:
+            try:
+                self._producer.produce(*record)
+            except BufferError:
+                self._producer.poll(0.005)
+            else:
+                return
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as failed:
+        error = failed.args[0]
+        told = f"{what}: {error.str()} ({error.name()})"
+        raise RetriableError(told) if error.retriable() else DeliveryFailed(what, error) from failed
+
+
+class MissingTopics:
+    """Creates the topics that `topic.creation.*` covers, before the first record goes to each."""
+
+    def __init__(self, admin: Admin, rules: tuple[TopicRule, ...]) -> None:
+        self._admin = admin
+        self._rules = rules
+        self._known: set[str] = set()
+
+    def ensure(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            if topic in self._known:
+                continue
+            rule = rule_for(topic, self._rules)
+            if rule is not None:
+                self._admin.create_topic(
+                    topic, rule.partitions, rule.config, replication_factor=rule.replication_factor
+                )
+            self._known.add(topic)
