@@ -19,5 +19,5 @@ def test_a_broker_that_dies_at_the_end_is_told(monkeypatch):
             brokers.append(self)
 
     monkeypatch.setattr(show.subprocess, "Popen", Watched)
-    with pytest.raises(show.DemoFailed, match="stop cleanly"), show._broker(free_port(0)):
+    with pytest.raises(show.DemoFailed, match="stop cleanly"), show._broker(free_port(0), "127.0.0.1:0"):
         brokers[0].kill()

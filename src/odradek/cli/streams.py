@@ -65,13 +65,34 @@ def state_option(command: F) -> F:
 )
 @bootstrap_option
 @state_option
-def run(app: str, master: str | None, bootstrap: str | None, state_dir: str | None) -> None:
+@click.option(
+    "--metrics",
+    envvar="ODRADEK_STREAMS_METRICS",
+    metavar="HOST:PORT|off",
+    help="Where to serve /metrics for Prometheus. [default: 127.0.0.1:9464, or a free port if it is in use]",
+)
+@click.option(
+    "--otlp", envvar="ODRADEK_STREAMS_OTLP", metavar="URL", help="Push metrics to an OpenTelemetry collector."
+)
+@click.option(
+    "--dogstatsd", envvar="ODRADEK_STREAMS_DOGSTATSD", metavar="HOST:PORT", help="Push metrics to a Datadog agent."
+)
+def run(
+    app: str,
+    master: str | None,
+    bootstrap: str | None,
+    state_dir: str | None,
+    metrics: str | None,
+    otlp: str | None,
+    dogstatsd: str | None,
+) -> None:
     """Run an application until Ctrl-C. Started again, it goes on where it was."""
     from odradek.streams.api.loading import pickle_by_value
     from odradek.streams.graph.settings import ENVIRONMENT
 
     # Before the file is loaded: an application that starts itself (`app.run()`) hears of it too.
     given = {"bootstrap": bootstrap, "state_dir": state_dir, "master": master}
+    given |= {"metrics": metrics, "otlp": otlp, "dogstatsd": dogstatsd}
     os.environ.update({ENVIRONMENT[name]: value for name, value in given.items() if value is not None})
     with told():
         loaded, settings = _loaded(app, bootstrap, state_dir)

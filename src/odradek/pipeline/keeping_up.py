@@ -32,6 +32,7 @@ class MicroBatch:
     planning_s: float
     execution_s: float
     rows: int
+    dropped: int = 0  # rows that were too late, as Spark's own operators count them
     left: int  # records that existed when it was planned, but that its limit left for later micro-batches
 
     @property
@@ -49,6 +50,7 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch:
         planning_s=spent.get("queryPlanning", 0) / 1000,
         execution_s=spent.get("addBatch", 0) / 1000,
         rows=progress.get("numInputRows") or 0,
+        dropped=sum(each.get("numRowsDroppedByWatermark", 0) for each in progress.get("stateOperators") or ()),
         left=sum(_left(source) for source in progress.get("sources") or ()),
     )
 
@@ -58,10 +60,10 @@ def _left(source: Mapping[str, Any]) -> int:
     return sum(max(0, offset - end[place]) for place, offset in latest.items() if place in end)
 
 
-def _offsets(told: str | None) -> Offsets:
-    """The offsets of an `odradek` source, without its marks. Empty for other sources."""
+def _offsets(told: str | Mapping[str, Any] | None) -> Offsets:
+    """The offsets of an `odradek` source, as text or parsed, without its marks. Empty for other sources."""
     try:
-        given = json.loads(told or "{}")
+        given = json.loads(told) if isinstance(told, str) else told
         partitions = given.items() if isinstance(given, dict) else ()
         return from_json({topic: at for topic, at in partitions if isinstance(at, dict)})
     except ValueError:

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from odradek.pipeline.keeping_up import Pace, micro_batch
+from odradek.pipeline.keeping_up import MicroBatch, Pace, micro_batch
 from odradek.pipeline.layout import Layout
 from odradek.pipeline.lock import AppLock
+from odradek.pipeline.progress_reports import batches_after
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -84,6 +85,7 @@ class AppRecord:
     started_s: float  # seconds since 1970
     written_s: float
     queries: tuple[QueryRecord, ...]
+    starts: int = 1  # of the application, since its state directory was made
 
     def write(self, path: Path) -> None:
         """Readers see the old file or the new file, never a part of one."""
@@ -102,6 +104,17 @@ class AppRecord:
         return cls(**{**found, "internal_topics": tuple(found["internal_topics"])}, queries=queries)
 
 
+class Meter(Protocol):
+    """Measures the queries of an application, for its metrics."""
+
+    def last_batch(self, query: str) -> int | None: ...
+
+    def count(self, query: str, batches: Sequence[MicroBatch], last: int | None) -> None:
+        """New micro-batches of a query, and the number of the last one."""
+
+    def see(self, records: tuple[QueryRecord, ...], restarts: int) -> None: ...
+
+
 class Tenure:
     """What a running application holds: its lock, and the thread that records its status.
 
@@ -115,6 +128,7 @@ class Tenure:
         internal_topics: Sequence[str],
         queries: Sequence[str] = (),
         every_s: float | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._layout = layout
         self._lock = AppLock(layout)
@@ -122,6 +136,8 @@ class Tenure:
         known = AppRecord.read(layout.status)
         # Includes the topics of earlier versions of the application: `reset` must find them.
         self._topics = tuple(sorted({*internal_topics, *(known.internal_topics if known else ())}))
+        self._starts = known.starts + 1 if known else 1
+        self._meter = meter
         self._started_s = time.time()
         self._planned = tuple(queries)
         self._paces = {name: Pace(every_s) for name in queries}
@@ -161,7 +177,7 @@ class Tenure:
             self._is_told = False
 
     def _write(self, queries: Sequence[Watched], problem: BaseException | None) -> None:
-        begun = [recorded(query, self._paces.get(query.name)) for query in queries]
+        begun = [recorded(query, self._paces.get(query.name), self._meter) for query in queries]
         state: QueryState = "starting" if not self._ending.is_set() else "stopped" if problem is None else "failed"
         error = None if problem is None else str(problem)[:ERROR_CHARS_MAX]
         waiting = [
@@ -169,6 +185,9 @@ class Tenure:
             for name in self._planned
             if name not in {query.name for query in begun}
         ]
+        records = (*begun, *waiting)
+        if self._meter is not None:
+            self._meter.see(records, self._starts - 1)
         AppRecord(
             application=self._layout.app,
             bootstrap=self._bootstrap,
@@ -176,11 +195,12 @@ class Tenure:
             pid=os.getpid(),
             started_s=self._started_s,
             written_s=time.time(),
-            queries=(*begun, *waiting),
+            queries=records,
+            starts=self._starts,
         ).write(self._layout.status)
 
 
-def recorded(query: Watched, pace: Pace | None = None) -> QueryRecord:
+def recorded(query: Watched, pace: Pace | None = None, meter: Meter | None = None) -> QueryRecord:
     problem = query.problem()
     if problem is not None:
         state: QueryState = "failed"
@@ -192,6 +212,8 @@ def recorded(query: Watched, pace: Pace | None = None) -> QueryRecord:
     error = str(problem)[:ERROR_CHARS_MAX] if problem is not None else None
     if progress is None:
         return QueryRecord(name=query.name, state="starting" if state == "working" else state, error=error)
+    if meter is not None:
+        meter.count(query.name, *batches_after(query.spark, meter.last_batch(query.name), progress))
     record = told(query.name, state, progress, error, query.figures())
     if pace is None or not query.spark.isActive:
         return record

@@ -19,6 +19,7 @@ from odradek.demo.ports import free_port, listens
 from odradek.demo.traffic.screen import Line, Screen
 from odradek.demo.traffic.visits import PARTITIONS, QUIET, RECORDS_PER_S, TOPIC, GroupView, Reader, Visits
 
+HTTP_PORT = 9644
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
 CATCH_UP_TIMEOUT_S = 20.0
@@ -33,10 +34,11 @@ def show(duration_s: float | None, port: int) -> None:
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    with _broker(_free(port)) as bootstrap:
+    http = f"127.0.0.1:{free_port(HTTP_PORT)}"
+    with _broker(_free(port), http) as bootstrap:
         admin = AdminClient(QUIET | {"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(10)
-        _introduce(bootstrap)
+        _introduce(bootstrap, http)
         _Scene(bootstrap).play(stopping, duration_s)
 
 
@@ -48,11 +50,11 @@ def _free(wanted: int) -> int:
 
 
 @contextmanager
-def _broker(port: int) -> Iterator[str]:
+def _broker(port: int, http: str) -> Iterator[str]:
     """A broker process of its own, in its own session so that Ctrl-C reaches the demo first and the broker last."""
     data = Path(tempfile.mkdtemp(prefix="odradek-demo-"))
     command = [sys.executable, "-m", "odradek.cli", "up", "--data", str(data), "--port", str(port)]
-    command += ["-c", "group.initial.rebalance.delay.ms=0"]
+    command += ["-c", "group.initial.rebalance.delay.ms=0", "-c", f"http.listener={http}"]
     with (data / "broker.out").open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)  # noqa: S603
     try:
@@ -87,11 +89,12 @@ def _wait_until_listening(process: subprocess.Popen[bytes], port: int, out: Path
     raise DemoFailed(f"the broker did not listen within {START_TIMEOUT_S:.0f} s")
 
 
-def _introduce(bootstrap: str) -> None:
+def _introduce(bootstrap: str, http: str) -> None:
     odradek = "odradek" if shutil.which("odradek") == shutil.which(sys.argv[0]) else sys.argv[0]
     print(
         f"""
   broker    {bootstrap}, records in a temporary directory
+  metrics   http://{http}/metrics for Prometheus
   topic     {TOPIC}: {PARTITIONS} partitions, {RECORDS_PER_S} page views per second by visitor
   groups    dashboard: two members share the partitions; archive: one reads all
 

@@ -29,6 +29,7 @@ from odradek.demo.trucking.truth import truth_of
 from odradek.spark.java import NoJava, find_java
 
 APPLICATION = "trucking"
+BROKER_HTTP_PORT, METRICS_PORT = 9644, 9464
 TICK_S = 0.5
 BROKER_START_S, SPARK_START_S = 2.0, 35.0
 BROKER_TIMEOUT_S, SPARK_TIMEOUT_S = 30.0, 240.0
@@ -92,11 +93,13 @@ class _Scene:
         port = free_port(wishes.port)
         bootstrap = f"127.0.0.1:{port}"
         self._bootstrap = bootstrap
+        broker_http, spark_metrics = (f"127.0.0.1:{free_port(wanted)}" for wanted in (BROKER_HTTP_PORT, METRICS_PORT))
+        self._metrics = [f"http://{address}/metrics" for address in (broker_http, spark_metrics)]
         self._state_dir = str(data / "streams")
         odradek = [sys.executable, "-m", "odradek.cli"]
         self._broker = Part(
             "broker",
-            [*odradek, "up", "--data", str(data / "broker"), "--port", str(port)],
+            [*odradek, "up", "--data", str(data / "broker"), "--port", str(port), "-c", f"http.listener={broker_http}"],
             data / "broker.out",
             lambda: listens(port),
             lambda: bootstrap,
@@ -104,7 +107,10 @@ class _Scene:
         )
         self._spark = Part(
             "spark",
-            [*odradek, "streams", "run", _application_file(), "-b", bootstrap, "--state-dir", self._state_dir],
+            [
+                *(*odradek, "streams", "run", _application_file(), "-b", bootstrap),
+                *("--state-dir", self._state_dir, "--metrics", spark_metrics),
+            ],
             data / "spark.out",
             lambda: len(self._topics_written()) == len(topics.STEADY),
             self._spark_detail,
@@ -142,6 +148,7 @@ class _Scene:
         self._wait(self._spark, SPARK_TIMEOUT_S)
         written = ", ".join(topics.OUTPUTS)
         self._progress.say("live", f"{self._page.server.url}  the application writes {written}")
+        self._progress.say("metrics", f"{' and '.join(self._metrics)} for Prometheus")
         self._suggest()
         end = started + self._wishes.duration_s if self._wishes.duration_s else float("inf")
         while time.monotonic() < end:

@@ -18,6 +18,9 @@ ENVIRONMENT = {
     "bootstrap": "ODRADEK_BOOTSTRAP",  # the same for all commands of `odradek`
     "state_dir": "ODRADEK_STREAMS_STATE_DIR",
     "master": "ODRADEK_STREAMS_MASTER",
+    "metrics": "ODRADEK_STREAMS_METRICS",
+    "otlp": "ODRADEK_STREAMS_OTLP",
+    "dogstatsd": "ODRADEK_STREAMS_DOGSTATSD",
 }
 
 
@@ -29,6 +32,9 @@ class Settings:
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     config: Mapping[str, str] = field(default_factory=dict)  # of Kafka clients
     every: timedelta | None = None  # between the micro-batches of a query; None: one follows the other
+    metrics: str | None = None  # where `run` serves /metrics, as host:port; "off"; None: 127.0.0.1:9464 or a free port
+    otlp: str | None = None  # a collector that `run` pushes metrics to
+    dogstatsd: str | None = None
     ticks: str | None = None  # where tests let event time pass: a directory, in it one for each consumer group
 
     def over(self, **overrides: Any) -> Settings:  # noqa: ANN401 the fields above; None leaves one as it is

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from odradek.export.exporting import ProcessMetrics
 from odradek.streams.graph.application import Application
 from odradek.streams.graph.settings import Settings
 from odradek.streams.run.queries import RunningQuery
@@ -25,6 +26,10 @@ class Progress:
     def starting(self, settings: Settings) -> None:
         where = settings.master or "this machine"
         self._say(f"starting on {where}, topics on {settings.bootstrap}, state in {settings.state_dir}")
+
+    def measured(self, metrics: ProcessMetrics) -> None:
+        if metrics.url is not None:
+            self._say(f"metrics on {metrics.url}")
 
     def started(self, queries: Sequence[RunningQuery]) -> None:
         for query in queries:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from odradek.client.java_names import librdkafka_config
 from odradek.pipeline.errors import PipelineError, StreamsError
 from odradek.pipeline.layout import Layout
-from odradek.pipeline.recording import Tenure
+from odradek.pipeline.recording import Meter, Tenure
 from odradek.pipeline.session import session_for
 from odradek.pipeline.signals import Signals
 from odradek.pipeline.starting import await_batch_without_rows, await_end
@@ -19,10 +20,12 @@ from odradek.streams.graph.planning import Query
 from odradek.streams.graph.settings import Settings
 from odradek.streams.graph.sinks import Materialize
 from odradek.streams.run.checkpoint_steps import keep_to_the_steps
+from odradek.streams.run.measuring import measured
 from odradek.streams.run.progress import Progress
 from odradek.streams.run.queries import RunningQuery, start_query
 from odradek.streams.run.topics import create_topics, spread_state
 from odradek.streams.run.views import View
+from odradek.web.listening import CannotListen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,6 +149,7 @@ def start(
     *,
     available_now: bool = False,
     signals: Signals | None = None,
+    meter: Meter | None = None,
 ) -> RunningApp:
     """All queries, or those that were started when a signal came."""
     queries = app.queries(settings)
@@ -153,7 +157,7 @@ def start(
     internal = [sink.topic for sink in app.graph.sinks if isinstance(sink, Materialize)]
     layout = Layout(settings.state_dir, app.name)
     every_s = None if settings.every is None else settings.every.total_seconds()
-    tenure = Tenure(layout, settings.bootstrap, internal, [query.name for query in queries], every_s)
+    tenure = Tenure(layout, settings.bootstrap, internal, [query.name for query in queries], every_s, meter)
     try:
         keep_to_the_steps(layout, queries)
         create_topics(queries, settings)
@@ -205,7 +209,16 @@ def _require_an_end(app: Application, queries: tuple[Query, ...], *, available_n
 def run(app: Application, settings: Settings, session: SparkSession | None) -> None:
     progress = Progress(app)
     progress.starting(settings)
-    with Signals(progress.stopping) as signals, start(app, settings, session, signals=signals) as running:
+    with ExitStack() as stack:
+        metrics, meter = measured(app, settings)
+        try:
+            stack.enter_context(metrics)
+        except CannotListen as taken:
+            raise StreamsError(str(taken.strerror)) from taken
+        progress.measured(metrics)
+        signals = stack.enter_context(Signals(progress.stopping))
+        running = stack.enter_context(start(app, settings, session, signals=signals, meter=meter))
+        stack.enter_context(meter.measuring_lag(settings.bootstrap, librdkafka_config(settings.config)))
         if not signals.stop.is_set():
             progress.started(running.queries)
         while running.active and not signals.stop.wait(POLL_S):
