@@ -12,9 +12,12 @@ from odradek.log.cleaning import clean
 from odradek.log.config import LogConfig
 from odradek.log.deleted import remove
 from odradek.log.directory import LogDirectory
-from odradek.protocol.batch import encode_batch, has_valid_checksum, iter_batches, iter_records
+from odradek.log.verification import NOT_REQUIRED
+from odradek.protocol.batch import TRANSACTIONAL, encode_batch, has_valid_checksum, iter_batches, iter_records
 from odradek.protocol.compression import Codec
 from odradek.protocol.records import Record
+from odradek.protocol.txn_marker import TxnMarker
+from support.read_committed import visible_records
 from support.steps import finished
 
 NOW = 1_700_000_000_000
@@ -62,13 +65,63 @@ class OnePartition:
         self.logs.load(lambda _topic: self.config, self.wall_ms)
         self.log = self.logs.get(TP)
 
-    def append(self, *values, leader_epoch=0, **options):
-        return self.log.appending.as_leader(batch(*values, **options), leader_epoch, self.wall_ms)
+    def append(self, *values, leader_epoch=0, verification=None, **options):
+        return self.log.appending.as_leader(batch(*values, **options), leader_epoch, self.wall_ms, verification)
 
-    def put(self, *pairs, leader_epoch=0, **options):
+    def append_in_transaction(self, *values, producer_id=1, epoch=0, sequence=0, verification=NOT_REQUIRED, **options):
+        return self.append(
+            *values,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            attributes=TRANSACTIONAL,
+            verification=verification,
+            **options,
+        )
+
+    def end_transaction(self, *, committed, producer_id=1, epoch=0, coordinator_epoch=0, version=0):
+        marker = TxnMarker(producer_id, epoch, coordinator_epoch, committed, version)
+        return self.log.appending.marker(marker, 0, self.wall_ms)
+
+    def commit(self, producer_id=1, **options):
+        return self.end_transaction(committed=True, producer_id=producer_id, **options)
+
+    def abort(self, producer_id=1, **options):
+        return self.end_transaction(committed=False, producer_id=producer_id, **options)
+
+    @property
+    def stable(self):
+        """The last stable offset when everything is committed."""
+        return self.log.last_stable_offset(self.log.log_end_offset)
+
+    def seen_committed(self, start=None, max_bytes=300, high_watermark=None):
+        """Offset and value of each record that a consumer with read_committed gets, with fetches of any size."""
+        log = self.log
+        offset = log.log_start_offset if start is None else start
+        end = log.last_stable_offset(log.log_end_offset if high_watermark is None else high_watermark)
+        found = []
+        while True:
+            region, aborted = log.read_committed(offset, max_bytes, end, True)
+            if region is None:
+                return found
+            data = region.read()
+            region.release()
+            assert [one.first_offset for one in aborted] == sorted(one.first_offset for one in aborted)
+            listed = [(one.producer_id, one.first_offset) for one in aborted]
+            found += [(r.offset, r.value) for r in visible_records(data, listed) if r.offset >= offset]
+            offset = [header for header, _ in iter_batches(data)][-1].next_offset
+
+    def transaction_state(self):
+        """The open transactions, and the entries of all indexes of aborted ones."""
+        known = self.log.known_producers(self.wall_ms).by_id
+        open_here = {pid: one.transaction_start for pid, one in known.items() if one.transaction_start >= 0}
+        aborted = [tuple(one) for segment in self.log.segments.in_order for one in segment.aborted.entries()]
+        return open_here, aborted
+
+    def put(self, *pairs, leader_epoch=0, verification=None, **options):
         """Append one batch of (key, value) pairs."""
         batch = keyed_batch(pairs, time=self.wall_ms, **options)
-        return self.log.appending.as_leader(batch, leader_epoch, self.wall_ms)
+        return self.log.appending.as_leader(batch, leader_epoch, self.wall_ms, verification)
 
     def roll(self):
         """The next append begins a new segment. The current one must not be empty."""
@@ -78,7 +131,7 @@ class OnePartition:
         """Compact as the broker does, without its event loop. True if anything changed."""
         committed = self.log.log_end_offset if committed is None else committed
         self.log.syncing.whole()
-        found = self.log.compacting.dirt(committed, self.wall_ms)
+        found = self.log.compacting.dirt(self.log.last_stable_offset(committed), self.wall_ms)
         if not found.dirty_bytes:
             return False
         plan = replace(self.log.compacting.plan(found, committed, self.wall_ms, key_bytes_max), **plan)

@@ -60,7 +60,7 @@ def test_batches_of_every_codec_are_stored_unchanged(partition, codec):
         (57, ">i", 2, ErrorCode.INVALID_RECORD),
         (23, ">i", -1, ErrorCode.INVALID_RECORD),
         (21, ">h", 0x20, ErrorCode.INVALID_RECORD),
-        (21, ">h", 0x10, ErrorCode.INVALID_TXN_STATE),
+        (21, ">h", 0x10, ErrorCode.INVALID_RECORD),  # transactional without a producer id
         (21, ">h", 0x08, ErrorCode.INVALID_TIMESTAMP),
         (21, ">h", 0x40, ErrorCode.INVALID_RECORD),  # a delete horizon, which only compaction sets
         (21, ">h", 0x05, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),

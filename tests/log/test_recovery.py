@@ -9,6 +9,7 @@ import pytest
 from odradek.adapters.memory_disk import MemoryDisk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log import recovery, scan
+from odradek.log.producer_snapshots import encode_producers
 from odradek.log.recovery import LogOpening, open_log
 
 VALUES = [b"a", b"b" * 50, b"c", b"d" * 30, b"e", b"f" * 70]
@@ -295,7 +296,7 @@ def test_damaged_producer_snapshots_are_ignored(make_partition, damage, stop):
     partition = make_partition()
     for n in range(12):
         partition.append(b"v" * 300, producer_id=n % 2, producer_epoch=0, base_sequence=n // 2)
-    before = partition.log.known_producers(partition.wall_ms).encode()
+    before = encode_producers(partition.log.known_producers(partition.wall_ms))
     if stop == "clean":
         partition.logs.close(broker_epoch=7)
     for name in partition.names(".snapshot")[1:]:
@@ -305,7 +306,7 @@ def test_damaged_producer_snapshots_are_ignored(make_partition, damage, stop):
         if damage != "missing":
             partition.disk.replace(f"orders-0/{name}", bytes(content[:20] if damage == "cut" else content))
     partition._load()
-    assert partition.log.known_producers(partition.wall_ms).encode() == before
+    assert encode_producers(partition.log.known_producers(partition.wall_ms)) == before
     assert partition.append(b"v" * 300, producer_id=1, producer_epoch=0, base_sequence=5).duplicate
 
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import count
 
 from odradek.log.log import Log
-from odradek.log.producers import LastBatch
+from odradek.log.producer import LastBatch
 from odradek.quorum.effects import PersistElection
 from odradek.quorum.quorum import Quorum
 from odradek.quorum.requests import parting
@@ -117,6 +117,10 @@ def the_recovery_point(recovery_point, _indexed_to):
 
 def the_newest_batch(producer, _end_offset):
     return LastBatch(producer.epoch, producer.batches[-1].last_sequence)
+
+
+def the_high_watermark(_unstable, high_watermark):
+    return high_watermark
 
 
 def where_the_log_ends(_segments, log_end_offset):
@@ -243,7 +247,7 @@ LOG = (
         stories=("tests/log/test_durability.py::test_power_cut_during_a_clean_stop_keeps_the_first_segments",),
     ),
     of(
-        *("log.retention", "Expired.rename", nothing, "freeing the names of expired segments for a restarted log"),
+        *("log.deleted", "Expired.rename", nothing, "freeing the names of expired segments for a restarted log"),
         stories=(
             "tests/log/test_retention.py::test_delayed_deletion_of_expired_segments_does_not_remove_a_restarted_log",
         ),
@@ -253,7 +257,7 @@ LOG = (
         stories=("tests/log/test_compaction.py::test_records_after_a_truncation_inside_a_gap_survive_a_crash",),
     ),
     of(
-        *("log.producers", "Producer.last_batch", the_newest_batch, "keeping the last committed batch of a producer"),
+        *("log.producer", "Producer.last_batch", the_newest_batch, "keeping the last committed batch of a producer"),
         stories=(
             "tests/log/test_compaction.py::test_last_committed_batch_of_a_producer_is_kept_while_later_ones_are_uncommitted",
         ),
@@ -317,6 +321,54 @@ LOG = (
         *("sync_swap", nothing, "syncing each step of a segment swap before the next"),
         seed=Seed(number=16, focus=COMPACTING),
         stories=("tests/log/test_compaction_lives.py::test_crash_at_every_step_of_a_compaction",),
+    ),
+)
+
+TRANSACTIONS = (
+    log(
+        *("is_verified", always, "verifying a transaction before its first batch"),
+        stories=("tests/log/test_transactions.py::test_transaction_begins_only_with_a_verification",),
+    ),
+    log(
+        *("accepts_marker_epoch", always, "refusing markers of an earlier transaction"),
+        stories=("tests/log/test_transactions.py::test_marker_of_version_2_must_be_newer_than_the_open_transaction",),
+    ),
+    log(
+        *("accepts_coordinator_epoch", always, "refusing markers of a replaced coordinator"),
+        stories=("tests/log/test_transactions.py::test_marker_of_a_replaced_coordinator_is_refused",),
+    ),
+    log(
+        *("holds_back_open_transactions", the_high_watermark, "holding back records of open transactions"),
+        stories=(
+            "tests/log/test_transactions.py::"
+            "test_last_stable_offset_stays_at_the_first_batch_of_the_oldest_open_transaction",
+        ),
+    ),
+    log(
+        *("indexes_aborted", nothing, "the index of aborted transactions"),
+        stories=("tests/log/test_transactions.py::test_committed_readers_see_committed_records_and_no_aborted_ones",),
+    ),
+    log(
+        *("rebuilds_transaction_index", never, "rebuilding the index of aborted transactions after a crash"),
+        stories=("tests/log/test_transactions.py::test_crash_rebuilds_an_index_that_was_not_synced",),
+    ),
+    log(
+        *("truncates_transaction_index", never, "truncating the index of aborted transactions with the log"),
+        stories=("tests/log/test_transactions.py::test_truncation_removes_aborted_transactions_with_their_markers",),
+    ),
+    log(
+        *("drops_aborted", never, "ignoring aborted records when a log is compacted"),
+        stories=(
+            "tests/log/test_transactional_compaction.py::"
+            "test_aborted_record_does_not_replace_an_older_record_of_its_key",
+        ),
+    ),
+    log(
+        *("keeps_marker", never, "keeping a marker while records of its transaction are left"),
+        stories=(
+            "tests/log/test_transactional_compaction.py::"
+            "test_marker_of_a_commit_stays_while_a_record_of_its_transaction_stays",
+        ),
     ),
 )
 
@@ -554,6 +606,6 @@ GROUPS = (
     ),
 )
 
-RULES = (*LOG, *QUORUM, *REPLICATION, *DECISIONS, *CONTROLLER, *GROUPS)
+RULES = (*LOG, *TRANSACTIONS, *QUORUM, *REPLICATION, *DECISIONS, *CONTROLLER, *GROUPS)
 # Rooms whose every safeguard must be in the list.
 SAFEGUARDS = ("log.safeguards", "replication.safeguards", "controller.safeguards")

@@ -7,9 +7,12 @@ from odradek.base.ports import ByteSource
 from odradek.log import safeguards, validation
 from odradek.log.appended import Appended
 from odradek.log.content import Content
+from odradek.log.markers import replay_control
+from odradek.log.producers import Producers
 from odradek.log.rolling import Rolling
 from odradek.log.segment import RELATIVE_OFFSET_MAX
 from odradek.log.truncation import Truncation
+from odradek.log.verification import NOT_REQUIRED, Verification
 from odradek.protocol.batch import (
     CHECKED_FROM,
     CODEC_MASK,
@@ -22,14 +25,16 @@ from odradek.protocol.batch import (
     MAGIC,
     OFFSET_LENGTH_EPOCH,
     TRANSACTIONAL,
+    BatchHeader,
     has_valid_checksum,
     iter_batches,
     stamp_append_time,
 )
 from odradek.protocol.compression import Codec
 from odradek.protocol.malformed import MalformedRecords
+from odradek.protocol.txn_marker import TxnMarker, encode_marker
 
-NOT_FROM_CLIENTS = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+NOT_FROM_CLIENTS = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 CODEC_MAX = int(max(Codec))
 
 _new = tuple.__new__  # in every request: the constructor of a NamedTuple takes three times as long
@@ -43,10 +48,13 @@ class Appending:
         self._rolling = rolling
         self._truncation = truncation
 
-    def as_leader(self, batch: memoryview, leader_epoch: int, wall_ms: int) -> Appended:
+    def as_leader(
+        self, batch: memoryview, leader_epoch: int, wall_ms: int, verification: Verification | None = None
+    ) -> Appended:
         """Append exactly one batch of a client. Base offset and epoch are written into its buffer.
 
-        The records are not checked. For a compacted topic, call `validation.require_keys` first.
+        The records are not checked. For a compacted topic, call `validation.require_keys` first. Without
+        `verification` the request has no transactional id, and transactional batches are refused.
         """
         size = len(batch)
         content = self._content
@@ -82,24 +90,52 @@ class Appending:
         ):
             validation.check_timestamps(first_time, max_time, config, wall_ms)
         if pid < 0:
+            if attributes & TRANSACTIONAL:
+                raise validation.refusal(batch, config)
             return self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
         producers = content.producers.known or content.known_producers(wall_ms)
-        duplicate = producers.check(pid, pid_epoch, sequence, delta)
+        transactional = attributes & TRANSACTIONAL
+        if not transactional:
+            duplicate = producers.check(pid, pid_epoch, sequence, delta)
+        else:
+            if verification is None:
+                raise validation.without_transactional_id()
+            duplicate = producers.check_transactional(pid, pid_epoch, sequence, delta, verification)
         if duplicate is not None:
             append_time = duplicate.timestamp if config.stamps_append_time else -1
             return self._appended(duplicate.first_offset, duplicate.last_offset, append_time, duplicate=True)
         appended = self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
-        producers.record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
+        record = producers.record_transactional if transactional else producers.record
+        record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
         return appended
 
-    def trusted(self, batch: bytearray, leader_epoch: int, wall_ms: int) -> Appended:
-        """Append one batch of the broker itself: coordinator, control or metadata records. No client checks apply."""
-        _, length, _, _, _, _, delta, _, max_time, pid, pid_epoch, sequence, _ = HEADER.unpack_from(batch)
+    def trusted(
+        self, batch: bytearray, leader_epoch: int, wall_ms: int, verification: Verification = NOT_REQUIRED
+    ) -> Appended:
+        """Append one batch of the broker itself: of a coordinator, or of the metadata log. No client checks apply.
+
+        A coordinator writes a transactional batch on behalf of a client, whose transaction is verified.
+        """
+        _, length, _, _, _, attributes, delta, _, max_time, pid, pid_epoch, sequence, _ = HEADER.unpack_from(batch)
         # Before the write: the producer state restored from the log must not include this batch.
-        producers = self._content.known_producers(wall_ms) if pid >= 0 and sequence >= 0 else None
+        producers = self._content.known_producers(wall_ms) if pid >= 0 else None
+        transactional = attributes & TRANSACTIONAL
+        if producers is not None and transactional:
+            producers.check_of_coordinator(pid, pid_epoch, verification)
         appended = self._append(batch, length, delta, max_time, leader_epoch, wall_ms, -1)
         if producers is not None:
-            producers.record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
+            record = producers.record_transactional if transactional else producers.record
+            record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
+        return appended
+
+    def marker(self, marker: TxnMarker, leader_epoch: int, wall_ms: int) -> Appended:
+        """Append the end of a transaction."""
+        content = self._content
+        producers = content.known_producers(wall_ms)
+        producers.check_marker(marker)
+        batch = encode_marker(marker, wall_ms)
+        appended = self._append(batch, len(batch) - LOG_OVERHEAD, 0, wall_ms, leader_epoch, wall_ms, -1)
+        content.note_aborted(producers.end_transaction(marker, appended.last_offset, wall_ms))
         return appended
 
     def as_follower(self, batches: memoryview, wall_ms: int) -> None:
@@ -124,20 +160,27 @@ class Appending:
                 if header.leader_epoch >= 0:
                     self._note_epoch(header.leader_epoch, max(header.base_offset, content.log_start_offset))
                 # Before the write: the producer state restored from the log must not include this batch.
-                named = header.producer_id >= 0 and not header.is_control
-                producers = content.known_producers(wall_ms) if named else None
+                producers = content.known_producers(wall_ms) if header.producer_id >= 0 else None
                 self._write(data, header.last_offset, header.max_timestamp, wall_ms)
                 if producers is not None:
-                    producers.record(
-                        header.producer_id,
-                        header.producer_epoch,
-                        header.base_sequence,
-                        header.last_offset,
-                        header.last_offset_delta,
-                        header.max_timestamp,
-                    )
+                    self._replay(producers, header, data)
         except MalformedRecords as broken:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{content.name}: {broken}") from broken
+
+    def _replay(self, producers: Producers, header: BatchHeader, batch: memoryview) -> None:
+        """The leader has checked this batch."""
+        if header.is_control:
+            self._content.note_aborted(replay_control(producers, header, batch))
+            return
+        record = producers.record_transactional if header.is_transactional else producers.record
+        record(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.last_offset,
+            header.last_offset_delta,
+            header.max_timestamp,
+        )
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This replica leads now. Its first record of this epoch, if there is one, will be at the log end."""

@@ -10,18 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from odradek.base.ports import Disk
 from odradek.base.steps import Steps
 from odradek.log import safeguards
+from odradek.log.compacted_transactions import CompactedTransactions
 from odradek.log.compaction import Compaction
-from odradek.log.folder import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, Folder, offset_name, write_whole
+from odradek.log.folder import (
+    CLEANED,
+    LOG,
+    OFFSET_INDEX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    Folder,
+    offset_name,
+    write_whole,
+)
 from odradek.log.indexes import ActiveIndexes
 from odradek.log.key_offsets import KeyOffsets
-from odradek.log.producers import LastBatch
+from odradek.log.producer import LastBatch
 from odradek.log.scan import batches
 from odradek.log.segment import RELATIVE_OFFSET_MAX
+from odradek.log.transaction_index import TransactionIndex, TransactionIndexBroken
+from odradek.log.transactions import AbortedTransaction
 from odradek.protocol.batch import MAX_TIMESTAMP, MAX_TIMESTAMP_POSITION, ByteSource, unpacked
+from odradek.protocol.malformed import MalformedRecords
 from odradek.protocol.record_spans import record_spans
 
 POSITION_MAX = 2**31 - 1
@@ -46,6 +61,7 @@ class CleaningPlan:
     wall_ms: int
     delete_retention_ms: int
     last_batches: Mapping[int, LastBatch | None]
+    aborted_from: tuple[int, ...]  # the segments of the whole log that have an index of aborted transactions
     epoch_starts: frozenset[int]  # of leader epochs after epoch 0
     segment_bytes: int
     segment_index_bytes: int
@@ -63,6 +79,7 @@ class CleaningPlan:
 class CleanedSegment:
     base_offset: int
     size: int
+    has_aborted: bool  # it has an index of aborted transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +112,8 @@ def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
         if name.endswith(CLEANED):  # of an interrupted run; left here, recovery would undo a later swap because of it
             folder.remove(name)
     traffic = _Traffic(plan.step_bytes)
-    keys, end_offset = yield from _latest_of_keys(folder, plan, traffic)
+    aborted = _aborted(folder, plan)
+    keys, end_offset = yield from _latest_of_keys(folder, plan, traffic, aborted)
     compaction = Compaction(
         keys=keys,
         end_offset=end_offset,
@@ -104,6 +122,7 @@ def clean(disk: Disk, plan: CleaningPlan) -> Steps[Cleaned]:
         delete_retention_ms=plan.delete_retention_ms,
         last_batches=plan.last_batches,
         epoch_starts=plan.epoch_starts,
+        transactions=CompactedTransactions(aborted),
     )
     done: list[_Rewriting] = []
     try:
@@ -153,22 +172,43 @@ class _Traffic:
         return moved
 
 
-def _latest_of_keys(folder: Folder, plan: CleaningPlan, traffic: _Traffic) -> Steps[tuple[KeyOffsets, int]]:
+def _aborted(folder: Folder, plan: CleaningPlan) -> list[AbortedTransaction]:
+    """Markers may lie in segments after those to clean. Raises MalformedRecords."""
+    found: list[AbortedTransaction] = []
+    for base in plan.aborted_from:
+        index = TransactionIndex(folder, base, partial(offset_name, base, TRANSACTION_INDEX), exists=True)
+        try:
+            found += index.entries()
+        except TransactionIndexBroken as broken:
+            raise MalformedRecords(str(broken)) from broken
+        finally:
+            index.close()
+    return found
+
+
+def _latest_of_keys(
+    folder: Folder, plan: CleaningPlan, traffic: _Traffic, aborted: list[AbortedTransaction]
+) -> Steps[tuple[KeyOffsets, int]]:
     """The latest offset of each key in the dirty part, and where that part ends.
 
     It ends where the memory for keys is full, or with the last segment.
     """
     keys = KeyOffsets(plan.key_bytes_max)
-    for segment in plan.segments:
-        if segment.end_offset <= plan.dirty_from:
-            continue
+    dirty = [segment for segment in plan.segments if segment.end_offset > plan.dirty_from]
+    begin = dirty[0].base_offset if dirty else 0
+    transactions = CompactedTransactions(one for one in aborted if one.last_offset >= begin)
+    for segment in dirty:
         file = folder.open(offset_name(segment.base_offset, LOG))
         try:
             for header, batch in batches(file, 0, segment.size):
                 traffic.bytes += len(batch)
                 if traffic.is_step:
                     yield traffic.taken()
-                if header.last_offset < plan.dirty_from or header.is_control:
+                if header.is_control:
+                    transactions.needs_marker(header, batch)
+                    continue
+                is_aborted = safeguards.drops_aborted(transactions.is_aborted(header))
+                if header.last_offset < plan.dirty_from or is_aborted:
                     continue
                 if keys.full:
                     return keys, header.base_offset
@@ -210,6 +250,7 @@ class _Rewriting:
                 self.changed = self.changed or left is not batch
                 if left is not None:
                     self._add(left, header.base_offset, header.last_offset)
+                self._outputs[-1].aborted += compaction.transactions.taken()
                 self._traffic.bytes += len(batch) + (0 if left is None else len(left))
                 if self._traffic.is_step:
                     yield self._traffic.taken()
@@ -233,7 +274,10 @@ class _Rewriting:
             output.finish()
 
     def replacement(self) -> Replacement:
-        new = tuple(CleanedSegment(base_offset=output.base_offset, size=output.size) for output in self._outputs)
+        new = tuple(
+            CleanedSegment(base_offset=output.base_offset, size=output.size, has_aborted=bool(output.aborted))
+            for output in self._outputs
+        )
         return Replacement(old=tuple(self._old), new=new)
 
     def discard(self) -> None:
@@ -252,6 +296,7 @@ class _Output:
         self._unwritten = bytearray()
         self._written = 0
         self.base_offset = base_offset
+        self.aborted: list[AbortedTransaction] = []  # with markers in this segment
 
     @property
     def size(self) -> int:
@@ -276,8 +321,12 @@ class _Output:
         safeguards.sync_before_swap(self._file)
         self._indexes.add_max_time()
         self._indexes.write(self._folder, CLEANED)
-        for kind in (OFFSET_INDEX, TIME_INDEX):
-            file = self._folder.open(offset_name(self.base_offset, kind) + CLEANED)
+        names = [offset_name(self.base_offset, kind) + CLEANED for kind in (OFFSET_INDEX, TIME_INDEX)]
+        if self.aborted:
+            names.append(offset_name(self.base_offset, TRANSACTION_INDEX) + CLEANED)
+            TransactionIndex(self._folder, self.base_offset, lambda: names[-1], exists=False).replace(self.aborted)
+        for name in names:
+            file = self._folder.open(name)
             safeguards.sync_before_swap(file)
             file.close()
         self._file.close()
@@ -304,7 +353,7 @@ def _index_bytes(folder: Folder, segment: SegmentToClean) -> int:
 
 
 def _remove(folder: Folder, base_offset: int) -> None:
-    for kind in (LOG, OFFSET_INDEX, TIME_INDEX):
+    for kind in SEGMENT_SUFFIXES:
         name = offset_name(base_offset, kind) + CLEANED
         if folder.exists(name):
             folder.remove(name)

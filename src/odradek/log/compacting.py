@@ -48,6 +48,7 @@ class Compacting:
             high_watermark=high_watermark,
             wall_ms=wall_ms,
             delete_retention_ms=config.delete_retention_ms,
+            aborted_from=tuple(segment.base_offset for segment in content.segments.in_order if segment.aborted.exists),
             last_batches=content.known_producers(wall_ms).last_batches(high_watermark),
             epoch_starts=frozenset(start for epoch, start in content.leader_epochs.entries() if epoch),
             segment_bytes=config.segment_bytes,

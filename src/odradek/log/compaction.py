@@ -6,6 +6,8 @@ even when they are empty:
 - the last batch of a producer: it says which sequence comes next
 - the first batch of a leader epoch: it says where the epoch before it ended
 - the last batch of a leader epoch: it says that the epoch existed, even if all records before it are deleted
+
+Records of aborted transactions go. Markers of transactions stay longer than the records (`compacted_transactions`).
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.log import safeguards
+from odradek.log.compacted_transactions import CompactedTransactions
 from odradek.log.key_offsets import KeyOffsets
-from odradek.log.producers import LastBatch, sequence_after
+from odradek.log.producer import LastBatch
 from odradek.protocol.batch import (
     CODEC_MASK,
     DELETE_HORIZON,
@@ -41,6 +44,7 @@ class Compaction:
     delete_retention_ms: int
     last_batches: Mapping[int, LastBatch | None]  # by producer id; None when it may be any batch
     epoch_starts: frozenset[int]  # of leader epochs after epoch 0
+    transactions: CompactedTransactions
     # Base offset of the batch that holds the first epoch start, or follows it when compaction left a gap there.
     _first_batch: int | None = field(default=None, init=False)
     _first_start: int = field(init=False)
@@ -49,14 +53,16 @@ class Compaction:
         self._first_start = min(self.epoch_starts, default=self.end_offset)
 
     def what_is_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
-        """The batch itself, a smaller one, or None. The caller has verified the checksum.
-
-        Control batches stay: they describe transactions, also after the records are gone. Raises MalformedRecords.
-        """
+        """The batch itself, a smaller one, or None. The caller has verified the checksum. Raises MalformedRecords."""
         if self._first_batch is None and header.last_offset >= self._first_start:
             self._first_batch = header.base_offset
-        if header.is_control or header.base_offset >= self.end_offset:
+        if header.is_control:
+            return self._what_is_left_of_control(header, batch)
+        is_aborted = safeguards.drops_aborted(self.transactions.is_aborted(header))
+        if header.base_offset >= self.end_offset:
             return batch
+        if is_aborted:
+            return self._nothing_left(header, batch)
         data = unpacked(header, batch)
         horizon = header.delete_horizon_ms
         deletions_stay = horizon is None or safeguards.keeps_deletion(self.wall_ms, horizon)
@@ -82,6 +88,18 @@ class Compaction:
             return _rewritten(header, data, kept, self.wall_ms + self.delete_retention_ms, DELETE_HORIZON)
         return _rewritten(header, data, kept, header.base_timestamp, 0)
 
+    def _what_is_left_of_control(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
+        if self.transactions.needs_marker(header, batch) or header.base_offset >= self.end_offset:
+            return batch
+        if header.records_count == 0:
+            return self._nothing_left(header, batch)
+        horizon = header.delete_horizon_ms
+        if horizon is None:
+            data = unpacked(header, batch)
+            kept = list(record_spans(data, header.records_count))
+            return _rewritten(header, data, kept, self.wall_ms + self.delete_retention_ms, DELETE_HORIZON)
+        return batch if safeguards.keeps_deletion(self.wall_ms, horizon) else self._nothing_left(header, batch)
+
     def _nothing_left(self, header: BatchHeader, batch: memoryview) -> ByteSource | None:
         says_sequence = self._may_be_last(header) and safeguards.keeps_last_sequence()
         # Without the last batch, the log would end earlier after a crash, and a new follower would always end earlier.
@@ -99,8 +117,7 @@ class Compaction:
         if header.producer_id not in self.last_batches:
             return False
         last = self.last_batches[header.producer_id]
-        last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
-        return last is None or last == (header.producer_epoch, last_sequence)
+        return last is None or last.may_be(header)
 
 
 def _rewritten(

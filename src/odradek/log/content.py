@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicId, TopicPartition
@@ -15,10 +16,14 @@ from odradek.log.folder import Folder
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.producer_memory import ProducerMemory
 from odradek.log.producers import Producers
-from odradek.log.segment import UNARMED
+from odradek.log.segment import UNARMED, Segment
 from odradek.log.segments import Segments
+from odradek.log.transaction_index import TransactionIndex, TransactionIndexBroken
+from odradek.log.transactions import AbortedTransaction
 
 story = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Content:
@@ -117,7 +122,40 @@ class Content:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
 
-    # --- producers
+    # --- producers and transactions
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Everything before it is decided: committed, aborted, or written outside of transactions."""
+        transactions = self.producers.transactions
+        if transactions is None:
+            transactions = self.producers.restored_transactions(self.log_end_offset)
+        unstable = transactions.first_unstable(high_watermark)
+        if unstable >= high_watermark:
+            return high_watermark
+        return max(safeguards.holds_back_open_transactions(unstable, high_watermark), self.log_start_offset)
+
+    def note_aborted(self, aborted: AbortedTransaction | None) -> None:
+        """Enter a transaction whose marker was just written to the active segment into the index."""
+        aborted = safeguards.indexes_aborted(aborted)
+        if aborted is not None:
+            segment = self.segments.active
+            with self.failing():
+                try:
+                    segment.aborted.add(aborted)
+                except TransactionIndexBroken as broken:
+                    self._rebuild_aborted(segment, broken)  # from the batches, with this marker
+
+    def trusting_aborted(self, segment: Segment, use: Callable[[TransactionIndex], T]) -> T:
+        """Trust the index of aborted transactions until it is found broken, then rebuild it, which is slow and rare."""
+        try:
+            return use(segment.aborted)
+        except TransactionIndexBroken as broken:
+            self._rebuild_aborted(segment, broken)
+        return use(segment.aborted)
+
+    def _rebuild_aborted(self, segment: Segment, broken: TransactionIndexBroken) -> None:
+        story.warning("%s: rebuilding the index of aborted transactions: %s", self.name, broken)
+        self.producers.rebuild_aborted(segment)
 
     def known_producers(self, wall_ms: int) -> Producers:
         memory = self.producers

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicId, TopicPartition
@@ -27,9 +28,12 @@ from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.producers import Producers
 from odradek.log.retention import Retention
 from odradek.log.rolling import Rolling
+from odradek.log.scan import batch_at
+from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 from odradek.log.syncing import Syncing
 from odradek.log.time_search import TimestampedOffset
+from odradek.log.transactions import AbortedTransaction
 from odradek.log.truncation import Truncation
 
 
@@ -115,6 +119,42 @@ class Log(Content):
         return self.segments.read(
             offset, max_bytes, end_offset, self.log_end_offset, whole_first_batch=whole_first_batch
         )
+
+    def read_committed(
+        self, offset: int, max_bytes: int, end_offset: int, whole_first_batch: bool
+    ) -> tuple[Region | None, list[AbortedTransaction]]:
+        """The same, and the aborted transactions that may have records in it, by first offset."""
+        region = self.read(offset, max_bytes, end_offset, whole_first_batch)
+        if region is None:
+            return None, []
+        try:
+            return region, self._aborted_in(region, offset)
+        except BaseException:
+            region.release()
+            raise
+
+    def _aborted_in(self, region: Region, offset: int) -> list[AbortedTransaction]:
+        segments = self.segments.since(offset)
+        if not any(segment.aborted.exists for segment in segments):
+            return []
+        end_offset = self._end_of(region, segments)
+        found: list[AbortedTransaction] = []
+        for segment in segments:
+            aborted = self.trusting_aborted(segment, lambda index: index.search(offset, end_offset))
+            found += aborted.transactions
+            if aborted.complete:
+                break
+        return sorted(found, key=attrgetter("first_offset"))
+
+    def _end_of(self, region: Region, segments: list[Segment]) -> int:
+        """The offset after the last batch of a region that was just read."""
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            if segment.file is region.file:
+                after = batch_at(segment.file, region.position + region.length, segment.size)
+                if after is not None:
+                    return after.base_offset
+                return self.log_end_offset if following is None else following.base_offset
+        return self.log_end_offset
 
     def offset_for_timestamp(self, timestamp: int, end_offset: int) -> TimestampedOffset | None:
         """Slow; appends may continue. The first record below `end_offset` that is not older than `timestamp`."""

@@ -6,11 +6,16 @@ import logging
 from collections.abc import Callable
 
 from odradek.base.limits import MIB
+from odradek.base.ports import File
 from odradek.log.folder import SNAPSHOT, Folder, offset_name
-from odradek.log.producers import Producers, SnapshotBroken
+from odradek.log.markers import replay_control
+from odradek.log.producer_snapshots import SnapshotBroken, decode_producers, encode_producers
+from odradek.log.producers import Producers
 from odradek.log.scan import BatchSeen, headers
 from odradek.log.segment import Segment
-from odradek.protocol.batch import CONTROL
+from odradek.log.transactions import AbortedTransaction
+from odradek.protocol.batch import CONTROL, TRANSACTIONAL, read_header
+from odradek.protocol.malformed import MalformedRecords
 
 story = logging.getLogger(__name__)
 
@@ -33,8 +38,16 @@ def restore_producers(folder: Folder, snapshots: list[int], segments: list[Segme
         if start is not None:
             for seen in headers(segment.file, start, segment.size):
                 if known_until <= seen.base_offset < end_offset:
-                    _note(producers.record, seen)
+                    _replay(producers, segment.file, seen)
     return producers
+
+
+def rebuild_aborted(folder: Folder, snapshots: list[int], segments: list[Segment], rebuilt: list[Segment]) -> None:
+    """Build the indexes of aborted transactions of adjacent segments again. Not durable yet."""
+    producers = restore_producers(folder, snapshots, segments, rebuilt[0].base_offset)
+    for segment in rebuilt:
+        found = (_replay(producers, segment.file, seen) for seen in headers(segment.file, 0, segment.size))
+        segment.aborted.replace([aborted for aborted in found if aborted is not None])
 
 
 def _look_back(producers: Producers, segments: list[Segment], known_until: int) -> None:
@@ -47,27 +60,40 @@ def _look_back(producers: Producers, segments: list[Segment], known_until: int) 
             wanted -= segment.size
     for segment, start in reversed(recent):
         for seen in headers(segment.file, start, segment.size):
-            if seen.last_offset < known_until:
-                _note(producers.record_earlier, seen)
+            if seen.last_offset < known_until and seen.producer_id >= 0 and not seen.attributes & CONTROL:
+                _record(producers.record_earlier, seen)
 
 
-def _note(record: Callable[[int, int, int, int, int, int], None], seen: BatchSeen) -> None:
-    """Record a batch that is in the log already, without checks."""
-    if seen.producer_id >= 0 and not seen.attributes & CONTROL:
-        record(
-            seen.producer_id,
-            seen.producer_epoch,
-            seen.base_sequence,
-            seen.last_offset,
-            seen.last_offset - seen.base_offset,
-            seen.max_timestamp,
-        )
+def _replay(producers: Producers, file: File, seen: BatchSeen) -> AbortedTransaction | None:
+    """Take over a batch that is in the log already, without checks. The transaction that it aborts, if any."""
+    if seen.producer_id < 0:
+        return None
+    if not seen.attributes & CONTROL:
+        _record(producers.record_transactional if seen.attributes & TRANSACTIONAL else producers.record, seen)
+        return None
+    data = file.pread(seen.end_position - seen.position, seen.position)
+    try:
+        return replay_control(producers, read_header(data), memoryview(data))
+    except MalformedRecords as broken:
+        story.warning("%s: ignoring the control batch at position %d: %s", file.path, seen.position, broken)
+        return None
+
+
+def _record(record: Callable[[int, int, int, int, int, int], None], seen: BatchSeen) -> None:
+    record(
+        seen.producer_id,
+        seen.producer_epoch,
+        seen.base_sequence,
+        seen.last_offset,
+        seen.last_offset - seen.base_offset,
+        seen.max_timestamp,
+    )
 
 
 def write_snapshot(folder: Folder, producers: Producers, offset: int) -> str:
     """Write a snapshot, not durable yet. Returns the file name."""
     name = offset_name(offset, SNAPSHOT)
-    folder.write(name, producers.encode())
+    folder.write(name, encode_producers(producers))
     return name
 
 
@@ -75,7 +101,7 @@ def _newest_snapshot(folder: Folder, snapshots: list[int], start_offset: int, en
     for offset in reversed([offset for offset in snapshots if start_offset <= offset <= end_offset]):
         name = offset_name(offset, SNAPSHOT)
         try:
-            return Producers.decode(folder.disk.read(folder.at(name))), offset
+            return decode_producers(folder.disk.read(folder.at(name)), offset), offset
         except (SnapshotBroken, FileNotFoundError) as broken:
             story.warning("%s: ignoring producer snapshot %d: %s", folder.path, offset, broken)
             snapshots.remove(offset)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from bisect import insort
 
 from odradek.log.durability import Durability
 from odradek.log.folder import SNAPSHOT, Folder, offset_name
-from odradek.log.producer_history import restore_producers, write_snapshot
+from odradek.log.producer_history import rebuild_aborted, restore_producers, write_snapshot
+from odradek.log.producer_snapshots import SnapshotBroken, decode_transactions
 from odradek.log.producers import Producers
+from odradek.log.segment import Segment
 from odradek.log.segments import Segments
+from odradek.log.transactions import Transactions
 
 
 class ProducerMemory:
-    __slots__ = ("_durability", "_folder", "_segments", "_snapshots", "known")
+    __slots__ = ("_durability", "_folder", "_segments", "_snapshots", "known", "transactions")
 
     def __init__(
         self,
@@ -28,11 +32,27 @@ class ProducerMemory:
         self._durability = durability
         self._snapshots = snapshots  # their offsets, ascending
         self.known = known  # None: not restored yet from the snapshot at the log end
+        # Of the known producers, or read alone from the snapshot. None: neither yet.
+        self.transactions = None if known is None else known.transactions
 
     def restored(self, end_offset: int) -> Producers:
         if self.known is None:
             self.known = restore_producers(self._folder, self._snapshots, self._segments.in_order, end_offset)
+            self.transactions = self.known.transactions
         return self.known
+
+    def restored_transactions(self, end_offset: int) -> Transactions:
+        """For readers: after a clean stop, the snapshot tells without a look at the log."""
+        if self.transactions is None and end_offset in self._snapshots:
+            with contextlib.suppress(SnapshotBroken, FileNotFoundError):
+                content = self._folder.disk.read(self._folder.at(offset_name(end_offset, SNAPSHOT)))
+                self.transactions = decode_transactions(content)
+        return self.restored(end_offset).transactions if self.transactions is None else self.transactions
+
+    def rebuild_aborted(self, segment: Segment) -> None:
+        """Slow and rare: the index of aborted transactions of a segment is broken."""
+        rebuild_aborted(self._folder, self._snapshots, self._segments.in_order, [segment])
+        self._durability.also_sync(segment.aborted.name)
 
     def snapshot(self, end_offset: int) -> None:
         if end_offset == 0 or end_offset in self._snapshots:
@@ -52,12 +72,12 @@ class ProducerMemory:
     def cut_to(self, end_offset: int) -> None:
         """The log was truncated to `end_offset`."""
         self._remove([offset for offset in self._snapshots if offset > end_offset])
-        self.known = None
+        self.known = self.transactions = None
 
     def clear(self) -> None:
         """The log is empty now."""
         self._remove(list(self._snapshots))
-        self.known = None
+        self.known = self.transactions = None
 
     def _remove(self, offsets: list[int]) -> None:
         for offset in offsets:

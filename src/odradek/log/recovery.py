@@ -25,6 +25,7 @@ from odradek.log.folder import (
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
+    TRANSACTION_INDEX,
     Folder,
     offset_name,
     offsets_by_suffix,
@@ -32,11 +33,12 @@ from odradek.log.folder import (
 from odradek.log.indexes import ActiveIndexes
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log import Log
-from odradek.log.producer_history import restore_producers
+from odradek.log.producer_history import rebuild_aborted, restore_producers
 from odradek.log.scan import headers, verified
 from odradek.log.segment import RELATIVE_OFFSET_MAX, Segment
 from odradek.log.segments import Segments
 from odradek.log.swap import finish_swaps
+from odradek.protocol.batch import CONTROL
 
 story = logging.getLogger(__name__)
 
@@ -87,6 +89,8 @@ class _Loader:
         self.log_start = opening.log_start_offset
         self.cleaned_until = opening.cleaned_until
         self.removed = False
+        self.scanned: list[Segment] = []
+        self.has_markers = False  # the scanned segments have ends of transactions
 
     def _look(self) -> None:
         self.names = self.folder.names()
@@ -125,6 +129,9 @@ class _Loader:
         self, segments: list[Segment], end_offset: int, epochs: LeaderEpochs, snapshots: list[int], *, clean: bool
     ) -> Log:
         opening = self.opening
+        scanned = [segment for segment in self.scanned if segment in segments]
+        if scanned and safeguards.rebuilds_transaction_index():
+            self._rebuild_aborted(scanned, segments, snapshots)
         producers = None
         if not (clean and end_offset in snapshots):
             producers = restore_producers(self.folder, snapshots, segments, end_offset)
@@ -151,6 +158,14 @@ class _Loader:
             persist_checkpoints=opening.persist_checkpoints,
             cleaned_until=self.cleaned_until,
         )
+
+    def _rebuild_aborted(self, scanned: list[Segment], segments: list[Segment], snapshots: list[int]) -> None:
+        """The indexes of segments that were not synced may be incomplete, or have entries of lost batches."""
+        if self.has_markers:
+            rebuild_aborted(self.folder, snapshots, segments, scanned)
+        else:
+            for segment in scanned:
+                segment.aborted.replace([])
 
     def _distrust(
         self, durability: Durability, epochs: LeaderEpochs, snapshots: list[int], segments: list[Segment]
@@ -194,7 +209,15 @@ class _Loader:
     def _open(self, base: int) -> Segment:
         file = self.folder.open(offset_name(base, LOG))
         interval = self.config.index_interval_bytes
-        return Segment(self.folder, base, file, file.size(), interval=interval, wall_ms=self.opening.wall_ms)
+        return Segment(
+            self.folder,
+            base,
+            file,
+            file.size(),
+            interval=interval,
+            wall_ms=self.opening.wall_ms,
+            has_aborted=base in self.offsets.get(TRANSACTION_INDEX, []),
+        )
 
     def _drop(self, segments: list[Segment]) -> None:
         for segment in reversed(segments):
@@ -278,6 +301,7 @@ class _Loader:
                 return segments[:index], end_offset
             if index > first:
                 segments[index - 1].seal()
+            self.scanned.append(segment)
             end_offset = self._recover_segment(segment, epochs)
         return segments, end_offset
 
@@ -298,6 +322,8 @@ class _Loader:
             if seen.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
                 break
             indexes.note(seen.last_offset, seen.position, seen.max_timestamp)
+            if seen.attributes & CONTROL and seen.producer_id >= 0:
+                self.has_markers = True
             if seen.leader_epoch > epochs.latest:
                 epochs.assign(seen.leader_epoch, seen.base_offset)
             end_offset, end_position = seen.last_offset + 1, seen.end_position

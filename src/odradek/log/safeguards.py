@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from odradek.base.ids import TopicId
 from odradek.base.ports import ByteSource, Disk, File
+from odradek.log.transactions import AbortedTransaction
+from odradek.log.verification import NOT_REQUIRED, Verification
 from odradek.protocol.checksum import crc32c
 
 
@@ -150,3 +152,48 @@ def sync_swap(disk: Disk, directory: str) -> None:
 def cleaned_after_truncation(cleaned_until: int, end_offset: int) -> int:
     """Records written after a truncation are dirty: a tombstone must not expire before its key was cleaned."""
     return min(cleaned_until, end_offset)
+
+
+def is_verified(pending: Verification | None, given: Verification) -> bool:
+    """A transaction begins here only if its coordinator confirmed it, and nothing ended it since the question."""
+    return given is NOT_REQUIRED or given is pending
+
+
+def accepts_marker_epoch(is_current: bool) -> bool:
+    """A delayed marker of an earlier transaction must not end a later one."""
+    return is_current
+
+
+def accepts_coordinator_epoch(sent: int, seen: int) -> bool:
+    """A transaction coordinator that lost its partition must not end transactions."""
+    return sent >= seen
+
+
+def holds_back_open_transactions(first_unstable: int, high_watermark: int) -> int:
+    """The last stable offset never passes an open transaction, nor a marker that is not committed."""
+    return min(first_unstable, high_watermark)
+
+
+def indexes_aborted(aborted: AbortedTransaction | None) -> AbortedTransaction | None:
+    """Readers with read_committed learn which transactions were aborted."""
+    return aborted
+
+
+def rebuilds_transaction_index() -> bool:
+    """After an unclean stop the index of aborted transactions is built again from the batches."""
+    return True
+
+
+def truncates_transaction_index() -> bool:
+    """A truncation removes the aborted transactions whose markers it removes."""
+    return True
+
+
+def drops_aborted(is_aborted: bool) -> bool:
+    """An aborted record must not replace an older record of its key when the log is compacted."""
+    return is_aborted
+
+
+def keeps_marker(has_batches: bool) -> bool:
+    """Compaction keeps a marker while any batch of its transaction is left. Without it the transaction would reopen."""
+    return has_batches

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.invariants import InvariantBroken
 from odradek.base.ports import ByteSource, File
 from odradek.log.config import INT64_MAX, LogConfig
-from odradek.log.folder import LOG, OFFSET_INDEX, SEGMENT_SUFFIXES, TIME_INDEX, Folder, offset_name
+from odradek.log.folder import LOG, OFFSET_INDEX, SEGMENT_SUFFIXES, TIME_INDEX, TRANSACTION_INDEX, Folder, offset_name
 from odradek.log.indexes import ActiveIndexes, IndexBroken, IndexedBatch, IndexedTime, SealedIndexes
 from odradek.log.scan import BatchSeen, batch_at, end_within, headers
+from odradek.log.transaction_index import TransactionIndex
 from odradek.protocol.batch import NO_TIMESTAMP
 
 story = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class Segment:
         "_interval_bytes",
         "_max_time",
         "_sealed",
+        "aborted",
         "base_offset",
         "created_ms",
         "file",
@@ -51,7 +54,18 @@ class Segment:
         "suffix",
     )
 
-    def __init__(self, folder: Folder, base_offset: int, file: File, size: int, *, interval: int, wall_ms: int) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        base_offset: int,
+        file: File,
+        size: int,
+        *,
+        interval: int,
+        wall_ms: int,
+        has_aborted: bool = False,
+    ) -> None:
+        """`has_aborted`: there is an index of aborted transactions on disk."""
         self._folder = folder
         self._interval_bytes = interval
         self.base_offset = base_offset
@@ -62,6 +76,7 @@ class Segment:
         self._active: ActiveIndexes | None = None  # while the segment grows
         self._sealed: SealedIndexes | None = None
         self._max_time: IndexedTime | None = None  # of a sealed segment, once looked up
+        self.aborted = TransactionIndex(folder, base_offset, partial(self._name, TRANSACTION_INDEX), exists=has_aborted)
         # Base offset -> position of the next batch after a read, so that the next fetch of that reader needs no search.
         # The batch may not be written yet.
         self._bookmarks: dict[int, int] = {}
@@ -214,12 +229,14 @@ class Segment:
     def indexes_full(self, limit_bytes: int) -> bool:
         return self._growing().full(limit_bytes)
 
-    def index_files(self) -> tuple[File, File]:
+    def index_files(self) -> list[File]:
         """The index files of a sealed segment."""
-        return self._trusting(self._on_disk).files()
+        files = [*self._trusting(self._on_disk).files()]
+        return [*files, self.aborted.file] if self.aborted.exists else files
 
-    def index_names(self) -> tuple[str, str]:
-        return self._name(OFFSET_INDEX), self._name(TIME_INDEX)
+    def index_names(self) -> list[str]:
+        names = [self._name(OFFSET_INDEX), self._name(TIME_INDEX)]
+        return [*names, self.aborted.name] if self.aborted.exists else names
 
     def file_names(self) -> list[str]:
         return [name for kind in SEGMENT_SUFFIXES if self._folder.exists(name := self._name(kind))]
@@ -235,6 +252,7 @@ class Segment:
 
     def close(self) -> None:
         self.file.close()
+        self.aborted.close()
         self._close_sealed()
 
     # --- indexes

@@ -84,6 +84,7 @@ class Swap:
                 cleaned.size,
                 interval=self._interval,
                 wall_ms=self._old[-1].created_ms,
+                has_aborted=cleaned.has_aborted,
             )
             segment.suffix = SWAP
             self._new.append(segment)

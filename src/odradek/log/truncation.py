@@ -62,6 +62,7 @@ class Truncation:
             self._remove(later)
         active = segments.active
         active.truncate_to(found[1].position if found is not None and found[0] is active else active.size)
+        content.trusting_aborted(active, lambda index: index.truncate_to(end_offset))
         safeguards.sync_file(active.file)
         content.producers.cut_to(end_offset)
         self._end_at(end_offset)

@@ -42,9 +42,10 @@ def require_fits(name: str, size: int, config: LogConfig) -> None:
 def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
     """The first rule that the header breaks."""
     try:
-        base, length, _, magic, _, attributes, delta, _, _, _, epoch, sequence, count = HEADER.unpack_from(batch)
+        header = HEADER.unpack_from(batch)
     except error:
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(batch)} bytes are too few for a record batch")
+    base, length, _, magic, _, attributes, delta, _, _, producer_id, epoch, sequence, count = header
     size = len(batch)
     codec = attributes & CODEC_MASK
     rules = (
@@ -69,9 +70,9 @@ def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
         (count != delta + 1, ErrorCode.INVALID_RECORD, f"{count} records, but the last has offset delta {delta}"),
         (attributes & CONTROL, ErrorCode.INVALID_RECORD, "clients may not write control records"),
         (
-            attributes & TRANSACTIONAL,
-            ErrorCode.INVALID_TXN_STATE,
-            "transactions are not supported yet: produce without a transactional id",
+            attributes & TRANSACTIONAL and producer_id < 0,
+            ErrorCode.INVALID_RECORD,
+            "a transactional batch needs a producer id",
         ),
         (
             attributes & LOG_APPEND_TIME,
@@ -88,6 +89,13 @@ def refusal(batch: memoryview, config: LogConfig) -> KafkaError:
         (epoch < 0, ErrorCode.INVALID_RECORD, f"a batch with a producer id needs a producer epoch, not {epoch}"),
     )
     return next(KafkaError(code, message) for broken, code, message in rules if broken)
+
+
+def without_transactional_id() -> KafkaError:
+    return KafkaError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "a transactional batch came in a request without a transactional id",
+    )
 
 
 def check_timestamps(first: int, latest: int, config: LogConfig, wall_ms: int) -> None:

@@ -17,6 +17,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, NO_EPOCH, BrokerId, Offset, TopicId
 from odradek.base.invariants import invariant
 from odradek.log.recompression import recompressed_own
+from odradek.log.verification import NOT_REQUIRED, Verification
 from odradek.protocol.fetch_response import FetchedPartition
 from odradek.replication import safeguards
 from odradek.replication.isolation import FetchIsolation
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from odradek.log.config import LogConfig
     from odradek.log.log import Log
     from odradek.metadata.image import PartitionImage
+    from odradek.protocol.txn_marker import TxnMarker
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class Partition:
         "partition_epoch",
         "readers",
         "replicas",
+        "stable_readers",
         "tail_readers",
         "topic",
         "topic_id",
@@ -114,8 +117,10 @@ class Partition:
         self.leading: Leading | None = None
         # Received client batches that are not appended yet: a later batch must not overtake them.
         self.unappended = 0
-        # Fetches that wait for the high watermark, in order of arrival. Fetches of followers wait for appends.
+        # Fetches that wait for the high watermark, in order of arrival. Fetches with read_committed wait for the last
+        # stable offset, those of followers for appends.
         self.readers: dict[Reader, None] = {}
+        self.stable_readers: dict[Reader, None] = {}
         self.tail_readers: dict[Reader, None] = {}
         self._request_sync = request_sync
         # The first offset whose fsync was requested but is not done.
@@ -129,31 +134,57 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> Offset:
-        return self.high_watermark
+        return Offset(self.log.last_stable_offset(self.high_watermark))
 
     # Writing
 
-    def append(self, batch: memoryview, acks: int, wall_ms: int) -> Appended:
-        """Append one batch of a client. The view may be modified and is not kept."""
+    def append(self, batch: memoryview, acks: int, wall_ms: int, verification: Verification | None = None) -> Appended:
+        """Append one batch of a client. The view may be modified and is not kept.
+
+        `verification`: of the transaction that the request belongs to, see `begin_verification`.
+        """
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise self._too_few_replicas()
-        appended = self.log.appending.as_leader(batch, self.leader_epoch, wall_ms)
+        appended = self.log.appending.as_leader(batch, self.leader_epoch, wall_ms, verification)
         self._appended(appended)
         return appended
 
-    def append_internal(self, batch: bytearray, wall_ms: int) -> Appended:
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, adds_partition: bool, wall_ms: int
+    ) -> Verification:
+        """Ask the transaction coordinator before the append, unless the result is OPEN_HERE.
+
+        Pass the result to the append. `adds_partition`: the question also adds the partition to the transaction.
+        """
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.log.known_producers(wall_ms).begin_verification(
+            producer_id, epoch, sequence, adds_partition=adds_partition, wall_ms=wall_ms
+        )
+
+    def append_internal(self, batch: bytearray, wall_ms: int, verification: Verification = NOT_REQUIRED) -> Appended:
         """Append a batch of a coordinator. It is small enough to be recompressed on the event loop."""
+        self._require_quorum_to_append()
+        if self.log.config.codec is not None:
+            batch = recompressed_own(batch, self.log.config)
+        appended = self.log.appending.trusted(batch, self.leader_epoch, wall_ms, verification)
+        self._appended(appended)
+        return appended
+
+    def append_marker(self, marker: TxnMarker, wall_ms: int) -> Appended:
+        """Append the end of a transaction, as its coordinator decided."""
+        self._require_quorum_to_append()
+        appended = self.log.appending.marker(marker, self.leader_epoch, wall_ms)
+        self._appended(appended)
+        return appended
+
+    def _require_quorum_to_append(self) -> None:
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if len(self.isr) < self.min_isr:
             raise self._too_few_replicas()
-        if self.log.config.codec is not None:
-            batch = recompressed_own(batch, self.log.config)
-        appended = self.log.appending.trusted(batch, self.leader_epoch, wall_ms)
-        self._appended(appended)
-        return appended
 
     def is_committed(self, offset: int) -> bool:
         return offset < self.high_watermark
@@ -260,18 +291,20 @@ class Partition:
                 # The leader may have it.
                 return FetchedPartition(self.index, ErrorCode.OFFSET_NOT_AVAILABLE)
             return FetchedPartition(self.index, ErrorCode.OFFSET_OUT_OF_RANGE)
-        end_offset = self.visible_end(isolation)
+        stable = log.last_stable_offset(self.high_watermark)
+        aborted: list[tuple[int, int]] | None = None
         try:
-            region = log.read(offset, max_bytes, end_offset, whole_first_batch) if offset < end_offset else None
+            if isolation is FetchIsolation.TXN_COMMITTED:
+                region, transactions = log.read_committed(offset, max_bytes, stable, whole_first_batch)
+                aborted = [(one.producer_id, one.first_offset) for one in transactions]
+            else:
+                region = log.read(offset, max_bytes, self.visible_end(isolation), whole_first_batch)
         except KafkaError as refusal:
             return FetchedPartition(self.index, refusal.code)
         except OSError as broken:
             logger.warning("%s cannot be read at offset %d: %s", self, offset, broken)
             return FetchedPartition(self.index, ErrorCode.KAFKA_STORAGE_ERROR)
-        read = FetchedPartition(self.index, 0, self.high_watermark, self.last_stable_offset, start, region)
-        if isolation is FetchIsolation.TXN_COMMITTED:
-            read.aborted_transactions = ()
-        return read
+        return FetchedPartition(self.index, 0, self.high_watermark, stable, start, region, aborted_transactions=aborted)
 
     def visible_end(self, isolation: FetchIsolation) -> int:
         """Readers see the records below this offset."""
@@ -329,6 +362,7 @@ class Partition:
         self._syncing.fail(code)
         self._trimming.fail(code)
         self._wake(self.readers)
+        self._wake(self.stable_readers)
         self._wake(self.tail_readers)
 
     def configure(self, log_config: LogConfig, min_isr: int) -> None:
@@ -371,6 +405,7 @@ class Partition:
             self._give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             self._wake(self.readers)
+            self._wake(self.stable_readers)
 
     def _hold_what_a_crash_left(self) -> None:
         """Records above the recovery point may be only in the page cache."""
@@ -493,11 +528,14 @@ class Partition:
             self._commit(end)
 
     def _commit(self, end_offset: int) -> None:
+        stable = self.last_stable_offset if self.stable_readers else 0
         self.high_watermark = Offset(end_offset)
         if self._committing:
             self._committing.passed(end_offset)
         if self.readers:
             self._wake(self.readers)
+        if self.stable_readers and self.last_stable_offset > stable:
+            self._wake(self.stable_readers)
 
     def _wake(self, readers: dict[Reader, None]) -> None:
         for reader in list(readers):

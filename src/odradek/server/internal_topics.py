@@ -12,9 +12,6 @@ from odradek.base.ports import Clock, Region, Spawner
 from odradek.coordinator.group.config import GroupConfig
 from odradek.coordinator.group.shard import GroupShard
 from odradek.coordinator.runtime import InternalTopic, Runtime
-from odradek.protocol.batch import CONTROL, TRANSACTIONAL, encode_batch
-from odradek.protocol.control_records import ControlType, EndTxnMarker, encode_control_key, encode_control_value
-from odradek.protocol.records import Record
 
 if TYPE_CHECKING:
     from odradek.coordinator.ports import AskBroker
@@ -93,17 +90,10 @@ class PartitionLeadership:
         return Offset(partition.append_internal(batch, self._clock.wall_ms()).base_offset)
 
     def append_marker(self, marker: TxnMarker) -> Offset:
-        wall_ms = self._clock.wall_ms()
-        kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
-        value = encode_control_value(EndTxnMarker(coordinator_epoch=marker.coordinator_epoch))
-        return self.append(
-            encode_batch(
-                [Record(encode_control_key(kind), value, timestamp=wall_ms)],
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                attributes=TRANSACTIONAL | CONTROL,
-            )
-        )
+        partition = self._partition
+        if partition.leader_epoch != self.leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return Offset(partition.append_marker(marker, self._clock.wall_ms()).base_offset)
 
     def is_committed(self, offset: Offset) -> bool:
         return self._partition.is_committed(offset)

@@ -12,8 +12,9 @@ partition that has anything gives one batch whatever its size. A replica id of 0
 the log end, and its fetch offset means that it has everything before that offset.
 
 A fetch that finds too little is parked. Nothing polls: a partition wakes its parked fetches when its high watermark
-moves (its log end, for followers), its leadership ends or it is deleted. A parked fetch reads once per turn of the
-event loop, so that one reply carries the records of all appends in that turn.
+moves, its leadership ends or it is deleted. Fetches with read_committed wait for its last stable offset, fetches of
+followers for its log end. A parked fetch reads once per turn of the event loop, so that one reply carries the records
+of all appends in that turn.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.fetch import FIRST_WITH_TOPIC_IDS, FetchRequest, TopicKey, decode_fetch_request
 from odradek.protocol.fetch_response import FetchedPartition, encode_fetch_response
 from odradek.protocol.leader_hints import CurrentLeader, NodeEndpoint
-from odradek.replication.isolation import isolation_of_consumer
+from odradek.replication.isolation import FetchIsolation, isolation_of_consumer
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.replication.serving import Replica, read_for_follower, tell_high_watermark, told_high_watermark
@@ -173,7 +174,9 @@ class Fetch:
         """Registers `reader`, to be woken when there may be more."""
         if self.replica is not None:
             partition.tail_readers[reader] = None
-        if self.replica is None or self._tells_watermarks:
+        if self.replica is None and self._isolation is FetchIsolation.TXN_COMMITTED:
+            partition.stable_readers[reader] = None
+        elif self.replica is None or self._tells_watermarks:
             partition.readers[reader] = None
 
     def reply(self, found: Found) -> Parts:
@@ -345,6 +348,7 @@ class ParkedFetch:
         self._deadline.cancel()
         for partition in self._wanted:
             partition.readers.pop(self, None)
+            partition.stable_readers.pop(self, None)
             partition.tail_readers.pop(self, None)
         self._wanted = {}
         del self._fetch.ctx.broker.parked_fetches[self]

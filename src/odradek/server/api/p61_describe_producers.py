@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.topic_names import check_topic_name
-from odradek.log.producers import Producer
+from odradek.log.producer import Producer
 from odradek.protocol.messages.p61_describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
