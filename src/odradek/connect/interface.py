@@ -79,10 +79,11 @@ class Source(Generic[C]):
 
 
 class Sink(Generic[C]):
-    """Takes records out of topics. Created in a task only."""
+    """Takes records out of topics. Created in a task only, which sets `connector` to the connector's name."""
 
     Config: ClassVar[type]
     version: ClassVar[str] = "1.0"
+    connector: str = ""
 
     def __init__(self, config: C) -> None:
         self.config = config

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from odradek.connect.interface import Sink, TopicPartition
 from odradek.connect.options import not_empty, option
+from odradek.connect.progress import NEW, Progress
 from odradek.connect.records import Record, TopicPlace
 
 
@@ -20,22 +21,12 @@ class FilesSinkConfig:
     path: str = option("The directory to write to; it is created if it is missing.", importance="HIGH", check=not_empty)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Progress:
-    """How much of a file counts: `length` bytes, with the records before the offset `end`.
-
-    The last batch began at the offset `begin`, the first one since the file follows the group at `first`.
-    """
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """How much of a file counts, and the offsets of the records in it."""
 
     length: int
-    first: int
-    begin: int
-    end: int
-
-    def continues_at(self, committed: int | None) -> int | None:
-        """The offset after the data, unless a user has set the group's offset: then None."""
-        is_first_batch = committed is None and self.begin == self.first
-        return self.end if is_first_batch or committed in (self.begin, self.end) else None
+    progress: Progress
 
 
 class FilesSink(Sink[FilesSinkConfig]):
@@ -47,20 +38,20 @@ class FilesSink(Sink[FilesSinkConfig]):
         super().__init__(config)
         self._folder = Path(config.path)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._known: dict[TopicPartition, _Progress] = {}
+        self._known: dict[TopicPartition, _Written] = {}
 
     def positions(self, committed: Mapping[TopicPartition, int | None]) -> Mapping[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for place, offset in committed.items():
-            progress = _read_progress(self._progress_file(place))
-            if progress is None:
+            written = _read(self._progress_file(place))
+            if written is None:
                 continue
-            self._known[place] = progress
-            at = progress.continues_at(offset)
+            at = written.progress.continues_at(offset)
             if at is None:  # the user's offset begins a new history
-                self._known[place] = _Progress(length=progress.length, first=-1, begin=-1, end=-1)
+                written = _Written(written.length, NEW)
             else:
                 found[place] = at
+            self._known[place] = written
         return found
 
     def write(self, records: Sequence[Record]) -> None:
@@ -68,8 +59,7 @@ class FilesSink(Sink[FilesSinkConfig]):
             self._append((topic, partition), list(some))
 
     def _append(self, place: TopicPartition, records: list[Record]) -> None:
-        known = self._known.get(place, _Progress(length=0, first=-1, begin=-1, end=-1))
-        begin, end = _offset(records[0]), _offset(records[-1]) + 1
+        known = self._known.get(place, _Written(0, NEW))
         lines = b"".join(_lines(records))
         path = self._data_file(place)
         with path.open("r+b" if path.exists() else "w+b") as file:
@@ -79,11 +69,10 @@ class FilesSink(Sink[FilesSinkConfig]):
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
-        progress = _Progress(
-            length=known.length + len(lines), first=begin if known.first < 0 else known.first, begin=begin, end=end
-        )
-        _write_progress(self._progress_file(place), progress)
-        self._known[place] = progress
+        progress = known.progress.after(_offset(records[0]), _offset(records[-1]) + 1)
+        written = _Written(known.length + len(lines), progress)
+        _replace(self._progress_file(place), written)
+        self._known[place] = written
 
     def _data_file(self, place: TopicPartition) -> Path:
         return self._folder / f"{place[0]}-{place[1]}.jsonl"
@@ -107,15 +96,17 @@ def _lines(records: list[Record]) -> Iterator[bytes]:
         yield json.dumps(record.value, default=str, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _read_progress(path: Path) -> _Progress | None:
+def _read(path: Path) -> _Written | None:
     try:
-        return _Progress(**json.loads(path.read_text()))
+        told = json.loads(path.read_text())
     except FileNotFoundError:
         return None
+    return _Written(told.pop("length"), Progress(**told))
 
 
-def _write_progress(path: Path, progress: _Progress) -> None:
-    told = {"length": progress.length, "first": progress.first, "begin": progress.begin, "end": progress.end}
+def _replace(path: Path, written: _Written) -> None:
+    progress = written.progress
+    told = {"length": written.length, "first": progress.first, "begin": progress.begin, "end": progress.end}
     new = path.with_suffix(".new")
     with new.open("w") as file:
         file.write(json.dumps(told))

@@ -27,7 +27,7 @@ _log = logging.getLogger("odradek.connect")
 
 THREADS = 4
 SINKS_EVERY_S = 0.25
-TOPICS_EVERY_S = 5.0
+TOPICS_EVERY_S = 2.0
 # While its tasks run, a source is asked for new partitions only this often.
 BUSY_EVERY_S = 5.0
 

@@ -68,6 +68,7 @@ def _run(spec: TaskSpec, leash: Leash) -> Outcome:
                 leash=leash,
                 poll_interval_s=options.poll_interval_ms / 1000,
             ).run()
+        connector.connector = spec.connector
         consumer = _consumer(spec, options)
         with contextlib.closing(consumer):
             return SinkRun(
