@@ -1,7 +1,7 @@
 """50 idle and 10 busy connectors on one service: `python bench/connect_load.py`. Prints CPU and memory.
 
-Half of the idle connectors are sources, half are sinks. A busy one generates 100 records/s. CPU and memory include Spark,
-not the broker. Spark ends a Python worker that was idle for a minute, so the idle connectors settle for longer.
+Half of the idle connectors are sources, half are sinks. A busy one generates 100 records/s. CPU and memory include
+Spark, not the broker. Spark ends a Python worker that was idle for a minute, so the idle connectors settle for longer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
 
 from odradek.client.admin import Admin
@@ -30,22 +31,23 @@ def main() -> None:
     parser.add_argument("--busy", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=30.0)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Embedded(config={"num.partitions": 1}) as broker:
-        with service(broker.bootstrap_servers) as (pid, url):
-            time.sleep(5)
-            before = figures(pid, given.seconds / 2)
-            add_idle(url, Path(folder), broker.bootstrap_servers, given.idle)
-            time.sleep(SETTLE_S)
-            idle = figures(pid, given.seconds)
-            for index in range(given.busy):
-                create(url, f"busy-{index}", {"connector.class": "datagen", "topic": f"busy-{index}", "rate": "100"})
-            time.sleep(BEGIN_S)
-            busy = figures(pid, given.seconds)
-            written = sum(
-                sum(Admin(broker.bootstrap_servers).end_offsets(f"busy-{i}").values()) for i in range(given.busy)
-            )
-            states = json.loads(urllib.request.urlopen(f"{url}/connectors?expand=status").read())
-            wrong = [name for name, each in states.items() if "FAILED" in json.dumps(each)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Embedded(config={"num.partitions": 1}) as broker,
+        service(broker.bootstrap_servers) as (pid, url),
+    ):
+        time.sleep(5)
+        before = figures(pid, given.seconds / 2)
+        add_idle(url, Path(folder), broker.bootstrap_servers, given.idle)
+        time.sleep(SETTLE_S)
+        idle = figures(pid, given.seconds)
+        for index in range(given.busy):
+            create(url, f"busy-{index}", {"connector.class": "datagen", "topic": f"busy-{index}", "rate": "100"})
+        time.sleep(BEGIN_S)
+        busy = figures(pid, given.seconds)
+        written = sum(sum(Admin(broker.bootstrap_servers).end_offsets(f"busy-{i}").values()) for i in range(given.busy))
+        states = json.loads(urllib.request.urlopen(f"{url}/connectors?expand=status").read())
+        wrong = [name for name, each in states.items() if "FAILED" in json.dumps(each)]
     per_idle = given.idle or 1
     print(
         json.dumps(
@@ -109,24 +111,32 @@ def figures(pid: int, seconds: float) -> tuple[float, int]:
 
 def tree(pid: int) -> Iterator[int]:
     yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
+    for task in glob(f"/proc/{pid}/task/*"):  # a child belongs to the thread that started it
+        for child in proc(pid, f"task/{Path(task).name}/children").split():
             yield from tree(int(child))
 
 
 def cpu_seconds(pid: int) -> float:
     ticks = 0
     for each in tree(pid):
-        used = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(used[11]) + int(used[12])
+        used = proc(each, "stat").rpartition(")")[2].split()
+        ticks += sum(map(int, used[11:15]))  # with the children that have ended
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def pss_kb(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+    for line in proc(pid, "smaps_rollup").splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1])
     return 0
+
+
+def proc(pid: int, file: str) -> str:
+    """Empty if the process has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/{file}").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return ""
 
 
 if __name__ == "__main__":

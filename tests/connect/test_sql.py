@@ -17,7 +17,7 @@ from odradek.connect.interface import BadRecord, RetriableError
 from odradek.connect.records import INT64, STRING, TIMESTAMPS, Offset, Record, TopicPlace, struct
 from support.postgres import Postgres
 
-NOON = dt.datetime(2026, 1, 2, 12, 0, 0)
+NOON = dt.datetime(2026, 1, 2, 12, 0, 0)  # noqa: DTZ001 (as in a column without a zone)
 
 
 @pytest.fixture(scope="module")
