@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from odradek.metadata.configs.broker import BROKER_CONFIGS
+from odradek.metadata.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from odradek.metadata.configs.definition import Definition
 from odradek.metadata.configs.topic import TOPIC_CONFIGS
 from odradek.metadata.configs.without_meaning import NOT_YET, WITHOUT_MEANING
@@ -48,6 +49,11 @@ def page() -> str:
             [definition for definition in BROKER_CONFIGS.values() if not _stands_behind_a_topic(definition.name)],
             synonyms=False,
         ),
+        "## Client metrics\n\nThe keys of a subscription to metrics that clients push, set with\n"
+        "`odradek config set client-metrics NAME KEY=VALUE`. See [operations.md](operations.md#metrics-of-clients).\n",
+        "\n".join(
+            ["| key | default | meaning |", "|---|---|---|", *map(_start_of_row, CLIENT_METRICS_CONFIGS.values()), ""]
+        ),
         "## Keys of Kafka that have no effect\n\nA node starts with these keys, and logs a warning for each.\n",
         "\n".join(
             ["| key | why |", "|---|---|", *(f"| `{key}` | {why} |" for key, why in sorted(WITHOUT_MEANING.items()))]
@@ -73,13 +79,17 @@ def _table(definitions: Iterable[Definition], *, synonyms: bool) -> str:
 
 
 def _row(definition: Definition, *, synonyms: bool) -> str:
-    default = definition.write(definition.default)
-    shown = f"`{default}`" if default else "none"
     if synonyms:
         last = ", ".join(f"`{synonym.name}`" for synonym in definition.synonyms)
     else:
         last = "cluster-wide" if definition.dynamic else "read-only"
-    return f"| `{definition.name}` | {shown} | {definition.doc} | {last} |"
+    return f"{_start_of_row(definition)} {last} |"
+
+
+def _start_of_row(definition: Definition) -> str:
+    default = definition.write(definition.default)
+    shown = f"`{default}`" if default else "none"
+    return f"| `{definition.name}` | {shown} | {definition.doc} |"
 
 
 if __name__ == "__main__":

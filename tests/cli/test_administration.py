@@ -82,6 +82,40 @@ def test_defaults_of_all_brokers(odradek: Embedded) -> None:
     assert (nobody.exit_code, 'broker "9" does not exist. Use 1' in nobody.stderr) == (3, True)
 
 
+def test_levels_of_loggers(odradek: Embedded) -> None:
+    before = rows(odradek, "config", "get", "logger", "1")
+    assert [row["config"] for row in before][-1] == "root"
+    succeed(odradek, "config", "set", "logger", "1", "odradek.server.network=DEBUG", "root=ERROR")
+    changed = rows(
+        odradek, "config", "get", "logger", "1", "odradek.server.network", "odradek.server.network.connection"
+    )
+    assert [(row["value"], row["from"]) for row in changed] == [("DEBUG", "logger")] * 2
+    assert {row["config"]: row["value"] for row in rows(odradek, "config", "get", "logger", "1")}["root"] == "ERROR"
+    succeed(odradek, "config", "unset", "logger", "1", "odradek.server.network")
+    assert len(rows(odradek, "config", "get", "logger", "1", "--all")) > 20
+    refused = odradek_command(odradek, "config", "set", "logger", "1", "no.such=INFO")
+    assert (refused.exit_code, "Logger no.such does not exist!" in refused.stderr) == (1, True)
+    nobody = odradek_command(odradek, "config", "get", "logger", "9")
+    assert (nobody.exit_code, 'broker "9" does not exist. Use 1\n' in nobody.stderr) == (3, True)
+
+
+def test_client_metrics_subscriptions(odradek: Embedded) -> None:
+    settings = ["metrics=org.apache.kafka.producer.", "interval.ms=10000", "match=client_id=app-.*"]
+    assert rows(odradek, "config", "ls", "client-metrics") == []
+    succeed(odradek, "config", "set", "client-metrics", "slow", *settings)
+    assert rows(odradek, "config", "ls", "client-metrics") == [{"name": "slow"}]
+    assert rows(odradek, "config", "get", "client-metrics", "slow") == [
+        {"config": "interval.ms", "value": "10000", "from": "client-metrics"},
+        {"config": "match", "value": "client_id=app-.*", "from": "client-metrics"},
+        {"config": "metrics", "value": "org.apache.kafka.producer.", "from": "client-metrics"},
+    ]
+    refused = odradek_command(odradek, "config", "set", "client-metrics", "slow", "interval.ms=1")
+    assert (refused.exit_code, "interval must be between" in refused.stderr) == (1, True)
+    succeed(odradek, "config", "unset", "client-metrics", "slow", "metrics", "interval.ms", "match")
+    assert rows(odradek, "config", "ls", "client-metrics") == []
+    assert rows(odradek, "config", "ls", "broker") == [{"name": "1"}]
+
+
 @pytest.mark.parametrize(
     ("to", "now"),
     [("beginning", 0), ("end", 10), ("7", 7), ("-2", 2), ("+3", 7), ("+100", 10), ("@-1h", 0), ("@-0s", 10)],

@@ -72,6 +72,20 @@ def _first_words(text: str) -> list[str]:
     return [line.split(":")[0] for line in text.splitlines()]
 
 
+def _sorted_lines(text: str) -> list[str]:
+    return sorted(text.splitlines())
+
+
+def _up_to_the_pattern(text: str) -> str:
+    """Without the reason, which Kafka does not give."""
+    return text.partition("client_id=(")[0]
+
+
+SLOW = "--name slow"
+SLOW_CONFIGS = "--entity-type client-metrics --entity-name slow"
+TWO_METRICS = "org.apache.kafka.producer.,org.apache.kafka.consumer."
+TWO_SELECTORS = "client_software_name=librdkafka,client_id=app-.*"
+LOGGERS = "--entity-type broker-loggers --entity-name 1"
 ON_ORDERS = "--entity-type topics --entity-name orders"
 STEPS = [
     Step("kafka-topics --create --topic orders --partitions 3 --config retention.ms=100000"),
@@ -149,6 +163,36 @@ STEPS = [
     Step("kafka-features downgrade --feature metadata.version=26", part=lambda text: text.split(".")[0]),
     Step("kafka-transactions describe-producers --topic orders --partition 0"),
     Step("kafka-client-metrics --list"),
+    Step(f"kafka-client-metrics --alter {SLOW} --metrics {TWO_METRICS} --interval 10000 --match {TWO_SELECTORS}"),
+    Step("kafka-client-metrics --list"),
+    Step(f"kafka-client-metrics --describe {SLOW}", part=_sorted_lines),
+    Step(f"kafka-client-metrics --alter {SLOW} --interval 10"),
+    Step(f"kafka-client-metrics --alter {SLOW} --match client_colour=red"),
+    Step(f"kafka-client-metrics --alter {SLOW} --match client_id"),
+    Step(f"kafka-client-metrics --alter {SLOW} --match client_id=(", part=_up_to_the_pattern),
+    Step(f"kafka-client-metrics --alter {SLOW} --metrics same,same"),
+    Step(f"kafka-client-metrics --alter {SLOW} --metrics one,,two"),
+    Step("kafka-client-metrics --alter --name other --metrics *"),
+    Step("kafka-client-metrics --describe", part=_sorted_lines),
+    Step(f"kafka-configs --describe {SLOW_CONFIGS}", part=configs),
+    Step(f"kafka-configs --describe {SLOW_CONFIGS} --all", part=configs),
+    Step(f"kafka-configs --alter {SLOW_CONFIGS} --delete-config interval.ms,match"),
+    Step(f"kafka-configs --describe {SLOW_CONFIGS}", part=configs),
+    Step(f"kafka-configs --alter {SLOW_CONFIGS} --add-config no.such=1"),
+    Step(f"kafka-configs --alter {SLOW_CONFIGS} --add-config interval.ms=soon"),
+    Step(f"kafka-configs --alter {SLOW_CONFIGS} --delete-config no.such"),
+    Step("kafka-client-metrics --delete --name slow"),
+    Step("kafka-client-metrics --delete --name slow"),
+    Step("kafka-client-metrics --describe --name slow"),
+    Step("kafka-client-metrics --list"),
+    Step(f"kafka-configs --alter {LOGGERS} --add-config root=ERROR"),
+    Step(f"kafka-configs --describe {LOGGERS}", part=count(r"^  root=.*")),
+    Step(f"kafka-configs --alter {LOGGERS} --add-config root=FATAL"),
+    Step(f"kafka-configs --describe {LOGGERS}", part=count(r"^  root=.*")),
+    Step(f"kafka-configs --alter {LOGGERS} --add-config root=LOUD"),
+    Step(f"kafka-configs --alter {LOGGERS} --add-config no.such.logger=INFO"),
+    Step(f"kafka-configs --alter {LOGGERS} --delete-config root"),
+    Step(f"kafka-configs --alter {LOGGERS} --delete-config no.such.logger"),
     Step("kafka-cluster cluster-id $SERVER"),
     Step("kafka-cluster list-endpoints $SERVER"),
     Step("kafka-metadata-quorum describe --status", part=_first_words),

@@ -33,6 +33,8 @@ metadata_snapshot_part_bytes = 8 * MIB
 metadata_snapshot_bytes_max = 1024 * MIB
 decision_sentence_chars_max = 4_000  # in a log line; a request may name a million topics
 config_value_chars_max = 32_767
+client_metrics_name_chars_max = 249
+client_metrics_subscriptions_max = 256  # of the cluster
 fetch_session_partitions_max = 500_000  # over all sessions of a broker
 
 # Compacted topics and recompression need the single records of a batch. A compressed or large batch is read off the

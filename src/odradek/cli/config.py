@@ -1,4 +1,4 @@
-"""`odradek config`: shows and changes the configs of topics and brokers."""
+"""`odradek config`: shows and changes configs of topics, brokers and client metrics, and the levels of loggers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.config_requests import APPEND, DELETE, SET, SUBTRACT, Change, alter, described
+from odradek.cli.config_requests import APPEND, DELETE, KINDS, SET, SUBTRACT, Change, alter, described, listed
 from odradek.cli.names import complete_topics
 from odradek.cli.output import output_option, print_rows
 from odradek.cli.remote import bootstrap_option
@@ -16,15 +16,21 @@ if TYPE_CHECKING:
     from odradek.protocol.messages.p32_describe_configs import DescribeConfigsResourceResult
 
 # Kafka's codes for the source of a value.
-SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "file", 5: "default"}
-SET_HERE = {"topic": (1,), "broker": (2, 3, 4)}
+SOURCES = {1: "topic", 2: "broker", 3: "all brokers", 4: "file", 5: "default", 6: "logger", 7: "client-metrics"}
+SET_HERE = {"topic": (1,), "broker": (2, 3, 4), "client-metrics": (7,)}
+ROOT_LOGGER = "root"
 
 
 @click.group("config")
 def command() -> None:
-    """Show and change the configs of topics and brokers.
+    """Show and change configs.
 
-    KIND is topic or broker. For a broker, NAME is its id, or `all` for the default of all brokers.
+    \b
+    KIND            NAME
+    topic           the topic
+    broker          the id of the broker, or `all` for the default of all brokers
+    logger          the id of the broker; the keys are loggers, the values their levels, until it restarts
+    client-metrics  a name of your choice for a subscription to metrics that clients push
     """
 
 
@@ -32,8 +38,18 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return complete_topics(ctx, param, incomplete) if ctx.params.get("kind") == "topic" else []
 
 
-kind_argument = click.argument("kind", type=click.Choice(["topic", "broker"]))
+kind_argument = click.argument("kind", type=click.Choice(list(KINDS)))
 name_argument = click.argument("name", shell_complete=_complete_name)
+
+
+@command.command("ls")
+@bootstrap_option
+@output_option
+@kind_argument
+def list_names(bootstrap: str, output: str, kind: str) -> None:
+    """List the names that have configs of this KIND, or can have them."""
+    rows = [{"name": name} for name in sorted(listed(bootstrap, kind))]
+    print_rows(rows, output, nothing=f"there are no {kind} configs; set one with `odradek config set {kind} NAME`")
 
 
 @command.command("get")
@@ -52,7 +68,7 @@ def get(bootstrap: str, output: str, kind: str, name: str, keys: tuple[str, ...]
     rows = [
         {"config": key, "value": _shown(entry), "from": SOURCES.get(entry.config_source, str(entry.config_source))}
         for key, entry in sorted(entries.items())
-        if (key in keys if keys else everything or entry.config_source in SET_HERE[kind])
+        if (key in keys if keys else everything or _is_set(kind, entries, entry))
     ]
     print_rows(rows, output, nothing=f"nothing is set for {kind} {name}; --all shows the defaults")
 
@@ -102,6 +118,13 @@ def diff(bootstrap: str, output: str, kind: str, name: str, other: str) -> None:
         if _shown(one.get(key)) != _shown(two.get(key))
     ]
     print_rows(rows, output, nothing="no difference")
+
+
+def _is_set(kind: str, entries: dict[str, DescribeConfigsResourceResult], entry: DescribeConfigsResourceResult) -> bool:
+    """Loggers have no defaults: those that differ from the root logger count as set."""
+    if kind == "logger":
+        return entry.name == ROOT_LOGGER or entry.value != entries[ROOT_LOGGER].value
+    return entry.config_source in SET_HERE[kind]
 
 
 def _alter(bootstrap: str, kind: str, name: str, changes: list[Change], *, dry_run: bool) -> None:

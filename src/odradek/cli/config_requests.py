@@ -20,8 +20,9 @@ from odradek.protocol.messages.p44_incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from odradek.protocol.messages.p74_list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
-KINDS = {"topic": 2, "broker": 4}
+KINDS = {"topic": 2, "broker": 4, "logger": 8, "client-metrics": 16}
 ALL_BROKERS = "all"
 # Kafka's codes of operations.
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -49,19 +50,28 @@ def alter(bootstrap: str, kind: str, name: str, changes: list[Change], *, dry_ru
     _require_success(result.error_code, result.error_message, kind, name)
 
 
+def listed(bootstrap: str, kind: str) -> list[str]:
+    request = ListConfigResourcesRequest(resource_types=[KINDS[kind]])
+    response = ask(bootstrap, request, 1, ListConfigResourcesResponse)
+    if response.error_code != ErrorCode.NONE:
+        fail(f"{kind}: {name_of(response.error_code)}", FAILED)
+    return [resource.resource_name for resource in response.config_resources]
+
+
 def _name(kind: str, name: str) -> str:
     return "" if (kind, name) == ("broker", ALL_BROKERS) else name
 
 
 def _whom(bootstrap: str, kind: str, name: str) -> str:
     """A broker describes and alters only its own configs."""
-    if kind != "broker" or name == ALL_BROKERS:
+    if kind not in ("broker", "logger") or (kind, name) == ("broker", ALL_BROKERS):
         return bootstrap
     brokers = ask(bootstrap, MetadataRequest(topics=[]), 12, MetadataResponse).brokers
     there = next((f"{broker.host}:{broker.port}" for broker in brokers if str(broker.node_id) == name), None)
     if there is None:
         known = ", ".join(str(broker.node_id) for broker in brokers)
-        fail(f'broker "{name}" does not exist. Use {known}, or `{ALL_BROKERS}` for the default of all', NOT_FOUND)
+        more = f", or `{ALL_BROKERS}` for the default of all" if kind == "broker" else ""
+        fail(f'broker "{name}" does not exist. Use {known}{more}', NOT_FOUND)
     return there
 
 

@@ -1,4 +1,4 @@
-"""Changes configs of a topic, of one broker, or of all brokers: whole sets (API 33) and single keys (API 44).
+"""Changes configs of topics, brokers and client metrics subscriptions: whole sets (API 33), single keys (API 44).
 
 All changes of a resource succeed or none. The resources of one request are independent.
 """
@@ -13,15 +13,27 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_BROKER, Offset
-from odradek.base.limits import config_value_chars_max
+from odradek.base.limits import (
+    client_metrics_name_chars_max,
+    client_metrics_subscriptions_max,
+    config_value_chars_max,
+)
 from odradek.controller.decision import Decision
 from odradek.controller.elections import for_leaderless
 from odradek.controller.topic_names import check_topic_name
 from odradek.metadata.configs.broker import broker_definition, refuse_read_only, validate_dynamic_broker_config
+from odradek.metadata.configs.client_metrics import validate_client_metrics
 from odradek.metadata.configs.definition import ConfigType, Definition
 from odradek.metadata.configs.topic import TOPIC_CONFIGS, check_together, validate_topic_config
 from odradek.metadata.features import has_eligible_leaders
-from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, ConfigResource, TopicImage
+from odradek.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+    ConfigResource,
+    TopicImage,
+)
 from odradek.protocol.messages import p33_alter_configs, p44_incremental_alter_configs
 from odradek.protocol.metadata_records import ConfigRecord, PartitionChangeRecord
 from odradek.protocol.schema import Message
@@ -56,6 +68,27 @@ class Outcome(NamedTuple):
     error_message: str | None = None
 
 
+class _Room:
+    """Limits the number of client metrics subscriptions: a broker matches each new client with all of them."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._taken: int | None = None
+
+    def take(self, resource: ConfigResource) -> None:
+        if resource.type != CLIENT_METRICS_RESOURCE or resource in self._image.configs:
+            return
+        if self._taken is None:
+            self._taken = len(self._image.client_metrics())
+        if self._taken >= client_metrics_subscriptions_max:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"The cluster has {client_metrics_subscriptions_max} client metrics subscriptions already, which is "
+                "the limit. Delete one first.",
+            )
+        self._taken += 1
+
+
 def alter_configs(
     image: ClusterImage, wanted: Sequence[p33_alter_configs.AlterConfigsResource], *, validate_only: bool = False
 ) -> Decision[list[Outcome]]:
@@ -87,10 +120,13 @@ def _alter(image: ClusterImage, requests: Sequence[_Request], validate_only: boo
     records: list[Message] = []
     outcomes: list[Outcome] = []
     told: list[str] = []
+    room = _Room(image)
     for request in requests:
         resource = request.resource
         try:
             changed = _records(image, request, times[resource])
+            if changed:
+                room.take(resource)
         except KafkaError as refused:
             outcomes.append(Outcome(resource, refused.code, refused.message or None))
             continue
@@ -106,10 +142,8 @@ def _alter(image: ClusterImage, requests: Sequence[_Request], validate_only: boo
 
 
 def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigRecord]:
-    if times > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    if len(dict.fromkeys(request.keys)) != len(request.keys):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    refuse_repeated(times)
+    refuse_duplicates(request.keys)
     resource = request.resource
     _check_name(resource)
     now = image.configs.get(resource, {})
@@ -121,8 +155,11 @@ def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigR
             _check_value(resource, name, value)
     _check_exists(image, resource)
     _check_min_isr(image, resource, changes)
+    following = {name: value for name, value in {**now, **changes}.items() if value is not None}
     if resource.type == TOPIC_RESOURCE:
-        check_together({name: value for name, value in {**now, **changes}.items() if value is not None})
+        check_together(following)
+    elif resource.type == CLIENT_METRICS_RESOURCE:
+        validate_client_metrics(resource.name, following)
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
         for name, value in changes.items()
@@ -132,13 +169,13 @@ def _records(image: ClusterImage, request: _Request, times: int) -> list[ConfigR
 
 
 def _whole_set(wanted: p33_alter_configs.AlterConfigsResource, now: Mapping[str, str]) -> Changes:
-    _refuse_nulls([config.name for config in wanted.configs if config.value is None])
+    refuse_nulls([config.name for config in wanted.configs if config.value is None])
     changes: Changes = {config.name: config.value for config in wanted.configs}
     return changes | {name: None for name in now if name not in changes}
 
 
 def _single_keys(wanted: p44_incremental_alter_configs.AlterConfigsResource, now: Mapping[str, str]) -> Changes:
-    _refuse_nulls([c.name for c in wanted.configs if c.value is None and c.config_operation != Operation.DELETE])
+    refuse_nulls(keys_without_value(wanted))
     changes: Changes = {}
     for config in wanted.configs:
         value = config.value or ""
@@ -160,6 +197,10 @@ def _single_keys(wanted: p44_incremental_alter_configs.AlterConfigsResource, now
     return changes
 
 
+def keys_without_value(wanted: p44_incremental_alter_configs.AlterConfigsResource) -> list[str]:
+    return [c.name for c in wanted.configs if c.value is None and c.config_operation != Operation.DELETE]
+
+
 def _words(resource_type: int, name: str, now: Mapping[str, str], operation: Operation) -> list[str]:
     definition = _definition(resource_type, name)
     if definition is None or definition.type is not ConfigType.LIST:
@@ -171,10 +212,23 @@ def _words(resource_type: int, name: str, now: Mapping[str, str], operation: Ope
 
 
 def _definition(resource_type: int, name: str) -> Definition | None:
+    if resource_type == CLIENT_METRICS_RESOURCE:
+        return None  # Kafka appends to no list of a subscription
     return TOPIC_CONFIGS.get(name) if resource_type == TOPIC_RESOURCE else broker_definition(name)
 
 
-def _refuse_nulls(names: list[str]) -> None:
+def refuse_repeated(times: int) -> None:
+    """`times`: how often a request names a resource."""
+    if times > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+def refuse_duplicates(keys: list[str]) -> None:
+    if len(dict.fromkeys(keys)) != len(keys):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+
+
+def refuse_nulls(names: list[str]) -> None:
     if names:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(names)}")
 
@@ -184,6 +238,12 @@ def _check_name(resource: ConfigResource) -> None:
         if not resource.name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(resource.name)
+    elif resource.type == CLIENT_METRICS_RESOURCE:
+        if len(resource.name) > client_metrics_name_chars_max:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"The name of a client metrics subscription has at most {client_metrics_name_chars_max} characters.",
+            )
     elif resource.type != BROKER_RESOURCE:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.type}")
     elif resource.name and not (resource.name.isascii() and resource.name.isdigit()):
@@ -199,7 +259,7 @@ def _check_value(resource: ConfigResource, name: str, value: str) -> None:
         )
     if resource.type == TOPIC_RESOURCE:
         validate_topic_config(name, value)
-    else:
+    elif resource.type == BROKER_RESOURCE:
         validate_dynamic_broker_config(name, value)
 
 
@@ -259,4 +319,6 @@ def _check_exists(image: ClusterImage, resource: ConfigResource) -> None:
 def _called(resource: ConfigResource) -> str:
     if resource.type == TOPIC_RESOURCE:
         return f"topic {resource.name}"
+    if resource.type == CLIENT_METRICS_RESOURCE:
+        return f"client metrics {resource.name}"
     return f"broker {resource.name}" if resource.name else "all brokers"

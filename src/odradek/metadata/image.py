@@ -22,11 +22,14 @@ LOST_DIRECTORY = DirectoryId(bytes(15) + b"\x02")
 # Kafka's codes for resource types.
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+LOGGER_RESOURCE = 8
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
 
 
 class ConfigResource(NamedTuple):
-    type: int  # TOPIC_RESOURCE or BROKER_RESOURCE
-    # A broker's id as text; the empty name is the default of all brokers.
+    type: int  # TOPIC_RESOURCE, BROKER_RESOURCE or CLIENT_METRICS_RESOURCE
+    # Of a broker: its id as text; the empty name is the default of all brokers.
     name: str
 
 
@@ -156,6 +159,14 @@ class ClusterImage:
     def config(self, resource_type: int, name: str) -> Mapping[str, str]:
         """The configs that are set for this resource, without defaults."""
         return self.configs.get(ConfigResource(resource_type, name), {})
+
+    def client_metrics(self) -> dict[str, Mapping[str, str]]:
+        """The configs of the client metrics subscriptions, by name."""
+        return {
+            resource.name: values
+            for resource, values in self.configs.items()
+            if resource.type == CLIENT_METRICS_RESOURCE
+        }
 
     def as_delta(self) -> ImageDelta:
         """The delta from an empty image, for a listener's start."""

@@ -13,6 +13,7 @@ from odradek.base.ports import Clock, Rng, Spawner
 from odradek.metadata.configs.in_force import effective_broker_config
 from odradek.metadata.image import BROKER_RESOURCE
 from odradek.server.fetch_sessions import FetchSessions
+from odradek.server.loggers import Loggers
 from odradek.server.unappended import Unappended
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Broker:
     # The latest committed cluster image this broker has applied.
     image: ClusterImage
 
+    loggers: Loggers = field(default_factory=Loggers)
     # Called with the configuration when a dynamic key changed.
     on_configured: Callable[[BrokerConfig], None] = lambda _config: None
 

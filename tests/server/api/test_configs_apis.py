@@ -131,7 +131,8 @@ def test_configs_set_for_all_brokers_belong_to_the_nameless_broker():
         (TOPIC, "b ad", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (8, "1", ErrorCode.INVALID_REQUEST),
+        (8, "2", ErrorCode.INVALID_REQUEST),
+        (32, "group", ErrorCode.INVALID_REQUEST),
         (99, "1", ErrorCode.INVALID_REQUEST),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +18,7 @@ from odradek.base.ids import NO_BROKER
 from odradek.protocol.envelope import decode_address, decode_principal, encode_address, encode_principal
 from odradek.protocol.headers import request_frame
 from odradek.protocol.malformed import MalformedMessage
+from odradek.protocol.messages import p44_incremental_alter_configs as p44
 from odradek.protocol.messages.p03_metadata import MetadataRequest
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.p19_create_topics import CreatableTopicResult as Result
@@ -28,8 +31,10 @@ from odradek.protocol.messages.p55_describe_quorum import (
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.messages.p80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.security.authorizer import AllowAll
+from odradek.server.api import p44_incremental_alter_configs as p44_api
 from odradek.server.api import p58_envelope
 from odradek.server.controller.forwarding import Forwarding, with_forwarding
+from odradek.server.loggers import Loggers
 from odradek.server.network.dispatch import Dispatcher
 from odradek.server.network.listener import ClientListener, ConnectionLimits
 from odradek.server.network.peers import Peers
@@ -61,10 +66,13 @@ class Side:
                 55: self.quorum,
                 58: p58_envelope.API,
                 80: Api(key=80, versions=(0, 1), request=AddRaftVoterRequest, handle=self._add_voter),
+                44: replace(p44_api.API, handle=self._alter),
                 3: Api(key=3, versions=(0, 13), request=MetadataRequest, handle=self._describe),
             },
             authorizer=authorizer or AllowAll(),
             spawner=spawner,
+            node_id=HERE,
+            loggers=Loggers(logging.RootLogger(logging.WARNING)),
         )
         self.listener = ClientListener(TcpNet(), ConnectionLimits())
 
@@ -85,6 +93,17 @@ class Side:
     def _refuse_to_create(self, _ctx, request: CreateTopicsRequest, refused: KafkaError) -> CreateTopicsResponse:
         return CreateTopicsResponse(
             topics=[Result(name=topic.name, error_code=refused.code) for topic in request.topics]
+        )
+
+    def _alter(self, ctx, request: p44.IncrementalAlterConfigsRequest) -> p44.IncrementalAlterConfigsResponse:
+        self.seen.append((ctx, request))
+        if self.answers:
+            raise NotController(self.answers.pop(0))
+        return p44.IncrementalAlterConfigsResponse(
+            responses=[
+                p44.AlterConfigsResourceResponse(resource_type=each.resource_type, resource_name=each.resource_name)
+                for each in request.resources
+            ]
         )
 
     def _describe(self, ctx, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -113,6 +132,9 @@ class Scene:
     def create(self, *names: str, version: int = 7):
         request = CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in names])
         return asyncio.ensure_future(self._client.ask(HERE, request, version, timeout_ms=LONG_MS))
+
+    def alter(self, request: p44.IncrementalAlterConfigsRequest):
+        return asyncio.ensure_future(self._client.ask(HERE, request, 1, timeout_ms=LONG_MS))
 
     def describe(self):
         return asyncio.ensure_future(self._client.ask(HERE, DescribeQuorumRequest(), 1, timeout_ms=LONG_MS))
@@ -160,6 +182,51 @@ async def scene(*, timeout_ms: int = LONG_MS, authorizer=None):
 
 def codes(response: CreateTopicsResponse) -> list[tuple[str, int]]:
     return [(row.name, row.error_code) for row in response.topics]
+
+
+def levels_request(*names: str) -> p44.IncrementalAlterConfigsRequest:
+    return p44.IncrementalAlterConfigsRequest(
+        resources=[
+            p44.AlterConfigsResource(
+                resource_type=8 if name.isdigit() else 2,
+                resource_name=name,
+                configs=[p44.AlterableConfig(name="root", value="ERROR")],
+            )
+            for name in names
+        ]
+    )
+
+
+def test_levels_of_loggers_are_changed_here_and_never_forwarded(run):
+    async def scenario():
+        async with scene() as held:
+            answer = await held.alter(levels_request(str(HERE), "orders", str(THERE)))
+            assert {row.resource_name: row.error_code for row in answer.responses} == {
+                str(HERE): 0,
+                "orders": 0,
+                str(THERE): ErrorCode.INVALID_REQUEST,
+            }
+            ((_, forwarded),) = held.controller.seen
+            assert [resource.resource_name for resource in forwarded.resources] == ["orders"]
+            assert held.broker.broker.loggers.levels()["root"] == "ERROR"
+
+    run(scenario())
+
+
+def test_levels_of_loggers_change_without_a_controller(run):
+    async def scenario():
+        async with scene(timeout_ms=1) as held:
+            held.leader_id = NO_BROKER
+            (row,) = (await held.alter(levels_request(str(HERE)))).responses
+            assert (row.error_code, held.broker.broker.loggers.levels()["root"]) == (0, "ERROR")
+            held.broker.answers = [ErrorCode.NOT_CONTROLLER] * 1000
+            answer = await held.alter(levels_request(str(HERE), "orders"))
+            assert {row.resource_name: row.error_code for row in answer.responses} == {
+                str(HERE): 0,
+                "orders": ErrorCode.NOT_CONTROLLER,
+            }
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("version", [2, 4, 5, 7])

@@ -41,13 +41,15 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Wire codes of DescribeConfigs; the smallest code that has a value wins."""
+    """Wire codes of DescribeConfigs. Of a topic or broker, the smallest code that has a value wins."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

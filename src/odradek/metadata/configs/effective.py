@@ -17,6 +17,11 @@ from typing import Any, NamedTuple
 
 from odradek.base.errors import KafkaError
 from odradek.metadata.configs.broker import BROKER_CONFIGS, DYNAMIC_ATTRIBUTES, BrokerConfig
+from odradek.metadata.configs.client_metrics import (
+    CLIENT_METRICS_ATTRIBUTES,
+    CLIENT_METRICS_CONFIGS,
+    client_metrics_config,
+)
 from odradek.metadata.configs.definition import ConfigSource, Definition, Value, attributes
 from odradek.metadata.configs.topic import TOPIC_CONFIGS, TopicConfig
 
@@ -171,3 +176,22 @@ def describe_cluster_defaults(dynamic_default: Mapping[str, str]) -> list[Descri
         # A directory of Kafka may have more keys.
         if name in BROKER_CONFIGS
     ]
+
+
+def describe_client_metrics(values: Mapping[str, str]) -> list[Described]:
+    """Every key of a client metrics subscription."""
+    config = client_metrics_config(values)
+    rows = []
+    for name, definition in CLIENT_METRICS_CONFIGS.items():
+        written = definition.write(getattr(config, CLIENT_METRICS_ATTRIBUTES[name]))
+        own = (Setting(name, ConfigSource.CLIENT_METRICS, written),) if name in values else ()
+        rows.append(
+            Described(
+                definition=definition,
+                written=written,
+                source=own[0].source if own else ConfigSource.DEFAULT,
+                synonyms=own,
+                read_only=False,
+            )
+        )
+    return rows

@@ -13,7 +13,7 @@ from odradek.metadata.configs import effective
 from odradek.metadata.configs.broker import BrokerConfig, validate_dynamic_broker_config
 from odradek.metadata.configs.effective import BrokerLayers, Described
 from odradek.metadata.configs.topic import TopicConfig, validate_topic_config
-from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from odradek.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE, ClusterImage
 
 
 def effective_broker_config(image: ClusterImage, broker: BrokerConfig) -> BrokerConfig:
@@ -40,6 +40,11 @@ def describe_broker(image: ClusterImage, broker: BrokerConfig) -> list[Described
 
 def describe_cluster_defaults(image: ClusterImage) -> list[Described]:
     return effective.describe_cluster_defaults(image.config(BROKER_RESOURCE, ""))
+
+
+def describe_client_metrics(image: ClusterImage, name: str) -> list[Described]:
+    """Also of a subscription that does not exist, as in Kafka."""
+    return effective.describe_client_metrics(image.config(CLIENT_METRICS_RESOURCE, name))
 
 
 def not_honoured(image: ClusterImage) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """ListConfigResources 0-1: what can have configurations. 0 asks for client metrics alone, 1 says of which kinds.
 
-Topics and brokers are listed. Groups, loggers and client metrics have no configurations here: their lists are empty.
+Topics, client metrics subscriptions and brokers are listed; the loggers of a broker have its name. Groups have no
+configurations here: their list is empty.
 """
 
 from __future__ import annotations
@@ -8,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.base.errors import ErrorCode
-from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from odradek.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    LOGGER_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from odradek.protocol.messages.p74_list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -18,9 +25,6 @@ from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.network.request import Api, BrokerContext
 from odradek.server.visible_cluster import visible_brokers
 
-LOGGER_RESOURCE = 8
-CLIENT_METRICS_RESOURCE = 16
-GROUP_RESOURCE = 32
 KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
 
 
@@ -32,11 +36,16 @@ def handle(ctx: BrokerContext, request: ListConfigResourcesRequest) -> ListConfi
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = ctx.broker.image
     resources: list[ConfigResource] = []
-    if BROKER_RESOURCE in kinds:
+    if CLIENT_METRICS_RESOURCE in kinds:
         resources += [
-            ConfigResource(resource_name=str(broker.broker_id), resource_type=BROKER_RESOURCE)
-            for broker in visible_brokers(image, ctx.broker.listener_name)
+            ConfigResource(resource_name=name, resource_type=CLIENT_METRICS_RESOURCE) for name in image.client_metrics()
         ]
+    for kind in (LOGGER_RESOURCE, BROKER_RESOURCE):
+        if kind in kinds:
+            resources += [
+                ConfigResource(resource_name=str(broker.broker_id), resource_type=kind)
+                for broker in visible_brokers(image, ctx.broker.listener_name)
+            ]
     if TOPIC_RESOURCE in kinds:
         resources += [ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE) for name in image.topics]
     return ListConfigResourcesResponse(config_resources=resources)

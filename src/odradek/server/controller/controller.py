@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.ids import BrokerId
 from odradek.base.ports import Clock, Rng, Spawner
+from odradek.server.loggers import Loggers
 
 if TYPE_CHECKING:
     from odradek.metadata.configs.broker import BrokerConfig
@@ -34,6 +35,7 @@ class Controller:
     apis: Mapping[int, Api | FrameApi]
     quorum: MetadataQuorum
     controller: ActiveController
+    loggers: Loggers = field(default_factory=Loggers)
     # Over which connections brokers are heard: when one breaks, its broker may have died.
     _heard_over: dict[Connection, BrokerId] = field(init=False, default_factory=dict)
 

@@ -136,8 +136,7 @@ async def answered(api: Api, ctx: RequestContext, request: Message) -> Message:
 def forwarded(api: Api, forwarding: Forwarding) -> Api:
     """The API as a broker serves it."""
 
-    @functools.wraps(api.handle)
-    async def handle(ctx: RequestContext, request: Message) -> Message:
+    async def sent(ctx: RequestContext, request: Message) -> Message:
         deadline_ms = forwarding.deadline_ms()
         while True:
             if not forwarding.is_here:
@@ -155,6 +154,20 @@ def forwarded(api: Api, forwarding: Forwarding) -> Api:
                 if forwarding.is_over(deadline_ms):
                     raise
             await asyncio.sleep(PAUSE_MS_MIN / 1000)
+
+    @functools.wraps(api.handle)
+    async def handle(ctx: RequestContext, request: Message) -> Message:
+        if api.keep is None:
+            return await sent(ctx, request)
+        rest, whole = api.keep(ctx, request)
+        if rest is None:
+            return whole(None)
+        try:
+            return whole(await sent(ctx, rest))
+        except KafkaError as refused:
+            if api.refuse is None:
+                raise
+            return whole(api.refuse(ctx, rest, refused))
 
     return replace(api, handle=handle)
 

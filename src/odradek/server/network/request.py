@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from odradek.server.broker import Broker
     from odradek.server.controller.active_controller import ActiveController
     from odradek.server.controller.controller import Controller
+    from odradek.server.loggers import Loggers
 
 
 # A reply on its way out: the whole frame, length first. Empty: this request gets no reply.
@@ -93,6 +94,8 @@ class Host(Protocol):
     def controller(self) -> ActiveController: ...
     @property
     def image(self) -> ClusterImage: ...
+    @property
+    def loggers(self) -> Loggers: ...
 
 
 class RequestContext:
@@ -203,6 +206,9 @@ class ControllerContext(RequestContext):
 # The context of a request, and the decoded request.
 Handler = Callable[[Any, Any], "Message | Awaitable[Message]"]
 Refuse = Callable[[Any, Any, KafkaError], "Message"]
+# Of the context and a request: the part of the request that is forwarded (None: nothing), and what makes the reply to
+# this part, or None, the reply to all of it.
+Keep = Callable[[Any, Any], tuple[Any, Callable[[Any], "Message"]]]
 # Gets the frame's body without a copy and must keep no view of it. Returns the reply's parts (none: no reply),
 # or None after it has taken a slot with `connection.park`.
 FrameHandler = Callable[[Any, memoryview, int, int], Parts | None]
@@ -218,6 +224,8 @@ class Api:
     handle: Handler
     # The reply when the handler raises KafkaError. None: it raises none.
     refuse: Refuse | None = None
+    # Of a forwarded API: a part of the request may concern the node that received it, not the cluster.
+    keep: Keep | None = None
 
     @property
     def advertised(self) -> tuple[int, int]:
