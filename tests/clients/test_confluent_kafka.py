@@ -234,3 +234,10 @@ def test_a_transactional_producer_is_refused_with_a_reason(tap: Wiretap) -> None
     producer = Producer({"bootstrap.servers": tap.bootstrap, "transactional.id": "t", "transaction.timeout.ms": 1000})
     with pytest.raises(KafkaException, match="no transactions yet"):
         producer.init_transactions(5)
+
+
+def test_a_client_is_not_offered_telemetry_without_a_subscription(tap: Wiretap) -> None:
+    """It would print a line to stderr. Its software is named in ApiVersions, which is how the broker knows."""
+    produce(tap, "quiet", [b"value"])
+    assert ("ApiVersions", 3) in tap.spoken()
+    assert "GetTelemetrySubscriptions" not in {api for api, _ in tap.spoken()}

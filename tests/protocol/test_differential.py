@@ -24,8 +24,8 @@ KAFKA_PYTHON = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.me
 
 # Newer than the schemas of both libraries, which follow Kafka 4.3. test_messages has hand-written bytes for these.
 NEWER = {("ApiVersions", 5), ("DeleteGroups", 3)}
-# Requests between brokers and controllers: kafka-python, a client, has no schemas of these.
-BETWEEN_NODES = {52, 53, 54, 56, 58, 59, 62, 63, 64, 67, 70, 73, 80, 81, 82}
+# kafka-python, a client, has no schemas of requests between brokers and controllers, nor of telemetry.
+NOT_IN_KAFKA_PYTHON = {52, 53, 54, 56, 58, 59, 62, 63, 64, 67, 70, 71, 72, 73, 80, 81, 82}
 ROLE = re.compile(r"(Request|Response)?$")
 
 
@@ -34,7 +34,7 @@ def is_known(cls: type[Message], version: int) -> bool:
 
 
 APIS = [(cls, version) for cls in api_classes() for version in versions(cls) if is_known(cls, version)]
-CLIENT_APIS = [(cls, version) for cls, version in APIS if cls.KEY not in BETWEEN_NODES]
+CLIENT_APIS = [(cls, version) for cls, version in APIS if cls.KEY not in NOT_IN_KAFKA_PYTHON]
 KIO_RECORDS = [
     (cls, version)
     for cls, version in every_version()

@@ -30,7 +30,7 @@ from odradek.security.authorizer import AllowAll
 from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.broker import Broker
 from odradek.server.controller.controller_channel import ControllerChannel
-from odradek.server.network.request import BrokerContext, ControllerContext
+from odradek.server.network.request import BrokerContext, ClientSoftware, ControllerContext
 from odradek.server.producer_ids import ProducerIds
 from support.seeded_rng import SeededRng
 
@@ -56,6 +56,8 @@ ADMIN_APIS = (
     "p57_update_features",
     "p60_describe_cluster",
     "p61_describe_producers",
+    "p71_get_telemetry_subscriptions",
+    "p72_push_telemetry",
     "p74_list_config_resources",
     "p75_describe_topic_partitions",
 )
@@ -144,6 +146,8 @@ class NoGroups:
 
 class OneConnection:
     client_host = "127.0.0.1"
+    client_port = 50_000
+    software = ClientSoftware()
     principal = "User:ANONYMOUS"
     is_observed = False
 

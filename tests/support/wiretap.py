@@ -42,6 +42,8 @@ API_NAMES = {
     57: "UpdateFeatures",
     60: "DescribeCluster",
     61: "DescribeProducers",
+    71: "GetTelemetrySubscriptions",
+    72: "PushTelemetry",
     74: "ListConfigResources",
     75: "DescribeTopicPartitions",
 }

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from odradek.metadata.configs.client_metrics import INTERVAL_MS_DEFAULT
 from odradek.protocol.messages.p08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -19,11 +20,13 @@ from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest
 from odradek.protocol.messages.p35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.p42_delete_groups import DeleteGroupsRequest
 from odradek.server.api.table import load_apis
+from odradek.telemetry.subscriptions import Wanted, subscription_id
 from traps import kio_wire
 from traps.wire import Wire, batch
 
 SERVED = [(key, version) for key, api in load_apis().items() for version in range(api.versions[0], api.versions[1] + 1)]
 NEWER_THAN_KIO = {(18, 5), (42, 3)}
+INSTANCE = uuid.UUID(int=99)
 
 MEMBER_ID_REQUIRED, ELECTION_NOT_NEEDED, BROKER_ID_NOT_REGISTERED = 79, 84, 102
 
@@ -160,6 +163,14 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
         60: {"include_cluster_authorized_operations": True, "endpoint_type": 1, "include_fenced_brokers": True},
         61: {"topics": [{**topic, "partition_indexes": [0]}]},
         64: {"broker_id": 99},
+        71: {"client_instance_id": None},
+        72: {
+            "client_instance_id": INSTANCE,
+            "subscription_id": subscription_id(Wanted((), INTERVAL_MS_DEFAULT), INSTANCE.bytes),
+            "terminating": False,
+            "compression_type": 0,
+            "metrics": b"",
+        },
         74: {"resource_types": []},
         75: {"topics": [topic], "response_partition_limit": 100, "cursor": None},
     }[key]

@@ -119,9 +119,10 @@ def test_every_advertised_min_version_is_at_most_its_max_version(wire):
     assert list(offers) == sorted(offers)
 
 
-def test_telemetry_apis_are_not_advertised(wire):
-    """T14. librdkafka and Java push as soon as they see it."""
-    assert not set(TELEMETRY) & set(advertised(wire))
+def test_telemetry_apis_are_advertised_together(wire):
+    """T14. librdkafka and Java ask for a subscription as soon as they see the first one, and push to the second one."""
+    offers = advertised(wire)
+    assert [offers[key] for key in TELEMETRY] == [(0, 0), (0, 0)]
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])

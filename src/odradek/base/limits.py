@@ -12,6 +12,7 @@ array_elements_max = 100_000
 tagged_fields_max = 64
 topic_name_chars_max = 249
 client_id_chars_max = 1024
+client_software_chars_max = 255  # name and version, each
 error_message_chars_max = 1000
 decompressed_batch_bytes_max = 100 * MIB
 connection_unsent_bytes_max = 64 * MIB
@@ -35,6 +36,17 @@ decision_sentence_chars_max = 4_000  # in a log line; a request may name a milli
 config_value_chars_max = 32_767
 client_metrics_name_chars_max = 249
 client_metrics_subscriptions_max = 256  # of the cluster
+# Metrics that clients push (KIP-714). They are decompressed and read off the event loop, one push at a time.
+telemetry_instances_max = 4_096  # clients that push, of a broker
+telemetry_decompressed_bytes_max = 8 * MIB
+telemetry_points_max = 4_096  # of one push
+telemetry_fields_max = 250_000  # of one push, in all its messages
+telemetry_attributes_max = 32  # of one point
+telemetry_waiting_bytes_max = 32 * MIB  # of all pushes that wait to be read
+telemetry_series_max = 20_000  # exported, of all clients of a broker
+telemetry_series_per_client_max = 1_000
+telemetry_name_chars_max = 200  # of a metric
+telemetry_text_chars_max = 256  # of the key or value of an attribute
 fetch_session_partitions_max = 500_000  # over all sessions of a broker
 
 # Compacted topics and recompression need the single records of a batch. A compressed or large batch is read off the

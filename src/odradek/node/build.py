@@ -18,6 +18,7 @@ from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.in_force import effective_broker_config, not_honoured
 from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.metadata.image import ControllerRegistration, Listener
+from odradek.monitor.registry import Registry
 from odradek.node.config import Endpoint, NodeConfig, NodeListener
 from odradek.node.format import DirectoryIdentity, open_directory, open_formatted
 from odradek.quorum.timing import QuorumTiming
@@ -48,6 +49,7 @@ from odradek.server.network.request import Api, BrokerContext, ControllerContext
 from odradek.server.producer_ids import ProducerIds
 from odradek.server.quorum.member import Member
 from odradek.server.quorum.metadata_quorum import MetadataQuorum
+from odradek.server.telemetry import EXPIRY_CHECK_MS
 from odradek.server.visible_cluster import live_broker_ids
 
 logger = logging.getLogger(__name__)
@@ -109,6 +111,11 @@ class Node:
             if itself is None or itself.fenced:
                 return [f"broker {self._broker.node_id} is fenced: the controller receives no heartbeats from it"]
         return []
+
+    def measure(self, registry: Registry) -> None:
+        """Adds the metrics of this node, which has started, to those of its process."""
+        if self._config.is_broker:
+            self._broker.telemetry.measure(registry)
 
     def intercept(self, around: Callable[[FrameSink], FrameSink]) -> None:
         """For tests: `around` sees every request of a client before its handler does."""
@@ -207,7 +214,15 @@ class Node:
         self._quorum.feed.subscribe(self._broker.apply)
         failed = self._failed_logs(channel, identity, self._broker)
         self._housekeeping.configure(self._broker.config)
-        self._housekeeping.start(self._broker.partitions, [("failed logs", LOOK_EVERY_MS, failed.look)])
+        telemetry = self._broker.telemetry
+        self._clients.on_lost = telemetry.lost
+        self._housekeeping.start(
+            self._broker.partitions,
+            [
+                ("failed logs", LOOK_EVERY_MS, failed.look),
+                ("client telemetry", EXPIRY_CHECK_MS, telemetry.expire),
+            ],
+        )
         await self._lifecycle.serve()
         # Not earlier: a client that gets an empty list of brokers may not refresh its metadata for minutes.
         self._clients.serve(Dispatcher(self._broker, BrokerContext).handle)

@@ -72,6 +72,7 @@ def run_node(
         # All current objects live as long as the node: the garbage collector need not scan them again.
         gc.freeze()
         status.node = node
+        node.measure(registry)
         announce(_ready(config, node, directory))
         if http is not None:
             announce(f"Health: {http.url}/healthz, {http.url}/readyz")

@@ -1,7 +1,7 @@
-"""The four codecs of record batches, with a limit on the decompressed size.
+"""The four codecs of Kafka, for record batches and client telemetry, with a limit on the decompressed size.
 
-A codec never writes more than `limits.decompressed_batch_bytes_max`: the output buffer grows from an estimate up to
-that limit. Snappy data is raw (librdkafka) or has xerial's framing (Java). Both can be read; the framed one is written.
+A codec never writes more than the limit: the output buffer grows from an estimate up to it. Snappy data is raw
+(librdkafka) or has xerial's framing (Java). Both can be read; the framed one is written.
 """
 
 from __future__ import annotations
@@ -43,24 +43,27 @@ _SNAPPY_EXPANSION_MAX = 64  # a two-byte element stands for at most 64 bytes
 _OUTPUT_FULL = "failed to write whole buffer"
 
 
-def decompress(codec: int, data: ByteSource) -> memoryview:
-    """Raises only MalformedRecords or its subclass DecompressedTooLarge."""
+def decompress(codec: int, data: ByteSource, bytes_max: int | None = None) -> memoryview:
+    """Raises only MalformedRecords or its subclass DecompressedTooLarge.
+
+    Without `bytes_max`, `limits.decompressed_batch_bytes_max` is the limit.
+    """
+    bound = limits.decompressed_batch_bytes_max if bytes_max is None else bytes_max
     try:
         if codec == Codec.SNAPPY:
-            return _unsnappy(memoryview(data))
+            return _unsnappy(memoryview(data), bound)
         if codec == Codec.GZIP:
-            return _growing(cramjam.gzip.decompress_into, data)
+            return _growing(cramjam.gzip.decompress_into, data, bound)
         if codec == Codec.LZ4:
-            return _growing(cramjam.lz4.decompress_into, data)
+            return _growing(cramjam.lz4.decompress_into, data, bound)
         if codec == Codec.ZSTD:
-            return _growing(cramjam.zstd.decompress_into, data)
+            return _growing(cramjam.zstd.decompress_into, data, bound)
     except cramjam.DecompressionError as broken:
         raise MalformedRecords(f"{Codec(codec).name} data is corrupt: {broken}") from broken
     raise MalformedRecords(f"codec {codec} is unknown")
 
 
-def _growing(decompress_into: Callable[[ByteSource, bytearray], int], data: ByteSource) -> memoryview:
-    bound = limits.decompressed_batch_bytes_max
+def _growing(decompress_into: Callable[[ByteSource, bytearray], int], data: ByteSource, bound: int) -> memoryview:
     size = min(max(_FIRST_GUESS_BYTES, 4 * len(data)), bound)
     while True:
         output = bytearray(size)
@@ -76,16 +79,16 @@ def _growing(decompress_into: Callable[[ByteSource, bytearray], int], data: Byte
         size = min(4 * size, bound)
 
 
-def _unsnappy(data: memoryview) -> memoryview:
+def _unsnappy(data: memoryview, bound: int) -> memoryview:
     if data[:8] != _XERIAL_MAGIC:
-        return _unsnappy_block(data, limits.decompressed_batch_bytes_max)
+        return _unsnappy_block(data, bound)
     output = bytearray()
     position = len(_XERIAL_HEADER)
     while position < len(data):
         stop = position + 4 + int.from_bytes(data[position : position + 4], "big")
         if stop > len(data):
             raise MalformedRecords("a snappy block is incomplete")
-        output += _unsnappy_block(data[position + 4 : stop], limits.decompressed_batch_bytes_max - len(output))
+        output += _unsnappy_block(data[position + 4 : stop], bound - len(output))
         position = stop
     return memoryview(output)
 

@@ -14,6 +14,7 @@ from odradek.metadata.configs.in_force import effective_broker_config
 from odradek.metadata.image import BROKER_RESOURCE
 from odradek.server.fetch_sessions import FetchSessions
 from odradek.server.loggers import Loggers
+from odradek.server.telemetry import ClientTelemetry
 from odradek.server.unappended import Unappended
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Broker:
 
     fetch_sessions: FetchSessions = field(init=False)
     unappended: Unappended = field(init=False)
+    telemetry: ClientTelemetry = field(init=False)
     _waiting_for_news: list[asyncio.Event] = field(init=False, default_factory=list)
     # In order of arrival.
     parked_fetches: dict[ParkedFetch, None] = field(init=False, default_factory=dict)
@@ -69,6 +71,13 @@ class Broker:
         slots = self.config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(slots, self.clock, self.rng)
         self.unappended = Unappended(self.clock, self.spawner)
+        self.telemetry = ClientTelemetry(
+            bytes_max=self.config.telemetry_max_bytes,
+            image=self.image,
+            clock=self.clock,
+            rng=self.rng,
+            spawner=self.spawner,
+        )
 
     def answer_parked_fetches(self) -> None:
         """Before a stop: parked fetches must not wait for more records."""
@@ -83,6 +92,7 @@ class Broker:
             self.on_configured(self.config)
         self.partitions.apply(image, delta)
         self.groups.apply(image, delta)
+        self.telemetry.apply(image, delta)
         waiting, self._waiting_for_news = self._waiting_for_news, []
         for event in waiting:
             event.set()

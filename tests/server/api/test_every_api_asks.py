@@ -48,8 +48,8 @@ from odradek.server.api.table import load_apis
 from odradek.server.network.request import BrokerContext, FrameApi
 from support.admin_broker import AdminBroker, Denying, OneConnection
 
-# A client must learn the supported versions before it can authenticate.
-NEEDS_NO_PERMISSION = {18}
+# A client must learn the supported versions before it can authenticate. Kafka lets every client push its telemetry.
+NEEDS_NO_PERMISSION = {18, 71, 72}
 # These leave out resources without permission, without an error.
 HIDES = {16, 60}
 

@@ -134,6 +134,9 @@ class BrokerConfig:
         "The most partitions in one DescribeTopicPartitions page.",
         at_least(1),
     )
+    telemetry_max_bytes: int = int32(
+        "telemetry.max.bytes", _MIB, "The most bytes of metrics that a client pushes at once, compressed.", at_least(1)
+    )
     max_incremental_fetch_session_cache_slots: int = int32(
         "max.incremental.fetch.session.cache.slots", 1000, "How many fetch sessions are kept.", at_least(0)
     )

@@ -28,7 +28,7 @@ _BY_REASON: Mapping[str, str] = {
         producer.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests""",
     _JAVA: "auto.include.jmx.reporter kafka.metrics.reporters metric.reporters",
     _METRICS: """kafka.metrics.polling.interval.secs metrics.num.samples metrics.recording.level
-        metrics.sample.window.ms telemetry.max.bytes""",
+        metrics.sample.window.ms""",
     _PACE: """group.coordinator.append.linger.ms group.coordinator.cached.buffer.max.bytes log.cleaner.io.buffer.size
         log.cleaner.io.buffer.load.factor log.flush.start.offset.checkpoint.interval.ms offsets.load.buffer.size""",
     _BETWEEN_NODES: """controlled.shutdown.enable controller.quorum.append.linger.ms

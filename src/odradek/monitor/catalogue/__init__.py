@@ -6,10 +6,10 @@ alert rules and the dashboards are generated without importing a broker or Spark
 
 from __future__ import annotations
 
-from odradek.monitor.catalogue import clients, consumer_lag, monitoring, process, streams
+from odradek.monitor.catalogue import client_telemetry, clients, consumer_lag, monitoring, process, streams
 from odradek.monitor.metric import Metric
 
-_MODULES = (process, clients, consumer_lag, streams, monitoring)
+_MODULES = (process, clients, client_telemetry, consumer_lag, streams, monitoring)
 
 
 def all_metrics() -> tuple[Metric, ...]:

@@ -5,8 +5,10 @@ features whose range starts at 0, which older clients cannot read (KAFKA-17011).
 expects to reach (KIP-1242). The reply's header is always version 0, and a version above ours is answered in version 0.
 The dispatcher does both, since the body of such a request cannot be read.
 
-Only the APIs in the table are advertised: clients push telemetry, or switch to newer protocols, as soon as they see
-them offered. No permission is needed: a client must know the supported versions before it can authenticate.
+Only the APIs in the table are advertised: clients switch to newer protocols as soon as they see them offered. Every
+client based on librdkafka prints a line to stderr when it is offered telemetry (and 2.5.0 may abort), so such a client
+is offered it only if there is a subscription. Java is offered it always: its clients look only once. No permission is
+needed: a client must know the supported versions before it can authenticate.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode
 from odradek.metadata.features import OFFERED_FEATURES
 from odradek.protocol.messages.p18_api_versions import (
@@ -23,10 +26,11 @@ from odradek.protocol.messages.p18_api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from odradek.server.network.request import Api, FrameApi, RequestContext
+from odradek.server.network.request import Api, BrokerContext, ClientSoftware, FrameApi, RequestContext
 
 # Not a metadata record: it is a property of the log itself, and the same since the log began.
 QUORUM_FEATURES = {"kraft.version": 1}
+TELEMETRY = (71, 72)
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -34,9 +38,14 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
     refusal = _refusal(ctx, request)
     if refusal:
         return ApiVersionsResponse(error_code=refusal)
+    if ctx.version >= 3:
+        most = limits.client_software_chars_max
+        ctx.connection.software = ClientSoftware(
+            request.client_software_name[:most], request.client_software_version[:most]
+        )
     image = ctx.host.image
     return ApiVersionsResponse(
-        api_keys=advertised(ctx.host.apis),
+        api_keys=[row for row in advertised(ctx.host.apis) if row.api_key not in _withheld(ctx)],
         supported_features=_supported_features(from_level_0=ctx.version >= 4),
         finalized_features_epoch=image.offset,
         finalized_features=[
@@ -45,6 +54,13 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
             if name in OFFERED_FEATURES and level > 0
         ],
     )
+
+
+def _withheld(ctx: RequestContext) -> tuple[int, ...]:
+    """APIs that this client should not see."""
+    if not isinstance(ctx, BrokerContext) or ctx.broker.telemetry.has_subscriptions:
+        return ()
+    return TELEMETRY if any("rdkafka" in text for text in ctx.connection.software) else ()
 
 
 def unsupported_version(apis: Mapping[int, Api | FrameApi]) -> ApiVersionsResponse:

@@ -18,7 +18,14 @@ from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p58_envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.security.authorizer import CLUSTER_NAME, Operation, ResourceType
 from odradek.server.controller.forwarding import FORWARDABLE, answered
-from odradek.server.network.request import Api, ControllerContext, ReplySlot, RequestContext
+from odradek.server.network.request import (
+    UNKNOWN_SOFTWARE,
+    Api,
+    ClientSoftware,
+    ControllerContext,
+    ReplySlot,
+    RequestContext,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,6 +35,8 @@ class ForwardedClient:
     principal: str
     client_host: str
     request: RequestContext | None = None
+    software: ClientSoftware = UNKNOWN_SOFTWARE
+    client_port: ClassVar[int] = 0
     is_observed: ClassVar[bool] = False
 
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:  # noqa: ARG002

@@ -49,6 +49,8 @@ MODULES = modules(
     "p60_describe_cluster",
     "p61_describe_producers",
     "p64_unregister_broker",
+    "p71_get_telemetry_subscriptions",
+    "p72_push_telemetry",
     "p74_list_config_resources",
     "p75_describe_topic_partitions",
 )

@@ -14,7 +14,14 @@ from odradek.base.ids import NO_BROKER, BrokerId
 from odradek.base.invariants import InvariantBroken, invariant
 from odradek.protocol.schema import Message
 from odradek.server.network.peers import Peers, PeerUnavailable
-from odradek.server.network.request import Api, FrameApi, ReplySlot, RequestContext
+from odradek.server.network.request import (
+    UNKNOWN_SOFTWARE,
+    Api,
+    ClientSoftware,
+    FrameApi,
+    ReplySlot,
+    RequestContext,
+)
 
 PURPOSE = "controller"
 R = TypeVar("R", bound=Message)
@@ -33,6 +40,8 @@ class OwnNode:
     client_host = "this node"
     principal = "User:ANONYMOUS"
     request: RequestContext | None = None
+    software: ClientSoftware = UNKNOWN_SOFTWARE
+    client_port = 0
     is_observed = False
 
     def park(self, *, stop_reading: bool, on_lost: Callable[[], None] | None = None) -> ReplySlot:  # noqa: ARG002

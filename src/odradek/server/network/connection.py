@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from odradek.base.limits import KIB, MIB
 from odradek.base.ports import Link, Region
 from odradek.server.network.frames import LARGEST_POOLED, PartialFrame
-from odradek.server.network.request import Parts, RequestContext, bytes_of
+from odradek.server.network.request import UNKNOWN_SOFTWARE, Parts, RequestContext, bytes_of
 
 if TYPE_CHECKING:
     from odradek.server.network.life_cycle import Observer
@@ -74,15 +74,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_stopped",
         "_transport",
         "client_host",
+        "client_port",
         "is_observed",
         "last_turn",
         "principal",
         "request",
+        "software",
     )
 
     def __init__(self, listener: ClientListener) -> None:
         self._listener = listener
         self.client_host = ""
+        self.client_port = 0
+        self.software = UNKNOWN_SOFTWARE
         self.principal = "User:ANONYMOUS"
         self.request: RequestContext | None = None
         self._observer: Observer | None = listener.observer
@@ -116,7 +120,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._link: Link = self._listener.net.link(self._transport)
         peer = transport.get_extra_info("peername")
-        self.client_host = peer[0] if peer else ""
+        if peer:
+            self.client_host, self.client_port = peer[:2]
         self._listener.made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002

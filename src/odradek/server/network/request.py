@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import BrokerId
@@ -41,6 +41,16 @@ def _bytes(part: bytes | bytearray | Region) -> int:
     return part.length if isinstance(part, Region) else len(part)
 
 
+class ClientSoftware(NamedTuple):
+    """From ApiVersions 3 and later; other clients do not name it."""
+
+    name: str = "unknown"
+    version: str = "unknown"
+
+
+UNKNOWN_SOFTWARE = ClientSoftware()
+
+
 class ReplySlot(Protocol):
     """A place in the connection's reply order. Filled once; filling a slot of a lost connection is harmless."""
 
@@ -55,7 +65,13 @@ class Connection(Protocol):
     def client_host(self) -> str: ...
 
     @property
+    def client_port(self) -> int: ...
+
+    @property
     def principal(self) -> str: ...
+
+    # What ApiVersions told of the client.
+    software: ClientSoftware
 
     # The request whose handler is being called.
     request: RequestContext | None
