@@ -138,6 +138,16 @@ def test_without_free_slots_the_longest_run_makes_room() -> None:
     assert of(Launch, fleet.take()) == [Launch("orders", 1, "run-2")]
 
 
+def test_a_lost_lease_is_not_a_failure_of_the_task() -> None:
+    fleet = fleet_with(1)
+    for attempt in range(1, 6):
+        fleet.run_ended(f"run-{attempt}", STOPPED, attempt * 10.0)
+        fleet.tick(attempt * 10.0)
+        assert fleet.connectors["orders"].tasks[0].phase is Phase.WAITING
+        fleet.tick(attempt * 10.0 + 1.0)
+    assert fleet.connectors["orders"].tasks[0].phase is Phase.RUNNING
+
+
 def test_a_connector_that_cannot_list_its_tasks_is_retried_then_fails() -> None:
     fleet = Fleet(4)
     fleet.configure("orders", 1, Target.STARTED, POLICY)

@@ -27,6 +27,8 @@ PROVEN_S = 300.0
 # Under contention, a run keeps its slot for this long; then a task that waits gets it.
 SLICE_S = 5.0
 PATIENCE_S = 1.0
+# A run that lost its lease is started again after this time.
+UNLEASED_S = 1.0
 
 
 class Phase(StrEnum):
@@ -265,8 +267,10 @@ class Fleet:
             task.attempts, task.trace = 0, None
         if connector.target is Target.STARTED and outcome.ending is Ending.IDLE:
             task.phase = Phase.PARKED
-        elif outcome.ending in (Ending.IDLE, Ending.STOPPED) or was_halted:
+        elif outcome.ending is Ending.IDLE or was_halted:
             self._wait(task, now, now)
+        elif outcome.ending is Ending.STOPPED:
+            self._wait(task, now, now + UNLEASED_S)
         else:
             self._failed(connector, index, outcome.trace or "the run ended without a reason", now)
 

@@ -44,7 +44,8 @@ def run(spec: TaskSpec) -> Outcome:
                 return Outcome(ending=Ending.STOPPED)
             return _run(spec, leash)
     except LeaseLost as lost:
-        return Outcome(ending=Ending.LOST, trace=str(lost))
+        # Not a failure of the task: it runs again when the service has its own lease back.
+        return Outcome(ending=Ending.STOPPED, trace=str(lost))
     except Exception as failed:  # noqa: BLE001 (the boundary of a task: the service reports it)
         return Outcome(ending=Ending.FAILED, trace="".join(traceback.format_exception(failed))[-TRACE_CHARS_MAX:])
 
