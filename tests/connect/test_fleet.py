@@ -129,13 +129,24 @@ def test_stopped_connector_has_no_tasks() -> None:
 def test_without_free_slots_the_longest_run_makes_room() -> None:
     fleet = fleet_with(2, slots=1)
     assert of(Launch, fleet.take()) == [Launch("orders", 0, "run-1")]
-    fleet.tick(4.0)
+    fleet.tick(60.0)
+    assert fleet.take() == []  # Spark has not started it yet
+    fleet.run_connected("run-1", 60.0)
+    fleet.tick(64.0)
     assert fleet.take() == []
-    fleet.tick(6.0)
+    fleet.tick(66.0)
     assert fleet.take() == [Halt("run-1", "another task needs the slot")]
-    fleet.run_ended("run-1", STOPPED, 6.1)
-    fleet.tick(6.1)
+    fleet.run_ended("run-1", STOPPED, 66.1)
+    fleet.tick(66.1)
     assert of(Launch, fleet.take()) == [Launch("orders", 1, "run-2")]
+
+
+def test_an_idle_run_that_makes_room_is_parked() -> None:
+    fleet = fleet_with(2, slots=1)
+    fleet.run_connected("run-1", 0.0)
+    fleet.tick(6.0)
+    fleet.run_ended("run-1", IDLE, 6.1)
+    assert fleet.connectors["orders"].tasks[0].phase is Phase.PARKED
 
 
 def test_a_lost_lease_is_not_a_failure_of_the_task() -> None:

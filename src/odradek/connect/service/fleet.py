@@ -88,6 +88,7 @@ class Task:
     due_s: float = 0.0
     since_s: float = 0.0  # when it began to wait
     run: str | None = None
+    is_connected: bool = False  # its run has started on Spark
     began_s: float = 0.0
     attempts: int = 0
     trace: str | None = None
@@ -248,6 +249,23 @@ class Fleet:
         if connector is not None and index < len(connector.tasks) and connector.tasks[index].phase is Phase.PARKED:
             self._wait(connector.tasks[index], now, now)
 
+    def run_connected(self, run: str, now: float) -> None:
+        """Spark has started the run. Before that it waits for a Python worker, which is not its fault."""
+        task = self._task_of(run)
+        if task is not None:
+            task.is_connected, task.began_s = True, now
+
+    def is_connected(self, run: str) -> bool:
+        task = self._task_of(run)
+        return task is not None and task.is_connected
+
+    def _task_of(self, run: str) -> Task | None:
+        name, index = self._runs.get(run, ("", 0))
+        connector = self.connectors.get(name)
+        if connector is None or run in connector.ending:
+            return None
+        return connector.tasks[index]
+
     def run_ended(self, run: str, outcome: Outcome, now: float) -> None:
         if run not in self._runs:
             return
@@ -262,7 +280,7 @@ class Fleet:
             return
         task = connector.tasks[index]
         invariant(task.run == run, "a task has one run at a time")
-        task.run = None
+        task.run, task.is_connected = None, False
         if now - task.began_s >= PROVEN_S or outcome.ending is Ending.IDLE:
             task.attempts, task.trace = 0, None
         if connector.target is Target.STARTED and outcome.ending is Ending.IDLE:
@@ -310,7 +328,7 @@ class Fleet:
     def _launch(self, connector: Connector, task: Task, index: int, now: float) -> None:
         self._count += 1
         run = f"{self._prefix}-{self._count}"
-        task.phase, task.run, task.began_s = Phase.RUNNING, run, now
+        task.phase, task.run, task.began_s, task.is_connected = Phase.RUNNING, run, now, False
         self._runs[run] = (connector.name, index)
         self._effects.append(Launch(connector.name, index, run))
         # The trace of the last failure stays visible until the task has proven itself.
@@ -320,7 +338,7 @@ class Fleet:
         """Ask the longest run to give up its slot, if the task has waited long enough and no run is ending already."""
         if now - max(waiting.since_s, waiting.due_s) < PATIENCE_S or self._halted:
             return
-        running = [task for connector in self.connectors.values() for task in connector.tasks if task.run is not None]
+        running = [task for connector in self.connectors.values() for task in connector.tasks if task.is_connected]
         oldest = min(running, key=lambda task: task.began_s, default=None)
         if oldest is not None and oldest.run is not None and now - oldest.began_s >= SLICE_S:
             self._halt(oldest.run, "another task needs the slot")

@@ -106,6 +106,7 @@ class Leashes:
     async def _hold(self, run: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         order = self._expected.pop(run)
         self._open[run] = writer
+        self._reported(run, {"connected": True})
         if order is not None:
             self._halt(run, order)
         elif self._may_grant():

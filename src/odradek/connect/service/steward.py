@@ -41,6 +41,8 @@ CLIENT = "connect-"  # the client id of a group's member is this and its address
 TICK_S = 0.1
 FOLLOW_EVERY_S = 0.5
 HALT_GRACE_S = 10.0
+# A run that has not started yet stops when it has: a busy machine starts Python workers slowly.
+START_GRACE_S = 120.0
 REQUEST_S = 60.0
 QUEUE_MAX = 10_000
 LOG_LINES_MAX = 1_000
@@ -297,7 +299,8 @@ class Steward:
                     self._launch(effect)
                 case Halt(run, why):
                     self._leashes.halt(run, why)
-                    self._halts[run] = time.monotonic() + HALT_GRACE_S
+                    grace_s = HALT_GRACE_S if fleet.is_connected(run) else START_GRACE_S
+                    self._halts[run] = time.monotonic() + grace_s
                 case ListTasks(name, version):
                     self._list(name, version)
                 case Tell(name, task, state, trace):
@@ -397,6 +400,9 @@ class Steward:
         if self.fleet is None or run not in self.fleet.runs:
             return
         name, task = self.fleet.runs[run]
+        if "connected" in facts:
+            self.fleet.run_connected(run, time.monotonic())
+            return
         figures = self._figures(name)
         if "log" in facts:
             figures.lines.append({"at": facts.get("at"), "task": task, **facts["log"]})

@@ -21,6 +21,8 @@ from odradek.connect.transformation import Transforms
 
 POLL_S = 0.1
 COMMITTED_S = 30.0
+# A run that is asked to stop and has had no data for this time is idle: its task need not run again at once.
+QUIET_S = 0.5
 PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
 
 
@@ -55,6 +57,8 @@ class SinkRun:
                 active_s = self.clock()
             elif self.clock() - active_s > self.spec.linger_s:
                 return Outcome(ending=Ending.IDLE, seen=self._seen())
+        if self.clock() - active_s > QUIET_S:
+            return Outcome(ending=Ending.IDLE, seen=self._seen())
         return Outcome(ending=Ending.STOPPED)
 
     def _assign(self) -> None:

@@ -21,6 +21,8 @@ from odradek.connect.transformation import Transforms
 # A batch that is not full is written after this time.
 GATHER_S = 0.05
 REST_S = 0.1
+# A run that is asked to stop and has had no data for this time is idle: its task need not run again at once.
+QUIET_S = 0.5
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class SourceRun:
                 return Outcome(ending=Ending.IDLE)
             else:
                 self.leash.rest(self._pause())
-        return Outcome(ending=Ending.STOPPED)
+        return Outcome(ending=Ending.IDLE if self.clock() - active_s > QUIET_S else Ending.STOPPED)
 
     def _pause(self) -> float:
         """Readers that wait for data have already waited. Others are asked again after the poll interval."""
