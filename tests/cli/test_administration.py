@@ -12,9 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from odradek.adapters.disk import OsDisk
+from odradek.base.ids import TopicId, TopicPartition
 from odradek.client import ClientError, Consumer
+from odradek.log.config import LogConfig
+from odradek.log.directory import LogDirectory
+from odradek.log.verification import NOT_REQUIRED
+from odradek.protocol.batch import TRANSACTIONAL, encode_batch
+from odradek.protocol.records import Record
+from odradek.protocol.txn_marker import TxnMarker
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
+from support.seeded_rng import SeededRng
 
 
 @pytest.fixture
@@ -290,6 +299,44 @@ def test_log_verify_finds_a_wrong_index_entry(stored: Path, odradek: Embedded) -
     index.write_bytes(data)
     found = odradek_command(odradek, "log", "verify", str(stored), "-o", "json")
     assert "is not in the batch at" in json.loads(found.stdout)[0]["problem"]
+
+
+@pytest.fixture
+def with_transactions(tmp_path: Path) -> Path:
+    """The directory of a partition with a committed and an aborted transaction."""
+    logs = LogDirectory(OsDisk(str(tmp_path)), SeededRng())
+    logs.load(lambda _: LogConfig(), 0)
+    log = logs.create_log(TopicPartition("t", 0), TopicId(bytes(16)), LogConfig(), 0)
+    for producer_id, committed in ((1, True), (2, False)):
+        batch = encode_batch(
+            [Record(value=b"v", timestamp=0)],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            attributes=TRANSACTIONAL,
+        )
+        log.appending.as_leader(memoryview(batch), 0, 0, NOT_REQUIRED)
+        log.appending.marker(TxnMarker(producer_id, 0, 0, committed), 0, 0)
+    logs.close(broker_epoch=1)
+    return tmp_path / "t-0"
+
+
+def test_log_dump_shows_transactions(with_transactions: Path, odradek: Embedded) -> None:
+    dumped = rows(odradek, "log", "dump", str(with_transactions))
+    shown = [(row["producer"], row["transaction"]) for row in dumped]
+    assert shown == [(1, "part"), (1, "commit"), (2, "part"), (2, "abort")]
+    assert len(succeed(odradek, "log", "dump", str(with_transactions), "--records").splitlines()) == 2
+
+
+def test_log_verify_checks_the_index_of_aborted_transactions(with_transactions: Path, odradek: Embedded) -> None:
+    assert rows(odradek, "log", "verify", str(with_transactions)) == []
+    [index] = with_transactions.glob("*.txnindex")
+    data = bytearray(index.read_bytes())
+    data[9] = 1
+    index.write_bytes(data)
+    found = odradek_command(odradek, "log", "verify", str(with_transactions), "-o", "json")
+    problem = "no marker at offset 3 aborts a transaction of producer 1"
+    assert [row["problem"] for row in json.loads(found.stdout)] == [problem]
 
 
 def test_perf_measures_throughput_and_latency(odradek: Embedded) -> None:

@@ -55,6 +55,13 @@ EPILOG = """\b
 @click.option("-p", "--partition", "partitions", multiple=True, help="Only these partitions (0,1 or repeated).")
 @click.option("-n", "--count", type=click.IntRange(0), help="Stop after this many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end of all partitions.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="read_uncommitted also prints records of open and aborted transactions.",
+)
 @click.option("-f", "--format", "form", default="%v\\n", show_default=True, help="How to print a record; see below.")
 @client_options
 def command(
@@ -65,6 +72,7 @@ def command(
     partitions: tuple[str, ...],
     count: int | None,
     exit_at_end: bool,
+    isolation: str,
     form: str,
     settings: dict[str, str],
 ) -> None:
@@ -74,7 +82,8 @@ def command(
     watch = Watch(bootstrap, topics)
     printer = _Printer(formatter(form), count, watch)
     with refusals_told(bootstrap), _ended_by_sigterm():
-        consumer = _consumer(bootstrap, group, span, {"error_cb": watch.on_error, **settings})
+        ours = {"error_cb": watch.on_error, "isolation.level": isolation}
+        consumer = _consumer(bootstrap, group, span, {**ours, **settings})
         try:
             if group is None:
                 _read_all(bootstrap, consumer, topics, _numbers(partitions), span, exit_at_end, printer)

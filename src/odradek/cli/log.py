@@ -15,6 +15,7 @@ from odradek.cli.remote import FAILED, NOT_FOUND, fail
 from odradek.cli.segments import Finding, batches_of, segments_of, verify_partition
 from odradek.protocol.batch import BatchHeader, iter_records
 from odradek.protocol.malformed import MalformedRecords
+from odradek.protocol.txn_marker import read_marker
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -37,7 +38,7 @@ def dump(output: str, path: Path, records: bool) -> None:
                 for line in _record_lines(segment):
                     click.echo(line)
             return
-        rows = [_row(segment, position, header) for segment in segments for position, header, _ in batches_of(segment)]
+        rows = [_row(segment, *batch) for segment in segments for batch in batches_of(segment)]
     except MalformedRecords as broken:
         fail(str(broken))
     print_rows(rows, output, nothing="no batches")
@@ -78,7 +79,7 @@ def _segments(path: Path) -> list[Path]:
     return segments
 
 
-def _row(segment: Path, position: int, header: BatchHeader) -> dict[str, object]:
+def _row(segment: Path, position: int, header: BatchHeader, data: bytes) -> dict[str, object]:
     return {
         "segment": segment.stem.lstrip("0") or "0",
         "position": position,
@@ -92,7 +93,17 @@ def _row(segment: Path, position: int, header: BatchHeader) -> dict[str, object]
         "sequence": header.base_sequence if header.base_sequence >= 0 else None,
         "timestamp": header.max_timestamp,
         "control": header.is_control,
+        "transaction": _transaction(header, data),
     }
+
+
+def _transaction(header: BatchHeader, data: bytes) -> str | None:
+    if not header.is_transactional:
+        return None
+    marker = read_marker(header, memoryview(data)) if header.is_control else None
+    if marker is None:
+        return None if header.is_control else "part"
+    return "commit" if marker.committed else "abort"
 
 
 def _record_lines(segment: Path) -> Iterator[str]:

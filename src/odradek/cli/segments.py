@@ -7,8 +7,10 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from odradek.log.transactions import ABORTED_ENTRY
 from odradek.protocol.batch import HEADER_BYTES, BatchHeader, has_valid_checksum, read_header
 from odradek.protocol.malformed import MalformedRecords
+from odradek.protocol.txn_marker import read_marker
 
 OFFSET_ENTRY = Struct(">II")  # offset - base offset, position
 TIME_ENTRY = Struct(">qI")  # timestamp, offset - base offset
@@ -24,6 +26,7 @@ class _Batch(NamedTuple):
     position: int
     last_offset: int
     max_timestamp: int
+    aborts: int | None  # the producer whose transaction it aborts
 
 
 class BrokenSegment(MalformedRecords):
@@ -75,9 +78,11 @@ def verify_partition(path: Path) -> tuple[int, list[Finding]]:
                         Finding(segment, position, f"offset {header.base_offset} is below {max(next_offset, base)}")
                     )
                 next_offset = max(next_offset, header.next_offset)
-                batches.append(_Batch(position, header.last_offset, header.max_timestamp))
+                batches.append(_Batch(position, header.last_offset, header.max_timestamp, _aborts(header, data)))
         except BrokenSegment as broken:
             findings.append(Finding(segment, broken.position, broken.problem))
+        except MalformedRecords as broken:
+            findings.append(Finding(segment, position, str(broken)))
         findings += _index_findings(segment, base, batches)
         count += len(batches)
     return count, findings
@@ -101,11 +106,25 @@ def _index_findings(segment: Path, base: int, batches: list[_Batch]) -> list[Fin
             findings.append(
                 Finding(times, at, f"timestamp {timestamp} up to offset {base + relative}, but the log has {newest}")
             )
-    return findings
+    return findings + _transaction_findings(segment, batches)
 
 
-def _entries(index: Path, form: Struct) -> Iterator[tuple[int, tuple[int, int]]]:
+def _transaction_findings(segment: Path, batches: list[_Batch]) -> list[Finding]:
+    markers = {batch.last_offset: batch.aborts for batch in batches if batch.aborts is not None}
+    index = segment.with_suffix(".txnindex")
+    return [
+        Finding(index, at, f"no marker at offset {last_offset} aborts a transaction of producer {producer_id}")
+        for at, (_, producer_id, _, last_offset, _) in _entries(index, ABORTED_ENTRY)
+        if markers.get(last_offset) != producer_id
+    ]
+
+
+def _aborts(header: BatchHeader, data: bytes) -> int | None:
+    marker = read_marker(header, memoryview(data)) if header.is_control else None
+    return marker.producer_id if marker is not None and not marker.committed else None
+
+
+def _entries(index: Path, form: Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
     data = index.read_bytes() if index.exists() else b""
     for at in range(0, len(data) - len(data) % form.size, form.size):
-        first, second = form.unpack_from(data, at)
-        yield at, (first, second)
+        yield at, form.unpack_from(data, at)
