@@ -1,7 +1,8 @@
 """Directories that Apache Kafka 4.3.1 wrote, made by tests/interop/make_golden.py.
 
 `stopped` and `killed` say how Kafka ended. `configured-voters` was formatted without `--standalone`. In `aged` a
-snapshot has replaced the beginning of the metadata log.
+snapshot has replaced the beginning of the metadata log. `transactions` and `transactions-killed` have
+open transactions.
 """
 
 from __future__ import annotations

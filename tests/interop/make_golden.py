@@ -1,4 +1,4 @@
-"""Lets Apache Kafka write the directories in tests/formats/golden: `python tests/interop/make_golden.py`.
+"""Lets Apache Kafka write the directories in tests/formats/golden: `python tests/interop/make_golden.py [NAME…]`.
 
 Needs Java and Maven. Kafka's index files are mostly zeros until it stops cleanly, hence the compression.
 """
@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from support import small_world
+from support import small_world, transactional_world
 from support.kafka_process import KafkaProcess
 
 GOLDEN = Path(__file__).parents[1] / "formats" / "golden"
@@ -35,6 +35,8 @@ SOON_COMPACTED = {
     "log.cleaner.dedupe.buffer.size": "2000000",
     "log.segment.delete.delay.ms": "0",
 }
+# Producers with open transactions: if they were released, they would wait for Kafka.
+KEPT: list[Producer] = []
 COMPACTED = {
     "cleanup.policy": "compact",
     "internal.segment.bytes": "600",
@@ -46,13 +48,12 @@ COMPACTED = {
 
 
 def main() -> None:
+    only = sys.argv[1:]
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
-        make(KafkaProcess(directory / "stopped"))
-        make(KafkaProcess(directory / "configured-voters", configured_voters=True))
-        make(KafkaProcess(directory / "aged", config=SOON_AGED))
-        make_compacted(KafkaProcess(directory / "compacted", config=SOON_COMPACTED))
-        make(KafkaProcess(directory / "killed"))
+        for name, (write, config) in DIRECTORIES.items():
+            if not only or name in only:
+                write(KafkaProcess(directory / name, configured_voters=name == "configured-voters", config=config))
         # Skip the clean exit: the consumer of the killed broker would try to leave its group.
         os._exit(0)
 
@@ -101,6 +102,20 @@ def make_compacted(kafka: KafkaProcess) -> None:
     pack(kafka.data)
 
 
+def make_transactional(kafka: KafkaProcess) -> None:
+    """With open transactions."""
+    kafka.start()
+    producers = transactional_world.fill(kafka.bootstrap)
+    transactional_world.check(kafka.bootstrap)
+    transactional_world.await_compacted(kafka.data)
+    if kafka.data.name == "transactions":
+        kafka.stop()
+    else:
+        kafka.kill()
+    pack(kafka.data)
+    KEPT.extend(producers)
+
+
 def await_age(metadata: Path) -> None:
     while (metadata / "00000000000000000000.log").exists():
         time.sleep(1)
@@ -114,6 +129,16 @@ def pack(directory: Path) -> None:
                 packed.write(path, path.relative_to(directory))
     print(f"{archive.name}: {archive.stat().st_size} bytes")
 
+
+DIRECTORIES = {
+    "stopped": (make, {}),
+    "configured-voters": (make, {}),
+    "aged": (make, SOON_AGED),
+    "compacted": (make_compacted, SOON_COMPACTED),
+    "transactions": (make_transactional, SOON_COMPACTED),
+    "transactions-killed": (make_transactional, SOON_COMPACTED),
+    "killed": (make, {}),
+}
 
 if __name__ == "__main__":
     main()
