@@ -200,7 +200,7 @@ def test_addresses_are_checked():
             parse(wrong)
 
 
-def test_datagram_limits_are_those_that_agents_read():
+def test_datagrams_are_not_larger_than_agents_read():
     assert limits.dogstatsd_udp_bytes_max == 1432
     assert limits.dogstatsd_unix_bytes_max == 8192
 

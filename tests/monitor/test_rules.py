@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from odradek.cli.main import main
 from odradek.monitor.catalogue import all_metrics
 from odradek.monitor.dashboard import dashboard, panels
 from odradek.monitor.rules import alert_groups, alert_rules
+from support.prometheus_process import MISSING, program
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "odradek.rules.yml"
@@ -55,11 +55,9 @@ def test_metrics_ls_lists_the_catalogue():
     assert "process_open_fds" in printed("ls")
 
 
-@pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="promtool is not installed (Debian: apt install prometheus)"
-)
+@pytest.mark.skipif(program("promtool") is None, reason=MISSING)
 def test_promtool_accepts_the_rules():
-    done = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False)
+    done = subprocess.run([program("promtool"), "check", "rules", RULES], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     count = sum(len(alerts) for _, alerts in alert_groups())
     assert f"{count} rules found" in done.stdout

@@ -80,6 +80,14 @@ class ReportReading:
             yield self._of(average, sum(window["sum"] for window in used) / count * scale)
             yield self._of(largest, max(window["max"] for window in used) * scale)
 
+    def _throttled(self, average: Metric, largest: Metric, windows: list[Report]) -> Iterator[Reading]:
+        """0 if no response was delayed."""
+        if any(window["cnt"] for window in windows):
+            yield from self._window(average, largest, windows, 1)
+        else:
+            yield self._of(average, 0)
+            yield self._of(largest, 0)
+
     def _nodes(self) -> Iterator[Reading]:
         requests, average, largest = _NODES[self._kind]
         for broker in self._brokers:
@@ -100,7 +108,7 @@ class ReportReading:
         sizes = [topic["batchsize"] for topic in latest["topics"].values()]
         yield from self._window(m.REQUEST_LATENCY_AVG, m.REQUEST_LATENCY_MAX, rtt, _MS)
         yield from self._window(m.QUEUE_TIME_AVG, m.QUEUE_TIME_MAX, waits, _MS)
-        yield from self._window(m.THROTTLE_AVG, m.THROTTLE_MAX, throttles, 1)
+        yield from self._throttled(m.THROTTLE_AVG, m.THROTTLE_MAX, throttles)
         yield from self._window(m.BATCH_SIZE_AVG, m.BATCH_SIZE_MAX, sizes, 1)
         yield self._of(m.IN_FLIGHT, sum(broker["waitresp_cnt"] for broker in self._brokers))
         yield self._of(m.BUFFER_TOTAL, latest["msg_size_max"])
@@ -115,7 +123,9 @@ class ReportReading:
                 ("txbytes", m.TOPIC_BYTES_SENT, m.TOPIC_BYTE_RATE),
             ):
                 yield from self._counted(total, rate, _sum(topic, field), _sum(before, field), name)
-        for name, count in islice(self._failed.items(), client_metric_topics_max):
+        # A counter must begin at 0: the increase from nothing to 1 is none.
+        failed_by_topic = dict.fromkeys(latest["topics"], 0) | dict(self._failed)
+        for name, count in islice(failed_by_topic.items(), client_metric_topics_max):
             yield self._of(m.TOPIC_ERRORS, count, name)
 
     def _consumed(self) -> Iterator[Reading]:
@@ -144,7 +154,7 @@ class ReportReading:
         rtt = [broker["rtt"] for broker in self._brokers]
         yield from self._window(m.FETCH_LATENCY_AVG, m.FETCH_LATENCY_MAX, rtt, _MS)
         throttles = [broker["throttle"] for broker in self._brokers]
-        yield from self._window(m.FETCH_THROTTLE_AVG, m.FETCH_THROTTLE_MAX, throttles, 1)
+        yield from self._throttled(m.FETCH_THROTTLE_AVG, m.FETCH_THROTTLE_MAX, throttles)
         yield from self._positions()
         group = self._latest.get("cgrp")
         if group is not None:

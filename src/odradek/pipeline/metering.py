@@ -1,6 +1,6 @@
 """The metrics of a running application: what the status thread sees of its queries, and its lag.
 
-The lag needs requests to the cluster. A thread of its own measures it after somebody has read the metrics, so that an
+The lag needs requests to the cluster. A thread of its own measures it after the metrics were read, so that an
 application whose metrics are not read sends none.
 """
 
