@@ -16,15 +16,13 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import pytest  # noqa: E402
 
-from odradek.sim.world import World  # noqa: E402
-from sim.rules import BOUND, RULES, Rule, Seed  # noqa: E402
+from sim.rules import RULES, Rule, checker_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "internals" / "track-record.md"
 BEGIN, END = "<!-- ablations: begin -->", "<!-- ablations: end -->"
@@ -59,7 +57,6 @@ def tell(line: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="only rules whose name contains this text")
-    parser.add_argument("--bound", type=int, default=BOUND, help="number of seeds to try")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", action="store_true", help="run only the seeds, not the tests")
     options = parser.parse_args()
@@ -68,7 +65,7 @@ def main() -> int:
     findings: list[Finding] = []
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(options.jobs, mp_context=context) as processes:
-        for finding in processes.map(_try, chosen, [options.bound] * len(chosen), [not options.seeds] * len(chosen)):
+        for finding in processes.map(_try, chosen, [not options.seeds] * len(chosen)):
             findings.append(finding)
             tell(f"without {finding.rule}: {'; '.join(finding.caught_by) or 'NO TEST FAILED'}")
             for told in (*finding.seen_as, *(f"MISSED by {each}" for each in finding.missed_by)):
@@ -80,29 +77,28 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def _try(index: int, bound: int, with_stories: bool) -> Finding:
+def _try(index: int, with_stories: bool) -> Finding:
     logging.disable()
     rule: Rule = RULES[index]
     finding = Finding(rule.says, [], [], [])
-    with contextlib.ExitStack() as off:
-        for switch in rule.off:
-            off.enter_context(mock.patch.object(*switch.place(), switch.without))
-        if rule.seed is not None:
-            _try_seeds(rule.seed, bound, finding)
+    if rule.seed is not None:
+        _try_seeds(rule, finding)
+    with rule.switched_off():
         for story in rule.stories if with_stories else ():
             _try_story(story, finding)
     return finding
 
 
-def _try_seeds(seed: Seed, bound: int, finding: Finding) -> None:
-    for number in (seed.number, *range(bound)):
-        world = World(number, nodes=seed.nodes, controllers=seed.controllers, focus=seed.focus)
-        problem = world.run().problem
-        if problem is not None:
-            finding.caught_by.append(f"seed {number} of {seed.size}")
-            finding.seen_as.append(_short(str(problem)))
-            return
-    finding.missed_by.append(f"{bound} seeds of {seed.size}")
+def _try_seeds(rule: Rule, finding: Finding) -> None:
+    seed = rule.seed
+    found = rule.find()
+    if found is None:
+        finding.missed_by.append(f"{' and '.join(seed.finds)}, in all seeds of {seed.size}")
+    elif (problem := seed.problem(found.number)) is not None:
+        finding.missed_by.append(f"seed {found.number}, which fails with all rules as well: {problem}")
+    else:
+        finding.caught_by.append(f"{checker_of(found.problem)}, seed {found.number} of {seed.size}")
+        finding.seen_as.append(_short(str(found.problem)))
 
 
 def _try_story(story: str, finding: Finding) -> None:

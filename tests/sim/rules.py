@@ -1,45 +1,35 @@
 """Every rule that protects data, how a test switches it off, and which seed or test then fails.
 
-A rule whose absence is not detected is either not needed or not tested. `Seed` is a simulation seed that detected it
-when this was written; code changes alter its run, so other seeds are tried, too. A story is a test that fails.
+A rule whose absence is not detected is either not needed or not tested. `Seed` names the checkers of the simulation
+that must notice, and a seed with which one of them did when this was written. Code changes alter the run of a seed, so
+a few others are tried after it. A story is a test that fails.
 `python tools/ablations.py` tries them all and writes the table in docs/internals/track-record.md.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib import import_module
 from itertools import count
+from unittest import mock
 
 from odradek.log.log import Log
 from odradek.log.producer import LastBatch
 from odradek.quorum.effects import PersistElection
 from odradek.quorum.quorum import Quorum
 from odradek.quorum.requests import parting
-from odradek.sim.knobs import STOPS, Focus
+from odradek.sim.knobs import Focus
+from odradek.sim.world import World
+from sim import focuses
 
-BOUND = 500
-
-STORM = Focus(faults=STOPS)
-LOOSE_STORM = Focus(faults=STOPS, syncs_all=False)
-CLUSTER_STORM = Focus(
-    faults=(
-        *("kill", "power cut", "kill of several", "power cut of several", "long pause"),
-        *("wall around one", "one-way wall", "wall between halves", "slow way"),
-    )
-)
-# Many controller elections, and voters that forget what they did not write to disk.
-UNREST = Focus(
-    faults=(
-        *("kill", "kill at a write", "power cut", "power cut at a write", "power cut of several"),
-        *("wall around one", "one-way wall", "wall between halves"),
-    ),
-    chores=("voters",),
-    one_power_cut_at_a_time=False,
-)
-COMPACTING = Focus(faults=STOPS, compacts=True)
-LOST_DISKS = Focus(faults=("lost disk", "wall around one", "kill"), chores=())
+# How many seeds are tried when the named one does not detect the missing rule any more. About half of the seeds do.
+TRIES = 16
+# The same for rules whose absence shows rarely, which only `make ablations` tries.
+TRIES_OF_RARE = 300
 
 
 def nothing(*_):
@@ -161,15 +151,29 @@ class Switch:
 @dataclass(frozen=True, kw_only=True)
 class Seed:
     number: int
+    # The invariants of docs/internals/simulation.md that the missing rule breaks, or the error that stops a node.
+    finds: tuple[str, ...]
     nodes: int = 1
-    controllers: int = 0
     focus: Focus = field(default_factory=Focus)
 
     @property
     def size(self):
-        if self.controllers:
-            return f"{self.nodes} brokers and {self.controllers} controllers"
         return "one node" if self.nodes == 1 else f"{self.nodes} nodes"
+
+    def problem(self, number):
+        return World(number, nodes=self.nodes, focus=self.focus).run().problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    number: int
+    problem: Exception
+
+
+def checker_of(problem):
+    """What noticed the problem: an invariant such as L2, or the class of an error that a node did not survive."""
+    invariant = re.match(r"[A-Z]\d+ ", str(problem))
+    return invariant[0].rstrip() if invariant else type(problem.__cause__ or problem).__name__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,11 +183,27 @@ class Rule:
     off: tuple[Switch, ...]
     seed: Seed | None = None
     stories: tuple[str, ...] = ()
-    # Noticed within a second or two: tried with every change.
+    # About half of the seeds notice, within a second or two: tried with every change.
     quick: bool = True
 
     def __str__(self):
         return self.says
+
+    @contextmanager
+    def switched_off(self) -> Iterator[None]:
+        with ExitStack() as off:
+            for switch in self.off:
+                off.enter_context(mock.patch.object(*switch.place(), switch.without))
+            yield
+
+    def find(self):
+        """The first seed whose run without the rule is stopped by one of the declared checkers, or None."""
+        with self.switched_off():
+            for number in (self.seed.number, *range(TRIES if self.quick else TRIES_OF_RARE)):
+                problem = self.seed.problem(number)
+                if problem is not None and checker_of(problem) in self.seed.finds:
+                    return Found(number=number, problem=problem)
+        return None
 
 
 def of(module, name, without, says, **noticed):
@@ -202,33 +222,49 @@ def controller(name, without, says, **noticed):
     return of("controller.safeguards", name, without, says, **noticed)
 
 
-def three(number, focus=None):
-    return Seed(number=number, nodes=3, focus=focus or Focus())
+def one(number, focus, *finds):
+    return Seed(number=number, focus=focus, finds=finds)
+
+
+def three(number, focus, *finds):
+    return Seed(number=number, nodes=3, focus=focus, finds=finds)
+
+
+ANY = Focus()
 
 
 LOG = (
-    log("accepts_checksum", always, "the checksum of a client's batch", seed=Seed(number=0)),
-    log("recovers_checksum", always, "the checksum at recovery", seed=Seed(number=11, focus=LOOSE_STORM)),
-    log("scans_after_unclean_stop", never, "the scan after an unclean stop", seed=Seed(number=0, focus=STORM)),
-    log("cuts_torn_tail", never, "truncating the torn tail", seed=Seed(number=22, focus=STORM)),
-    log("drops_what_follows_a_hole", never, "dropping segments behind a gap", seed=Seed(number=34, focus=LOOSE_STORM)),
-    log("expects_sequence", always, "the sequence check", seed=Seed(number=0)),
-    log("recognises_duplicates", never, "recognising duplicate batches", seed=Seed(number=0)),
-    log("fences_old_producer_epochs", never, "fencing old producer epochs", seed=Seed(number=0)),
-    log("stays_offline_after_failure", never, "staying offline after an I/O error", seed=Seed(number=10, focus=STORM)),
+    log("accepts_checksum", always, "the checksum of a client's batch", seed=one(0, ANY, "P1")),
+    log("recovers_checksum", always, "the checksum at recovery", seed=one(1, focuses.LOOSE_IN_LARGE_SEGMENTS, "L3")),
+    log("scans_after_unclean_stop", never, "the scan after an unclean stop", seed=one(0, focuses.STORM, "L3", "L4")),
+    log("cuts_torn_tail", never, "truncating the torn tail", seed=one(1, focuses.LOOSE_IN_SMALL_SEGMENTS, "L3", "J8")),
+    log(
+        "drops_what_follows_a_hole",
+        never,
+        "dropping segments behind a gap",
+        seed=one(1, focuses.LOOSE_IN_SMALL_SEGMENTS, "J4", "L2"),
+    ),
+    log("expects_sequence", always, "the sequence check", seed=one(0, ANY, "P1")),
+    log("recognises_duplicates", never, "recognising duplicate batches", seed=one(1, ANY, "P1")),
+    log("fences_old_producer_epochs", never, "fencing old producer epochs", seed=one(1, ANY, "P1")),
+    log(
+        "stays_offline_after_failure", never, "staying offline after an I/O error", seed=one(2, focuses.BAD_DISK, "L2")
+    ),
     log(
         *("forgets_clean_stop_before_loading", nothing, "removing the clean-stop marker before loading"),
-        seed=Seed(number=1, focus=STORM),
+        seed=one(2, focuses.KILLS, "L1", "P1", "J2"),
     ),
-    log("is_spoken_of", always, "checking the topic id of a checkpoint", seed=Seed(number=15, focus=STORM)),
+    log(
+        "is_spoken_of", always, "checking the topic id of a checkpoint", seed=one(4, focuses.FREQUENT_CHECKPOINTS, "L6")
+    ),
     log(
         *("returns_as_another", never, "checking whether a returning replica has a new log"),
         stories=("tests/log/test_directory.py::test_checkpoints_of_a_removed_replica_do_not_apply_when_it_returns",),
     ),
-    log("sync_file", nothing, "syncing files", seed=Seed(number=1, focus=STORM)),
-    log("sync_names", nothing, "syncing names", seed=Seed(number=13, focus=STORM)),
-    log("sync_leader_epochs", nothing, "syncing the leader epochs", seed=Seed(number=3, focus=STORM)),
-    log("sync_everything", nothing, "syncing at a clean stop", seed=Seed(number=11, focus=STORM)),
+    log("sync_file", nothing, "syncing files", seed=one(2, focuses.POWER_CUTS, "L2")),
+    log("sync_names", nothing, "syncing names", seed=one(0, focuses.SMALL_SEGMENTS, "L2")),
+    log("sync_leader_epochs", nothing, "syncing the leader epochs", seed=one(3, focuses.STORM, "L4")),
+    log("sync_everything", nothing, "syncing at a clean stop", seed=one(3, focuses.POWER_CUTS_AFTER_CLEAN_STOPS, "L2")),
     log(
         *("recovery_point_to_write", the_recovery_point, "checking indexes again that are not durable yet"),
         stories=("tests/log/test_durability.py::test_indexes_are_correct_after_a_power_cut_following_a_roll",),
@@ -268,32 +304,31 @@ LOG = (
     ),
     log(
         *("sync_file", sync_but_metadata, "syncing the metadata log before answering"),
-        seed=Seed(number=1, focus=STORM),
+        seed=one(1, focuses.POWER_CUTS, "L2"),
     ),
     of(
         *("log.producer_history", "_look_back", nothing, "remembering five batches across a restart"),
-        seed=Seed(number=0, focus=Focus(faults=("kill", "clean stop", "reset"))),
+        seed=one(2, focuses.LOST_CONNECTIONS, "P1"),
     ),
     of(
         *("log.directory", "LogDirectory._write_log_starts", nothing, "writing log start offsets to disk"),
-        seed=Seed(number=2, focus=Focus(faults=("clean stop",))),
+        seed=one(3, focuses.CLEAN_STOPS, "L6"),
     ),
     log(
         *("is_cleanable", always, "not compacting uncommitted records"),
-        seed=three(5, Focus(compacts=True)),
-        quick=False,
+        seed=three(6, focuses.ISOLATION_AND_COMPACTION, "L6"),
         stories=("tests/log/test_compaction.py::test_uncommitted_records_are_not_compacted",),
     ),
     log(
         *("keeps_deletion", never, "keeping a tombstone for delete.retention.ms"),
-        seed=Seed(number=153, focus=COMPACTING),
+        seed=one(3, focuses.TOMBSTONES, "L6"),
         stories=(
             "tests/log/test_compaction.py::test_tombstone_is_kept_for_delete_retention_ms_after_the_first_compaction",
         ),
     ),
     log(
         *("keeps_last_sequence", never, "keeping a producer's last batch when its records go"),
-        seed=Seed(number=16, focus=COMPACTING),
+        seed=one(0, focuses.SUPERSEDED_PRODUCERS, "L4"),
         stories=("tests/log/test_compaction.py::test_last_batch_of_a_producer_is_kept_empty",),
     ),
     log(
@@ -314,12 +349,12 @@ LOG = (
     ),
     log(
         *("sync_before_swap", nothing, "syncing compacted segments"),
-        seed=Seed(number=11, focus=COMPACTING),
+        seed=one(2, focuses.COMPACTING, "J8", "L6", "L2"),
         stories=("tests/log/test_compaction_lives.py::test_crash_at_every_step_of_a_compaction",),
     ),
     log(
         *("sync_swap", nothing, "syncing each step of a segment swap before the next"),
-        seed=Seed(number=16, focus=COMPACTING),
+        seed=one(2, focuses.COMPACTING, "L6", "L2"),
         stories=("tests/log/test_compaction_lives.py::test_crash_at_every_step_of_a_compaction",),
     ),
 )
@@ -375,14 +410,13 @@ TRANSACTIONS = (
 QUORUM = (
     of(
         *("quorum.replica", "Replica.has_vote_for", always, "one vote per epoch"),
-        seed=three(3, UNREST),
+        seed=three(3, focuses.ELECTIONS, "Q8", "InvariantBroken"),
         quick=False,
         stories=("tests/quorum/test_elections.py::test_one_vote_per_epoch",),
     ),
     of(
         *("quorum.replica", "Replica.is_up_to_date", always, "voting only for candidates with a complete log"),
-        seed=three(2, UNREST),
-        quick=False,
+        seed=three(2, focuses.UNREST, "Q5", "Q6"),
         stories=("tests/quorum/test_elections.py::test_candidate_with_an_older_log_gets_no_vote",),
     ),
     of(
@@ -391,13 +425,11 @@ QUORUM = (
     ),
     of(
         *("server.quorum.steps", "write_election", write_unsynced, "syncing a vote"),
-        seed=three(2, UNREST),
-        quick=False,
+        seed=three(0, focuses.UNREST, "BrokenQuorumState"),
     ),
     of(
         *("quorum.requests", "parting", by_length, "comparing metadata logs by their epochs"),
-        seed=three(2, UNREST),
-        quick=False,
+        seed=three(1, focuses.DIVERGENCE, "Q5", "KafkaError"),
         stories=("tests/quorum/test_replication.py::test_fetch_of_a_diverged_voter_acknowledges_nothing",),
     ),
     Rule(
@@ -406,7 +438,7 @@ QUORUM = (
             Switch("quorum.voters", "VoterSet.seat_of", by_id),
             Switch("quorum.replica", "Replica.is_addressed", to_the_id),
         ),
-        seed=three(8, LOST_DISKS),
+        seed=three(23, focuses.LOST_DISKS, "Q5", "Q6", "Q10", "InvariantBroken"),
         quick=False,
         stories=(
             "tests/quorum/test_replication.py::test_fetches_of_observers_and_voters_with_another_directory_commit_nothing",
@@ -424,8 +456,7 @@ QUORUM = (
     ),
     of(
         *("quorum.leader", "_majority_has", max, "a majority for committed metadata"),
-        seed=three(25, UNREST),
-        quick=False,
+        seed=three(1, focuses.UNREST, "Q5"),
         stories=("tests/quorum/test_replication.py::test_record_is_committed_when_a_majority_has_it_durably",),
     ),
     of(
@@ -445,7 +476,7 @@ QUORUM = (
 REPLICATION = (
     replication(
         *("maximal_isr", the_proposed, "waiting for replicas that a proposal would remove"),
-        seed=three(3),
+        seed=three(1, focuses.ISOLATION, "R4", "R2"),
         stories=("tests/replication/test_leading.py::test_lagging_follower_leaves_the_isr",),
     ),
     replication(
@@ -456,13 +487,12 @@ REPLICATION = (
     ),
     replication(
         *("commits_with", always, "min.insync.replicas for commits"),
-        seed=three(9, CLUSTER_STORM),
-        quick=False,
+        seed=three(2, focuses.ISOLATION, "R2"),
         stories=("tests/replication/test_leading.py::test_nothing_is_committed_below_min_insync_replicas",),
     ),
     replication(
         *("is_in_sync", always, "joining the ISR only with all committed records"),
-        seed=three(0),
+        seed=three(5, focuses.ISOLATION, "R2"),
         stories=(
             "tests/replication/test_leading.py::test_follower_joins_the_isr_only_after_it_reached_the_leaders_epoch_start",
         ),
@@ -493,7 +523,7 @@ REPLICATION = (
     ),
     replication(
         *("has_diverged", never, "comparing histories by their epochs"),
-        seed=three(2),
+        seed=three(3, focuses.ISOLATION_AND_KILLS, "R3"),
         stories=("tests/replication/test_following.py::test_kip_101_diverged_log_of_the_same_length_is_truncated",),
     ),
     replication(
@@ -521,7 +551,7 @@ REPLICATION = (
     ),
     of(
         *("replication.partition", "Partition._hold", nothing, "syncing before acknowledging"),
-        seed=Seed(number=1, focus=STORM),
+        seed=one(1, focuses.POWER_CUTS, "J1", "J2"),
     ),
     of(
         *(
@@ -531,7 +561,7 @@ REPLICATION = (
             "syncing fetched records before the next fetch",
         ),
         stories=("tests/server/test_fetchers.py::test_the_next_fetch_waits_for_the_fsync",),
-        seed=three(2, CLUSTER_STORM),
+        seed=three(7, focuses.SLOW_FOLLOWERS, "R2", "R3"),
         quick=False,
     ),
 )
@@ -570,7 +600,7 @@ CONTROLLER = (
     ),
     controller(
         *("may_elect_uncleanly", always, "electing only replicas with all committed records, unless unclean"),
-        seed=three(3),
+        seed=three(6, focuses.ISOLATION_AND_KILLS, "R2", "L5"),
         stories=(
             "tests/controller/test_elections.py::test_a_last_leader_that_lost_its_disk_needs_an_unclean_election",
         ),
@@ -579,7 +609,9 @@ CONTROLLER = (
         *("forgets_eligible_after_unclean_stop", never, "removing the eligibility of a replica after an unclean stop"),
         stories=("tests/controller/test_elections.py::test_after_an_unclean_stop_the_replica_is_not_eligible",),
     ),
-    controller("fenced_broker_leaves_isr", never, "taking a fenced broker out of the ISR", seed=three(0)),
+    controller(
+        "fenced_broker_leaves_isr", never, "taking a fenced broker out of the ISR", seed=three(3, focuses.FENCING, "R7")
+    ),
     controller(
         *("caught_up_before_unfenced", always, "unfencing a broker only after it has replayed its registration"),
         stories=(
@@ -588,24 +620,21 @@ CONTROLLER = (
     ),
     of(
         *("server.producer_ids", "ProducerIds.next_id", count_in_memory, "producer ids from the metadata log"),
-        seed=Seed(number=0),
+        seed=one(2, ANY, "P3"),
     ),
 )
 
 GROUPS = (
     of(
         *("coordinator.group.committing", "validate_commit", nothing, "checking who commits offsets"),
-        seed=Seed(number=0, focus=Focus(group_members=3)),
+        seed=one(4, Focus(group_members=3), "G4"),
     ),
     of(
         *("coordinator.runtime", "_until_committed", at_once, "waiting for the commits of a group before serving it"),
-        seed=Seed(
-            number=1,
-            focus=Focus(faults=("kill",), syncs_all=True, slow_call_mean_us=30_000, group_members=3),
-        ),
+        seed=one(2, focuses.SLOW_GROUPS, "G4"),
     ),
 )
 
 RULES = (*LOG, *TRANSACTIONS, *QUORUM, *REPLICATION, *DECISIONS, *CONTROLLER, *GROUPS)
-# Rooms whose every safeguard must be in the list.
+# Modules whose every safeguard must be in the list.
 SAFEGUARDS = ("log.safeguards", "replication.safeguards", "controller.safeguards")

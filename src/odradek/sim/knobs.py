@@ -6,6 +6,7 @@ another fault does not hide them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -124,6 +125,8 @@ class Focus:
     chores: tuple[str, ...] | None = None
     compacts: bool | None = None
     recompresses: bool | None = None
+    # Changes what was drawn, in the end.
+    adjust: Callable[[Knobs], Knobs] | None = None
 
 
 def draw(rng: Random, focus: Focus) -> Knobs:

@@ -61,6 +61,15 @@ class Outcome:
     faults: dict[str, int] = field(default_factory=dict)
 
 
+def _draw(streams: Streams, nodes: int, controllers: int, focus: Focus) -> Knobs:
+    knobs = draw(streams.stream("knobs"), focus)
+    if nodes + controllers > 1:
+        knobs = draw_cluster(streams.stream("cluster"), knobs, focus, nodes, controllers)
+    knobs = with_compaction(streams.stream("compaction"), knobs, focus)
+    knobs = with_recompression(streams.stream("recompression"), knobs, focus)
+    return knobs if focus.adjust is None else focus.adjust(knobs)
+
+
 class World:
     """`nodes` brokers, each a controller as well, unless `controllers` others are."""
 
@@ -75,11 +84,7 @@ class World:
     ) -> None:
         self.seed = seed
         self._streams = streams = Streams(seed)
-        self.knobs = draw(streams.stream("knobs"), focus or Focus())
-        if nodes + controllers > 1:
-            self.knobs = draw_cluster(streams.stream("cluster"), self.knobs, focus or Focus(), nodes, controllers)
-        self.knobs = with_compaction(streams.stream("compaction"), self.knobs, focus or Focus())
-        self.knobs = with_recompression(streams.stream("recompression"), self.knobs, focus or Focus())
+        self.knobs = _draw(streams, nodes, controllers, focus or Focus())
         self.loop = SimLoop(  # type: ignore[abstract]  # what is missing must raise
             streams.stream("schedule"), step_cost_ns=self.knobs.step_cost_ns
         )

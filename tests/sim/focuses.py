@@ -1,0 +1,165 @@
+"""Worlds in which a missing rule shows within a few seeds: frequent faults of a few kinds, and busy clients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from odradek.sim.knobs import STOPS, Focus, Knobs
+
+_DAY_MS = "86400000"
+_CUTS = ("power cut", "power cut at a write")
+_WALLS = ("wall around one", "one-way wall", "wall between halves")
+
+
+def busy(knobs: Knobs, *, gap_s: float = 0.3, **disk: float) -> Knobs:
+    """A fault every `gap_s`. Half of the sectors that were never synced survive a power cut."""
+    return replace(
+        knobs,
+        fault_gap_mean_s=gap_s,
+        duration_s=20.0,
+        batches_per_producer=150,
+        pause_mean_s=0.01,
+        disk=replace(knobs.disk, sector_bytes=512, survival=0.5, **disk),
+    )
+
+
+def checkpointing(knobs: Knobs) -> Knobs:
+    """Writes checkpoints often enough for topics that live for a second, and has time for them."""
+    return replace(
+        busy(knobs, gap_s=0.5),
+        broker={**knobs.broker, "log.flush.offset.checkpoint.interval.ms": "200"},
+        request_timeout_s=2.0,
+        slow_call_mean_us=10,
+        idempotent_producers=1,
+        plain_producers=0,
+        batches_per_producer=20,
+        group_members=0,
+    )
+
+
+def with_segments(knobs: Knobs, *, size: str) -> Knobs:
+    knobs = busy(knobs)
+    sized = tuple(replace(topic, configs={**topic.configs, "internal.segment.bytes": size}) for topic in knobs.topics)
+    return replace(knobs, topics=sized)
+
+
+def compacting(knobs: Knobs, *, keys: int, batches: int = 400, gap_s: float = 0.3, plain_producers: int = 0) -> Knobs:
+    """Compacts all the time. Tombstones outlive the run."""
+    knobs = busy(knobs, gap_s=gap_s)
+    assert knobs.compacted is not None
+    configs = {
+        **knobs.compacted.topic.configs,
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": "400",
+        "min.cleanable.dirty.ratio": "0.0",
+        "min.compaction.lag.ms": "0",
+        "delete.retention.ms": _DAY_MS,
+        "retention.bytes": "-1",
+    }
+    topic = replace(knobs.compacted.topic, partitions=1, configs=configs, retention_bytes=-1, deleted_from=False)
+    plan = replace(
+        knobs.compacted,
+        topic=topic,
+        keys=keys,
+        batches_per_producer=batches,
+        idempotent_producers=2,
+        plain_producers=plain_producers,
+        deletions_stay=True,
+    )
+    return replace(knobs, broker={**knobs.broker, "log.cleaner.backoff.ms": "20"}, compacted=plan)
+
+
+def restless(knobs: Knobs, *, slow_call_us: int = 10, survival: float = 0.5, min_isr: int | None = None) -> Knobs:
+    """A cluster that notices failures within a second, with a fault every half second."""
+    in_sync = {} if min_isr is None else {"min.insync.replicas": str(min_isr)}
+    broker = {
+        **knobs.broker,
+        **in_sync,
+        "offsets.topic.replication.factor": "3",
+        "broker.session.timeout.ms": "1000",
+        "broker.heartbeat.interval.ms": "300",
+        "replica.lag.time.max.ms": "500",
+    }
+    return replace(
+        knobs,
+        replicas=3,
+        fault_gap_mean_s=0.5,
+        duration_s=20.0,
+        down_max=3,
+        down_mean_s=1.0,
+        wall_mean_s=1.0,
+        slow_call_mean_us=slow_call_us,
+        batches_per_producer=150,
+        pause_mean_s=0.1,
+        clock_skew_ms=0,
+        clock_drift_ppm=0,
+        disk=replace(knobs.disk, survival=survival, short_write=0.0, write_error=0.0, sync_error=0.0),
+        topics=tuple(replace(topic, configs={**topic.configs, **in_sync}) for topic in knobs.topics),
+        broker=broker,
+    )
+
+
+def restless_and_compacting(knobs: Knobs) -> Knobs:
+    return restless(compacting(knobs, keys=3), slow_call_us=1_000)
+
+
+def cluster(*faults: str, min_isr: int | None = None) -> Focus:
+    return Focus(faults=faults, chores=(), compacts=False, adjust=partial(restless, min_isr=min_isr))
+
+
+STORM = Focus(faults=STOPS, adjust=busy)
+# Topics that do not sync, in small and in large segments.
+LOOSE_IN_SMALL_SEGMENTS = Focus(faults=_CUTS, syncs_all=False, adjust=partial(with_segments, size="3000"))
+LOOSE_IN_LARGE_SEGMENTS = Focus(faults=_CUTS, syncs_all=False, adjust=partial(with_segments, size="1048576"))
+SMALL_SEGMENTS = Focus(faults=STOPS, adjust=partial(with_segments, size="3000"))
+KILLS = Focus(faults=("kill", "kill at a write", "clean stop"), adjust=busy)
+POWER_CUTS = Focus(faults=("power cut",), adjust=busy)
+CLEAN_STOPS = Focus(faults=("clean stop",), adjust=busy)
+POWER_CUTS_AFTER_CLEAN_STOPS = Focus(faults=("power cut after a clean stop",), adjust=busy)
+LOST_CONNECTIONS = Focus(faults=("clean stop", "reset"), adjust=busy)
+BAD_DISK = Focus(faults=STOPS, adjust=partial(busy, write_error=0.02, short_write=0.02, sync_error=0.02))
+FREQUENT_CHECKPOINTS = Focus(faults=("kill",), compacts=False, adjust=checkpointing)
+SLOW_GROUPS = Focus(
+    faults=("kill",),
+    syncs_all=True,
+    slow_call_mean_us=30_000,
+    group_members=3,
+    adjust=partial(busy, gap_s=1.0),
+)
+COMPACTING = Focus(faults=_CUTS, compacts=True, adjust=partial(compacting, keys=3))
+TOMBSTONES = Focus(faults=("kill",), compacts=True, adjust=partial(compacting, keys=40, batches=100, gap_s=1.0))
+SUPERSEDED_PRODUCERS = Focus(
+    faults=("kill", "clean stop"),
+    compacts=True,
+    adjust=partial(compacting, keys=1, batches=30, plain_producers=2),
+)
+
+ISOLATION = cluster(*_WALLS, "slow way", min_isr=2)
+ISOLATION_AND_KILLS = cluster(*_WALLS, "slow way", "kill", min_isr=1)
+FENCING = cluster("kill", "wall around one")
+ISOLATION_AND_COMPACTION = Focus(
+    faults=("wall around one", "one-way wall", "slow way", "kill"),
+    chores=(),
+    compacts=True,
+    adjust=restless_and_compacting,
+)
+# Many controller elections, and voters that forget what they did not write to disk.
+UNREST = Focus(
+    faults=("kill", "kill at a write", "power cut", "power cut at a write", "power cut of several", *_WALLS),
+    chores=(),
+    compacts=False,
+    one_power_cut_at_a_time=False,
+    adjust=partial(restless, slow_call_us=1_000, survival=0.3),
+)
+DIVERGENCE = Focus(faults=_WALLS, chores=(), compacts=False, adjust=partial(restless, slow_call_us=1_000))
+# Voters that are removed and added again, so that candidates collide.
+ELECTIONS = replace(UNREST, chores=("voters",), compacts=None, adjust=None)
+SLOW_FOLLOWERS = Focus(
+    faults=("power cut", "wall around one", "kill"),
+    chores=(),
+    compacts=False,
+    one_power_cut_at_a_time=False,
+    adjust=partial(restless, slow_call_us=30_000, survival=0.0, min_isr=2),
+)
+LOST_DISKS = Focus(faults=("lost disk", "wall around one", "kill"), chores=())
