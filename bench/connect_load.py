@@ -1,7 +1,7 @@
 """50 idle and 10 busy connectors on one service: `python bench/connect_load.py`. Prints CPU and memory.
 
 Half of the idle connectors are sources, half are sinks. A busy one generates 100 records/s. CPU and memory include
-Spark, not the broker. Spark ends a Python worker that was idle for a minute, so the idle connectors settle for longer.
+Spark, not the broker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from odradek.client.admin import Admin
 from odradek.testing import Embedded
 
-SETTLE_S = 75.0
+SETTLE_S = 40.0
 BEGIN_S = 10.0
 
 

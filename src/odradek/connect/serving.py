@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Tasks mostly wait for other systems, so more of them run at once than there are cores.
 SLOTS_PER_CORE = 8
 
+# Runs are long. Spark would keep the Python workers of those that have ended, with about 50 MB each.
+CONF = {"spark.python.worker.reuse": "false"}
+
 WORKER_MODULES = ("odradek.connect.tasks.running", "odradek.connect.connectors")
 
 
@@ -38,7 +41,7 @@ def master_for(asked: str | None) -> str:
 def serving(settings: Settings, session: SparkSession | None = None) -> Iterator[tuple[str, Steward]]:
     """The URL of the service and its steward. A session that is given is not stopped."""
     listener = listening(settings.host, settings.port)  # a taken port is found before Spark starts
-    spark = session or session_for("odradek-connect", master_for(settings.master), {}, None, WORKER_MODULES)
+    spark = session or session_for("odradek-connect", master_for(settings.master), CONF, None, WORKER_MODULES)
     try:
         with serving_on(listener, settings, lambda ended: SparkJobs(spark, ended)) as service:
             yield service
