@@ -6,6 +6,7 @@ it is encoded and decoded again. A batch is tried as it is, and with a correct l
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
 from odradek.log.recompression import ready_to_append
 from odradek.log.validation import require_keys
+from odradek.metadata.configs.client_metrics import ALL_METRICS
 from odradek.protocol.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD,
@@ -26,18 +28,28 @@ from odradek.protocol.batch import (
     iter_records,
     read_header,
 )
-from odradek.protocol.compression import Codec
+from odradek.protocol.compression import Codec, compress
 from odradek.protocol.fetch import decode_fetch_request
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.malformed import MalformedMessage, MalformedRecords
 from odradek.protocol.produce import decode_produce_request
 from odradek.protocol.records import Record
 from odradek.server.api import table
+from odradek.telemetry.samples import samples
+from odradek.telemetry.subscriptions import Wanted
 from support.admin_broker import SeededRng
 from support.messages import Instances, message_classes, versions
+from support.pushed_metrics import counter, gauge, payload, point
 
 WALL_MS = 1_700_000_000_000
 RECORDS_MAX = 10_000
+EVERYTHING = Wanted((ALL_METRICS,), 1000)
+LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+PUSHED = payload(
+    gauge("org.apache.kafka.g", point(1.5, node_id="1"), point(2)),
+    counter("org.apache.kafka.c", point(3)),
+    group_id="g",
+)
 RECOMPRESSES = LogConfig(compression_type="snappy")
 
 
@@ -128,11 +140,25 @@ def _log():
     return _logs[0]
 
 
+def telemetry(data: bytes) -> None:
+    """The first byte chooses the codec. A name that is accepted must not break the text of /metrics."""
+    if not data:
+        return
+    codec = Codec(data[0] % len(Codec))
+    try:
+        pushed = samples(codec, data[1:], EVERYTHING)
+    except KafkaError:
+        return
+    for sample in pushed.samples:
+        assert all(LABEL.fullmatch(name) for name in [sample.name, *dict(sample.labels)]), sample
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "requests": requests,
     "produce_and_fetch": produce_and_fetch,
     "headers": headers,
     "batches": batches,
+    "telemetry": telemetry,
 }
 
 
@@ -142,6 +168,10 @@ def seeds(name: str) -> Iterator[bytes]:
         records = [Record(key=b"k%d" % n, value=b"v" * n, timestamp=WALL_MS + n) for n in range(5)]
         for codec in Codec:
             yield bytes(encode_batch(records, codec=codec))
+        return
+    if name == "telemetry":
+        for codec in Codec:
+            yield bytes([codec]) + compress(codec, PUSHED)
         return
     instances = Instances(1, tame=True)
     for index, (cls, version) in enumerate(REQUESTS):

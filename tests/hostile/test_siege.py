@@ -35,6 +35,8 @@ from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.p71_get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from odradek.protocol.messages.p72_push_telemetry import PushTelemetryRequest
 from support.broker_process import BrokerProcess
 from traps.wire import Wire, batch
 
@@ -307,6 +309,69 @@ def test_b_stored_bomb_is_searched_by_time(siege, bombs):
             ErrorCode.UNKNOWN_SERVER_ERROR,
             ErrorCode.CORRUPT_MESSAGE,
         )
+
+
+# Telemetry
+
+TELEMETRY_BOMBS = {
+    "gzip": (Codec.GZIP, gzip.compress(bytes(BOMB_BYTES), 1)),
+    "zstd": (Codec.ZSTD, bytes(cramjam.zstd.compress(bytes(BOMB_BYTES)))),
+    "lz4": (Codec.LZ4, bytes(cramjam.lz4.compress(bytes(BOMB_BYTES)))),
+    "snappy": (Codec.SNAPPY, b"\x80\x80\x80\x80\x01" + b"\xfe\x01\x00" * 300_000),
+}
+# As many fields as fit, of a number that no message has.
+WIDE = b"\x78\x00" * (4 * MIB)
+
+
+def telemetry_push(wire: Wire, metrics: bytes, codec: int = Codec.NONE) -> int:
+    subscription = wire.ask(GetTelemetrySubscriptionsRequest(), 0)
+    return wire.ask(
+        PushTelemetryRequest(
+            client_instance_id=subscription.client_instance_id,
+            subscription_id=subscription.subscription_id,
+            compression_type=codec,
+            metrics=metrics,
+        ),
+        0,
+    ).error_code
+
+
+@pytest.mark.parametrize("bomb", TELEMETRY_BOMBS)
+def test_b_telemetry_bombs(siege, bomb):
+    codec, data = TELEMETRY_BOMBS[bomb]
+    with Wire(siege) as wire:
+        for _ in range(3):
+            assert telemetry_push(wire, data[:MIB], codec) in (ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.INVALID_RECORD)
+
+
+def test_b_telemetry_of_millions_of_empty_fields(siege):
+    """The limit on fields ends the work, not the limit on bytes."""
+    packed = bytes(cramjam.zstd.compress(WIDE))
+    nested = WIDE[:MIB]
+    for _ in range(3):
+        nested = b"\x0a" + _varint(len(nested)) + nested
+    with Wire(siege) as wire:
+        assert telemetry_push(wire, packed, Codec.ZSTD) == ErrorCode.TELEMETRY_TOO_LARGE
+        for _ in range(3):
+            packed_nested = bytes(cramjam.zstd.compress(nested))
+            assert telemetry_push(wire, packed_nested, Codec.ZSTD) == ErrorCode.TELEMETRY_TOO_LARGE
+
+
+def _varint(number: int) -> bytes:
+    encoded = b""
+    while number >= 0x80:
+        encoded += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return encoded + bytes([number])
+
+
+def test_s_many_telemetry_instances_of_many_connections(siege):
+    with ExitStack() as stack:
+        wires = [stack.enter_context(Wire(siege)) for _ in range(100)]
+        for wire in wires:
+            for _ in range(20):
+                assert wire.ask(GetTelemetrySubscriptionsRequest(), 0).error_code == 0
+            assert telemetry_push(wire, b"") == 0
 
 
 # Names

@@ -43,7 +43,11 @@ def test_pushes_are_read_one_at_a_time(run):
     async def scenario():
         pushing = Pushing()
         first, second = pushing.push(), pushing.push()
-        (await pushing.spawner.held.get()).set()
+        gate = await pushing.spawner.held.get()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert pushing.spawner.held.empty()
+        gate.set()
         await first
         assert not second.done()
         (await pushing.spawner.held.get()).set()
