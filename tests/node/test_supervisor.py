@@ -69,7 +69,7 @@ class World:
             [self._node(index) for index, _ in enumerate(self._behaviours, 1)],
             command=self._command,
             tell=lambda line: self._heard(self.said, line),
-            log=lambda line: self._heard(self.logged, line),
+            log=lambda node_id, line: self._heard(self.logged, f"{node_id} | {line}"),
             **self._options,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from odradek.cli.log_format import log_format_option
 from odradek.cli.remote import bootstrap_option, client_options
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     help="A TOML file with clusters, settings of the evaluation, and alerts.",
 )
 @click.option("--listen", metavar="HOST:PORT", help="The address of the HTTP API. [default: 127.0.0.1:8000]")
+@log_format_option
 @click.option("--check", is_flag=True, help="Check the file of --config, and exit.")
 @click.pass_context
 def command(
@@ -34,6 +36,7 @@ def command(
     name: str,
     config: Path | None,
     listen: str | None,
+    log_format: str,
     check: bool,
 ) -> None:
     """Watch the consumer lag of a cluster, or of the clusters in a file, until Ctrl-C."""
@@ -49,15 +52,16 @@ def command(
     if check:
         click.echo(f"{config or 'the command line'} is valid: {', '.join(each.name for each in found.clusters)}")
         return
-    _run(found)
+    _run(found, log_format)
 
 
-def _run(settings: MonitorSettings) -> None:
+def _run(settings: MonitorSettings, log_format: str) -> None:
     import logging
 
+    from odradek.node.logs import log_to_stderr
     from odradek.watch.service import serve
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    log_to_stderr(logging.WARNING, log_format)
 
     def ready(url: str) -> None:
         for cluster in settings.clusters:

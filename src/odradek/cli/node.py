@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.log_format import log_format_option
 from odradek.cli.remote import fail
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ def command() -> None:
 @command.command("start")
 @config_option
 @click.option("-v", "--verbose", is_flag=True, help="Log each decision, not only warnings.")
+@log_format_option
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop when the parent process is gone.")
-def start(file: Path, verbose: bool, until_stdin_ends: bool) -> None:
+def start(file: Path, verbose: bool, log_format: str, until_stdin_ends: bool) -> None:
     """Run a node until Ctrl-C or SIGTERM."""
     from odradek.base.errors import KafkaError, UnusableDirectory
     from odradek.node.process import NodeFailed, run_node
@@ -44,6 +46,7 @@ def start(file: Path, verbose: bool, until_stdin_ends: bool) -> None:
             Path(config.data_dir),
             announce=click.echo,
             verbose=verbose,
+            log_format=log_format,
             lifeline=sys.stdin.fileno() if until_stdin_ends else None,
         )
     except (KafkaError, NodeFailed, UnusableDirectory, OSError) as refused:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
+from odradek.cli.log_format import log_format_option
 from odradek.cli.remote import key_value
+from odradek.node.logs import JSON
 
 # As in the configuration that ships with Kafka: the first rebalance does not wait for more members.
 START_AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
@@ -37,6 +39,7 @@ SEVERAL_COPIES = 3
 )
 @click.option("--restart", is_flag=True, help="With -n: restart a node that dies.")
 @click.option("-v", "--verbose", is_flag=True, help="Log each decision, not only warnings.")
+@log_format_option
 def command(
     nodes: int | None,
     data: Path | None,
@@ -46,6 +49,7 @@ def command(
     settings: tuple[str, ...],
     restart: bool,
     verbose: bool,
+    log_format: str,
 ) -> None:
     """Run a broker, or with -n a cluster, until Ctrl-C or SIGTERM."""
     from odradek.base.errors import KafkaError, UnusableDirectory
@@ -61,14 +65,16 @@ def command(
     try:
         if nodes is None:
             directory = None if memory else (data or Path(".odradek"))
-            _one(directory, host or HOST, PORT if port is None else port, START_AT_ONCE | given, verbose)
+            _one(directory, host or HOST, PORT if port is None else port, START_AT_ONCE | given, verbose, log_format)
         else:
-            _several(nodes, data or Path(".odradek"), host, port, given, restart, verbose)
+            _several(nodes, data or Path(".odradek"), host, port, given, restart, verbose, log_format)
     except (KafkaError, NodeFailed, UnusableDirectory, OSError) as refused:
         raise click.ClickException(str(refused)) from refused
 
 
-def _one(directory: Path | None, host: str, port: int, overrides: Mapping[str, str], verbose: bool) -> None:
+def _one(
+    directory: Path | None, host: str, port: int, overrides: Mapping[str, str], verbose: bool, log_format: str
+) -> None:
     from odradek.node.local_cluster import holds_several
     from odradek.node.process import run_in_foreground
 
@@ -76,7 +82,7 @@ def _one(directory: Path | None, host: str, port: int, overrides: Mapping[str, s
         raise click.UsageError(
             f"{directory} holds a cluster: start it with -n, or choose another directory with --data"
         )
-    run_in_foreground(directory, host, port, overrides, announce=click.echo, verbose=verbose)
+    run_in_foreground(directory, host, port, overrides, announce=click.echo, verbose=verbose, log_format=log_format)
 
 
 def _several(
@@ -87,6 +93,7 @@ def _several(
     given: Mapping[str, str],
     restart: bool,
     verbose: bool,
+    log_format: str,
 ) -> None:
     import asyncio
     import signal
@@ -115,12 +122,14 @@ def _several(
 
     def command(properties: Path) -> list[str]:
         start = [sys.executable, "-m", "odradek.cli", "node", "start", "--until-stdin-ends"]
-        return [*start, "--config", str(properties), *(["--verbose"] if verbose else [])]
+        options = ["--log-format", log_format, *(["--verbose"] if verbose else [])]
+        return [*start, "--config", str(properties), *options]
+
+    def log(node_id: int, line: str) -> None:
+        click.echo(line if log_format == JSON else f"{node_id} | {line}", err=True)
 
     async def supervise() -> bool:
-        supervisor = Supervisor(
-            nodes, command=command, tell=click.echo, log=lambda line: click.echo(line, err=True), restart=restart
-        )
+        supervisor = Supervisor(nodes, command=command, tell=click.echo, log=log, restart=restart)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
         return await supervisor.run()

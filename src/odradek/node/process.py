@@ -20,6 +20,7 @@ from odradek.monitor.registry import Registry
 from odradek.node.build import Node
 from odradek.node.config import Endpoint, NodeConfig
 from odradek.node.http import NodeHttp, bound
+from odradek.node.logs import TEXT, log_to_stderr
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
 from odradek.node.pushing import pushed_metrics
 from odradek.node.tcp_ports import require_free
@@ -40,11 +41,12 @@ def run_in_foreground(
     *,
     announce: Callable[[str], None],
     verbose: bool,
+    log_format: str = TEXT,
 ) -> None:
     """Runs a single node until SIGINT or SIGTERM, then stops it cleanly."""
     where = Endpoint(host=host, port=port)
     config = NodeConfig.parse({"listeners": f"PLAINTEXT://{where}", **overrides})
-    run_node(config, directory, announce=announce, verbose=verbose)
+    run_node(config, directory, announce=announce, verbose=verbose, log_format=log_format)
 
 
 def run_node(
@@ -53,10 +55,11 @@ def run_node(
     *,
     announce: Callable[[str], None],
     verbose: bool,
+    log_format: str = TEXT,
     lifeline: int | None = None,
 ) -> None:
     """Runs a node until SIGINT, SIGTERM or the end of the descriptor `lifeline`, then stops it cleanly."""
-    log_to_stderr(logging.INFO if verbose else logging.WARNING)
+    log_to_stderr(logging.INFO if verbose else logging.WARNING, log_format, node_id=config.node_id)
     for key in config.broker.ignored:
         logger.warning("%s has no effect: %s", key, WITHOUT_MEANING[key])
     for listener in config.listeners:
@@ -136,24 +139,6 @@ def _ready(config: NodeConfig, node: Node, directory: Path | None) -> str:
     else:
         where, what = Endpoint(host=config.client_listener.bind.host, port=node.port), "Odradek"
     return f"{what} is ready on {where}, records in {records}. Ctrl-C stops it."
-
-
-class OneLine(logging.Formatter):
-    """Escapes control characters: text from clients must not start a new log line or control the terminal."""
-
-    _ESCAPED: Mapping[int, str] = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
-        return super().formatMessage(record).translate(self._ESCAPED)
-
-
-def log_to_stderr(level: int) -> None:
-    log_to(logging.StreamHandler(), level)
-
-
-def log_to(handler: logging.Handler, level: int) -> None:
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler])
 
 
 async def serve(

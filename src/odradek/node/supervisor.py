@@ -39,7 +39,7 @@ class Supervisor:
         *,
         command: Callable[[Path], Sequence[str]],
         tell: Tell,
-        log: Tell,
+        log: Callable[[int, str], None],
         restart: bool = False,
         patience: Patience | None = None,
     ) -> None:
@@ -108,20 +108,23 @@ class Supervisor:
         if self._stopping.is_set():
             member.send(signal.SIGTERM)
         await asyncio.gather(
-            self._hear(member, process.stdout, first_means_ready=True),
-            self._hear(member, process.stderr, first_means_ready=False),
+            self._hear(member, process.stdout, is_log=False),
+            self._hear(member, process.stderr, is_log=True),
         )
         member.ended(await process.wait(), expected=self._stopping.is_set())
 
-    async def _hear(self, member: _Member, stream: asyncio.StreamReader | None, *, first_means_ready: bool) -> None:
+    async def _hear(self, member: _Member, stream: asyncio.StreamReader | None, *, is_log: bool) -> None:
+        """The first line that is not a log line says that the node is ready."""
         if stream is None:
             return
         async for line in _lines(stream):
-            if first_means_ready and not member.ready.is_set():
+            if not is_log and not member.ready.is_set():
                 member.ready.set()
                 self._tell(f"node {member.node.node_id} is ready on {member.node.endpoints[0]}")
+            elif is_log:
+                self._log(member.node.node_id, line)
             else:
-                self._log(f"{member.node.node_id} | {line}")
+                self._tell(f"{member.node.node_id} | {line}")
 
     async def _tell_when_all_are_ready(self) -> None:
         for member in self._members:

@@ -25,8 +25,9 @@ from typing import Any, NoReturn
 from odradek.base.ports import Ports
 from odradek.node.build import Node
 from odradek.node.config import NodeConfig
+from odradek.node.logs import log_to, log_to_stderr
 from odradek.node.machine import new_event_loop
-from odradek.node.process import NodeFailed, log_to, log_to_stderr, serve
+from odradek.node.process import NodeFailed, serve
 from odradek.testing.faults import Faults
 from odradek.testing.walls import WalledNet
 
