@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.monitor.lag.evaluation import Commit, Status, group_status, partition_status
+from odradek.monitor.lag.evaluation import Commit, Status, Window, group_status, partition_status
 from odradek.monitor.lag.trend import Trend, change_per_second, seconds_to_catch_up, trend
 
 FACTS = Path(__file__).parent / "burrow_facts.jsonl"
@@ -26,7 +26,7 @@ def window(offsets: list[int], lags: list[int | None], *, last_s: int = NOW_S - 
 
 
 def judged(commits: list[Commit], *, ends: tuple[int, ...] = (END,), lag: int = 100, allowed: int = 0) -> Status:
-    return partition_status(commits, ends, lag, NOW_S, allowed)
+    return partition_status(Window.of(commits), ends, lag, NOW_S, allowed)
 
 
 def test_a_partition_without_lag_is_ok_even_if_its_consumer_has_stopped() -> None:
@@ -122,7 +122,7 @@ def test_windows_get_the_status_that_burrow_gave_them() -> None:
     facts = [json.loads(line) for line in FACTS.read_text().splitlines()]
     for fact in facts:
         commits = [Commit(offset, at_ms, 0, lag) for offset, at_ms, lag in fact["commits"]]
-        found = partition_status(commits, fact["ends"], fact["lag"], fact["now_s"], fact["allowed"])
+        found = partition_status(Window.of(commits), fact["ends"], fact["lag"], fact["now_s"], fact["allowed"])
         if found.name != fact["status"]:
             wrong.append((fact, found.name))
     assert not wrong

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from odradek.base.limits import KIB, MIB
 from odradek.client.configuring import client_logger
-from odradek.watch.commit_records import GroupRecord
 
 OFFSETS_TOPIC = "__consumer_offsets"
 NOBODYS_GROUP = "odradek-monitor"  # librdkafka needs a name; no group is joined, and nothing is committed
 # librdkafka looks up each answered partition in the list of all requested ones: many at once take quadratic time.
 PARTITIONS_PER_REQUEST = 200
 REQUEST_TIMEOUT_S = 5.0
-RECORDS_AT_ONCE = 10_000
+RECORDS_AT_ONCE = 5_000
 FETCH_WAIT_MS = 500
-QUEUED_KIB_MAX = 4 * 1024
+FETCH_BYTES_MIN, FETCH_BYTES_MAX = 128 * KIB, 1 * MIB
 LATEST_MS = -1
 
 Place = tuple[str, int]  # topic, partition
+Records = tuple[list[bytes | None], list[bytes | None]]  # keys, values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,13 @@ class ClusterClient:
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_uncommitted",
-            "queued.max.messages.kbytes": QUEUED_KIB_MAX,
+            # Memory is bounded by these. A fetch returns as soon as it has this much, or after the wait.
+            "queued.min.messages": 2 * RECORDS_AT_ONCE,
+            "queued.max.messages.kbytes": 4 * FETCH_BYTES_MAX >> 10,
+            "fetch.queue.backoff.ms": 50,
+            "fetch.max.bytes": FETCH_BYTES_MAX,
+            "fetch.message.max.bytes": FETCH_BYTES_MAX,
+            "fetch.min.bytes": FETCH_BYTES_MIN,
             "fetch.wait.max.ms": fetch_wait_ms,
             "logger": client_logger(),
             **config,
@@ -102,21 +110,31 @@ class ClusterClient:
             ]
         )
 
-    def commits(self, within_s: float) -> dict[int, list[GroupRecord]]:
-        """The records that arrive within this time, by partition. Each record is returned once."""
-        arrived: dict[int, list[GroupRecord]] = {}
-        for message in self._reading.consume(RECORDS_AT_ONCE, within_s):
-            partition, error = message.partition(), message.error()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 librdkafka names its own codes so
-                    self.unread.discard(partition)
-                continue  # other errors: librdkafka retries
-            offset = message.offset()
-            # After a reset to the beginning, librdkafka returns old records again.
-            if offset > self._read.get(partition, -1):
-                self._read[partition] = offset
-                arrived.setdefault(partition, []).append((message.key(), message.value()))
-        return arrived
+    def commits(self, within_s: float) -> list[Records]:
+        """The records that arrive within this time, each once, in runs of one partition."""
+        messages = self._good(self._reading.consume(RECORDS_AT_ONCE, within_s))
+        runs: list[Records] = []
+        first = 0
+        for partition, same in groupby(map(Message.partition, messages)):
+            run = messages[first : first + len(list(same))]
+            first += len(run)
+            if run[0].offset() <= self._read.get(partition, -1):
+                # After a reset to the beginning, librdkafka returns old records again.
+                run = [message for message in run if message.offset() > self._read[partition]]
+            if run:
+                self._read[partition] = run[-1].offset()
+                runs.append((list(map(Message.key, run)), list(map(Message.value, run))))
+        return runs
+
+    def _good(self, messages: list[Message]) -> list[Message]:
+        """Without errors and ends of partitions. librdkafka retries after errors by itself."""
+        errors = [message.error() for message in messages]
+        if not any(errors):
+            return messages
+        for message, error in zip(messages, errors, strict=True):
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 its own name for it
+                self.unread.discard(message.partition())
+        return [message for message, error in zip(messages, errors, strict=True) if error is None]
 
     def close(self) -> None:
         self._reading.close()

@@ -1,13 +1,16 @@
 """Decodes records of `__consumer_offsets` for the monitor: commits, deleted offsets and groups, assignments.
 
-Commits are most of the records, so those of one request are decoded together, and the usual form of a value (version 3
-without metadata) has a short path. Other forms go through the tables of `protocol`.
+A busy cluster writes 20,000 commits a second. The commits of one request are consecutive records whose keys differ only
+in the partition, and usually all values have the same form, without metadata. They are decoded together, with a few
+calls into C. All other records go through the tables of `protocol`, one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 from struct import Struct
 
 from odradek.monitor.lag.windows import Position
@@ -23,19 +26,26 @@ from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 
 # Types of keys. 3 is the metadata of a group of the consumer protocol (KIP-848): its tombstone deletes the group.
-LEGACY_OFFSET, OFFSET, GROUP, CONSUMER_GROUP = 0, 1, 2, 3
+LEGACY_OFFSET, OFFSET, GROUP, CONSUMER_GROUP = b"\0\0", b"\0\1", b"\0\2", b"\0\3"
 PARTITION_BYTES = 4
 VERSION_BYTES = 2
+KEY_BYTES_MIN = VERSION_BYTES + PARTITION_BYTES
+NAMES_KEPT = 4_096
 
-_USUAL = Struct(">hqihq")  # version, offset, leader epoch, length of the metadata, time
-_USUAL_VERSION = 3
+# Values without metadata, by version and size: version, offset, leader epoch, length of the metadata, time. The number
+# is the length that means no metadata. Version 4 may have a topic id.
+_USUAL = {
+    (3, 24): (Struct(">hqihq"), 0),
+    (4, 24): (Struct(">hqiBqx"), 1),
+    (4, 42): (Struct(">hqiBq19x"), 1),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commits:
     group: str
     topic: str
-    positions: list[Position]
+    positions: Sequence[Position]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,70 +69,94 @@ class Assigned:
 
 
 GroupEvent = Commits | OffsetDeleted | GroupDeleted | Assigned
-GroupRecord = tuple[bytes | None, bytes | None]  # key, value
 
 
-def group_events(records: Iterable[GroupRecord]) -> Iterator[GroupEvent]:
+def group_events(keys: list[bytes | None], values: list[bytes | None]) -> Iterator[GroupEvent]:
     """The events of consecutive records of one partition. Records that cannot be decoded are skipped, as in Burrow."""
-    prefix: bytes | None = None
-    commits = Commits(group="", topic="", positions=[])
-    for key, value in records:
-        if key is None or len(key) < 2:
-            continue
-        if value and key[:-PARTITION_BYTES] == prefix:
-            position = _position(key, value)
-            if position is not None:
-                commits.positions.append(position)
-            continue
-        if commits.positions:
-            yield commits
-            commits = Commits(group="", topic="", positions=[])
-        prefix = None
-        kind = key[1] if key[0] == 0 else -1
-        if kind not in (LEGACY_OFFSET, OFFSET):
-            yield from _group_event(kind, key, value)
-            continue
-        names = _names(key)
-        if names is None:
-            continue
+    first = 0
+    present = [key or b"" for key in keys]
+    for size, same in groupby(map(len, present)):
+        count = len(list(same))
+        end = first + count
+        if size >= KEY_BYTES_MIN:
+            yield from _same_size(size, present[first:end], values[first:end])
+        elif size > VERSION_BYTES:  # too short for a commit, but not for a group with a short name
+            for at in range(first, end):
+                yield from _group_event(present[at], values[at])
+        first = end
+
+
+def _same_size(size: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> Iterator[GroupEvent]:
+    """Records whose keys have the same size: split where the prefix changes, which is type, group and topic."""
+    prefixes, partitions = zip(*_key_struct(size).iter_unpack(b"".join(keys)), strict=True)
+    first = 0
+    for prefix, same in groupby(prefixes):
+        end = first + len(list(same))
+        if prefix[:VERSION_BYTES] in (LEGACY_OFFSET, OFFSET):
+            yield from _offsets(prefix, partitions[first:end], values[first:end])
+        else:
+            for at in range(first, end):
+                yield from _group_event(keys[at], values[at])
+        first = end
+
+
+@lru_cache(maxsize=256)
+def _key_struct(size: int) -> Struct:
+    return Struct(f">{size - PARTITION_BYTES}si")
+
+
+def _offsets(prefix: bytes, partitions: Sequence[int], values: Sequence[bytes | None]) -> Iterator[GroupEvent]:
+    names = _names(prefix)
+    if names is None:
+        return
+    group, topic = names
+    if all(values):
+        positions = _positions(partitions, values)
+        if positions:
+            yield Commits(group=group, topic=topic, positions=positions)
+        return
+    for partition, value in zip(partitions, values, strict=True):
         if not value:
-            yield OffsetDeleted(group=names[0], topic=names[1], partition=names[2])
-            continue
-        prefix = key[:-PARTITION_BYTES]
-        position = _position(key, value)
-        commits = Commits(group=names[0], topic=names[1], positions=[] if position is None else [position])
-    if commits.positions:
-        yield commits
+            yield OffsetDeleted(group=group, topic=topic, partition=partition)
+        elif (position := _position(partition, value)) is not None:
+            yield Commits(group=group, topic=topic, positions=[position])
 
 
-def _names(key: bytes) -> tuple[str, str, int] | None:
+@lru_cache(maxsize=NAMES_KEPT)
+def _names(prefix: bytes) -> tuple[str, str] | None:
     try:
-        decoded = OffsetCommitKey.decode(key, 0, 2)
+        decoded = OffsetCommitKey.decode(prefix + bytes(PARTITION_BYTES), 0, VERSION_BYTES)
     except MalformedMessage:
         return None
-    return decoded.group, decoded.topic, decoded.partition
+    return decoded.group, decoded.topic
 
 
-def _position(key: bytes, value: bytes) -> Position | None:
-    partition = int.from_bytes(key[-PARTITION_BYTES:], "big")
-    if len(value) == _USUAL.size:
-        version, offset, _, metadata_bytes, timestamp_ms = _USUAL.unpack(value)
-        if version == _USUAL_VERSION and metadata_bytes == 0:
-            return partition, offset, timestamp_ms
+def _positions(partitions: Sequence[int], values: Iterable[bytes | None]) -> list[Position]:
+    present = [value for value in values if value]
+    version, size = int.from_bytes(present[0][:VERSION_BYTES], "big"), len(present[0])
+    if (version, size) in _USUAL and {*map(len, present)} == {size}:
+        form, empty = _USUAL[version, size]
+        versions, offsets, _, metadata, times_ms = zip(*form.iter_unpack(b"".join(present)), strict=True)
+        if versions.count(version) == metadata.count(empty) == len(present):
+            return list(zip(partitions, offsets, times_ms, strict=True))
+    found = (_position(partition, value) for partition, value in zip(partitions, present, strict=True))
+    return [position for position in found if position is not None]
+
+
+def _position(partition: int, value: bytes) -> Position | None:
     try:
         decoded = decode_group_value(OffsetCommitKey(), value)
     except MalformedMessage:
         return None
-    if not isinstance(decoded, OffsetCommitValue):
-        return None
-    return partition, decoded.offset, decoded.commit_timestamp
+    return (partition, decoded.offset, decoded.commit_timestamp) if isinstance(decoded, OffsetCommitValue) else None
 
 
-def _group_event(kind: int, key: bytes, value: bytes | None) -> Iterator[GroupEvent]:
+def _group_event(key: bytes, value: bytes | None) -> Iterator[GroupEvent]:
+    kind = key[:VERSION_BYTES]
     if kind not in (GROUP, CONSUMER_GROUP):
         return
     try:
-        group = GroupMetadataKey.decode(key, 0, 2).group
+        group = GroupMetadataKey.decode(key, 0, VERSION_BYTES).group
         if not value:
             yield GroupDeleted(group=group)
         elif kind == GROUP:

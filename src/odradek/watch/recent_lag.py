@@ -84,8 +84,8 @@ class RecentLag:
         deadline_s = time.monotonic() + READ_TIMEOUT_S
         while True:
             arrived = self._client.commits(TURN_S)
-            for records in arrived.values():
-                for event in group_events(records):
+            for keys, values in arrived:
+                for event in group_events(keys, values):
                     if isinstance(event, Commits):
                         self._lag.replayed(event.group, event.topic, event.positions, now_ms())
                     else:

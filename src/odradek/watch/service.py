@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 
@@ -15,9 +16,14 @@ from odradek.web.monitoring import fresh_snapshot, monitoring_routes
 from odradek.web.process_metrics import measure_process
 from odradek.web.server import HttpServer
 
+OBJECTS_PER_COLLECTION = 50_000
+
 
 def serve(settings: MonitorSettings, on_ready: Callable[[str], None]) -> None:
     """Until SIGINT or SIGTERM. `on_ready` gets the URL."""
+    # A second of commits makes thousands of short-lived tuples, but no cycles.
+    gc.freeze()
+    gc.set_threshold(OBJECTS_PER_COLLECTION)
     clusters = [WatchedCluster(each, settings.lag) for each in settings.clusters]
     registry = Registry(time.monotonic_ns)
     measure_process(registry)

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from odradek.monitor.lag.cluster_lag import ClusterLag, GroupLag, GroupSummary
 from odradek.monitor.lag.settings import LagSettings
-from odradek.watch.cluster_client import OFFSETS_TOPIC, ClusterClient, Layout
+from odradek.watch.cluster_client import OFFSETS_TOPIC, ClusterClient, Layout, Records
 from odradek.watch.commit_records import Assigned, Commits, GroupDeleted, GroupEvent, OffsetDeleted, group_events
 from odradek.watch.past_ends import past_ends
 
@@ -189,11 +189,11 @@ class WatchedCluster:
             for topic, (times_ms, rows) in history.items():
                 self._lag.past_log_ends(topic, times_ms, rows)
 
-    def _take(self, arrived: Mapping[int, Iterable[tuple[bytes | None, bytes | None]]]) -> None:
+    def _take(self, runs: Iterable[Records]) -> None:
         at_ms = now_ms()
-        for records in arrived.values():
+        for keys, values in runs:
             with self._lock:
-                for event in group_events(records):
+                for event in group_events(keys, values):
                     apply(event, self._lag, at_ms)
                     if isinstance(event, Commits):
                         self.commits_read += len(event.positions)

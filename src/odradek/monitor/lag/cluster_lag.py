@@ -269,14 +269,13 @@ class ClusterLag:
 
     def _status(self, topic: str, commits: TopicCommits, partition: int, lag: int, now_s: int) -> Status:
         window = commits.window(partition)
-        complete = len(window) / self.settings.intervals
-        if not window or complete < self.settings.minimum_complete:
+        if window is None or len(window.offsets) / self.settings.intervals < self.settings.minimum_complete:
             return Status.OK
-        ends = self._topics[topic].recent(partition) if topic in self._topics else []
+        ends = self._topics[topic].recent(partition) if topic in self._topics else ()
         return partition_status(window, ends, lag, now_s, self.settings.allowed_lag)
 
     def _partition(self, topic: str, commits: TopicCommits, partition: int, now_ms: int) -> PartitionLag:
-        window = commits.window(partition)
+        window = commits.commits(partition)
         ends = self._topics.get(topic)
         lag, age = 0, Age(0.0, is_minimum=False)
         if window and ends is not None:

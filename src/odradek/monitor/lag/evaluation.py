@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from itertools import pairwise
+from operator import ge
 from typing import NamedTuple
 
 
@@ -32,23 +32,38 @@ class Commit(NamedTuple):
     lag: int | None
 
 
-def partition_status(
-    commits: Sequence[Commit], ends: Sequence[int], current_lag: int, now_s: int, allowed_lag: int
-) -> Status:
-    """`commits` are the window, oldest first, at least one. `ends` are the last samples of the log end."""
+class Window(NamedTuple):
+    """The last commits of a partition in columns, oldest first, at least one. A commit without a known lag has none."""
+
+    offsets: Sequence[int]
+    lags: Sequence[int]
+    first_ms: int
+    last_ms: int
+
+    @classmethod
+    def of(cls, commits: Sequence[Commit]) -> Window:
+        return cls(
+            [commit.offset for commit in commits],
+            [commit.lag for commit in commits if commit.lag is not None],
+            commits[0].timestamp_ms,
+            commits[-1].timestamp_ms,
+        )
+
+
+def partition_status(window: Window, ends: Sequence[int], current_lag: int, now_s: int, allowed_lag: int) -> Status:
+    """`ends` are the last samples of the log end, in any order."""
     if current_lag <= allowed_lag:
         return Status.OK
-    if _has_stopped(commits, now_s) and not _was_at_an_end(commits[-1].offset, ends):
+    offsets, lags = window.offsets, window.lags
+    if _has_stopped(window, now_s) and not _was_at_an_end(offsets[-1], ends):
         return Status.STOP
-    offsets = [commit.offset for commit in commits]
     if _is_rewound(offsets):
         return Status.REWIND
-    lags = [commit.lag for commit in commits if commit.lag is not None]
     if lags and min(lags) <= allowed_lag:
         return Status.OK
     if min(offsets) == max(offsets):
         return Status.STALL
-    if all(after >= before for before, after in pairwise(lags)):
+    if all(map(ge, lags[1:], lags)):
         return Status.WARN
     return Status.OK
 
@@ -57,19 +72,18 @@ def group_status(partitions: Iterable[Status]) -> Status:
     return min(max(partitions, default=Status.OK), Status.ERR)
 
 
-def _has_stopped(commits: Sequence[Commit], now_s: int) -> bool:
-    last_ms = commits[-1].timestamp_ms
-    return now_s * 1000 - last_ms > last_ms - commits[0].timestamp_ms
+def _has_stopped(window: Window, now_s: int) -> bool:
+    return now_s * 1000 - window.last_ms > window.last_ms - window.first_ms
 
 
 def _was_at_an_end(offset: int, ends: Sequence[int]) -> bool:
     """The consumer had read everything minutes ago: new records alone do not mean that it has stopped."""
-    return any(end <= offset for end in ends)
+    return bool(ends) and min(ends) <= offset
 
 
 def _is_rewound(offsets: Sequence[int]) -> bool:
     """Only the first step back counts. It is forgiven once the offset before it is reached again."""
-    for at, (before, after) in enumerate(pairwise(offsets), 1):
-        if after < before:
-            return max(offsets[at:]) < before
-    return False
+    if all(map(ge, offsets[1:], offsets)):
+        return False
+    at = next(at for at in range(1, len(offsets)) if offsets[at] < offsets[at - 1])
+    return max(offsets[at:]) < offsets[at - 1]

@@ -62,10 +62,9 @@ class TopicEnds:
         while len(self._times_ms) > limits.log_end_samples_max:
             self._thin(self._times_ms[-1])
 
-    def recent(self, partition: int) -> list[int]:
-        """The last samples, oldest first."""
-        ring, slot = self._rings[partition], self._next[partition]
-        return [*ring[slot:], *ring[:slot]] if len(ring) == self._intervals else list(ring)
+    def recent(self, partition: int) -> Sequence[int]:
+        """The last samples, in any order."""
+        return self._rings[partition]
 
     def knows(self, partition: int) -> bool:
         return 0 <= partition < len(self) and self.newest[partition] != UNKNOWN_END

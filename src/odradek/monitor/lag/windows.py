@@ -8,10 +8,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
-from odradek.monitor.lag.evaluation import Commit
+from odradek.monitor.lag.evaluation import Commit, Window
 
 NO_OFFSET = -1
-NO_LAG = -1
 
 
 # Partition, committed offset, time of the commit in milliseconds. A plain tuple: one is made for each commit.
@@ -26,15 +25,16 @@ class TopicCommits:
         self._timestamps_ms = array("q")
         self._lags = array("q")
         self._observed_s = array("I")
-        # The slot that the next commit of a partition gets, and how many slots are filled.
-        self._next = array("H")
-        self._filled = array("H")
+        # How many commits each ring has got. The last ones are in it.
+        self._counts = array("q")
+        # No commit is later than this.
+        self._latest_ms = 0
         # The last committed offset, to sum up lag without looking at rings.
         self.newest = array("q")
         # The host and client id of the member that the partition is assigned to. Burrow shows an empty window for an
         # assigned partition, and none for a partition that was never assigned and never committed.
         self._owners: dict[int, tuple[str, str]] = {}
-        self._has_window = bytearray()
+        self._was_assigned: set[int] = set()
         self.grow(partitions)
 
     def __len__(self) -> int:
@@ -45,60 +45,72 @@ class TopicCommits:
         if more <= 0:
             return
         for ring in (self._offsets, self._timestamps_ms, self._lags, self._observed_s):
-            ring.extend([0] * (more * self._intervals))
-        self._next.extend([0] * more)
-        self._filled.extend([0] * more)
+            ring.frombytes(bytes(more * self._intervals * ring.itemsize))
+        self._counts.frombytes(bytes(more * self._counts.itemsize))
         self.newest.extend([NO_OFFSET] * more)
-        self._has_window.extend(bytes(more))
 
-    def add(self, positions: Iterable[Position], ends: Sequence[int], now_s: int, min_distance_ms: int) -> int | None:
-        """Appends commits. Drops commits of partitions without a known log end, as Burrow does.
+    def add(self, positions: Sequence[Position], ends: Sequence[int], now_s: int, min_distance_ms: int) -> int | None:
+        """Appends commits, oldest first. Drops those of partitions without a known log end, as Burrow does.
 
-        Returns the time of the last commit that was not dropped. This is the only code that runs for each commit of a
-        cluster: no calls, no objects.
+        Returns the time of the last commit that was not dropped.
         """
+        times_ms = [position[2] for position in positions]
+        is_later = times_ms[0] >= self._latest_ms and times_ms.count(times_ms[0]) == len(times_ms)
+        self._latest_ms = max(self._latest_ms, *times_ms)
+        if is_later and min_distance_ms == 0:
+            return self._append(positions, ends, now_s)
         accepted_ms = None
+        for partition, offset, timestamp_ms in positions:
+            if not (0 <= partition < len(self) and self._counts[partition]):
+                stored_ms = timestamp_ms
+            elif timestamp_ms - (last_ms := self._timestamps_ms[self._slot(partition, -1)]) < min_distance_ms:
+                # The commit replaces the last one, whose time stays. Otherwise frequent commits would never fill a
+                # second slot.
+                self._counts[partition] -= 1
+                stored_ms = last_ms
+            else:
+                stored_ms = timestamp_ms
+            if self._append([(partition, offset, stored_ms)], ends, now_s) is not None:
+                accepted_ms = timestamp_ms
+        return accepted_ms
+
+    def _append(self, positions: Iterable[Position], ends: Sequence[int], now_s: int) -> int | None:
+        """The only code that runs for each commit of a cluster: no calls, no objects."""
         intervals, known = self._intervals, min(len(self), len(ends))
         offsets, timestamps, lags, observed = self._offsets, self._timestamps_ms, self._lags, self._observed_s
-        newest, following, filled, has_window = self.newest, self._next, self._filled, self._has_window
+        newest, counts = self.newest, self._counts
+        accepted_ms = None
         for partition, offset, timestamp_ms in positions:
             if not 0 <= partition < known or (end := ends[partition]) < 0:
                 continue
-            slot = following[partition]
-            base = partition * intervals
-            count = filled[partition]
-            previous = base + (slot - 1) % intervals
-            if count and timestamp_ms - timestamps[previous] < min_distance_ms:
-                # The earlier time stays. Otherwise frequent commits would never fill a second slot.
-                at = previous
-            else:
-                at = base + slot
-                timestamps[at] = timestamp_ms
-                slot += 1
-                following[partition] = 0 if slot == intervals else slot
-                if count < intervals:
-                    filled[partition] = count + 1
-            offsets[at] = newest[partition] = offset
+            count = counts[partition]
+            at = partition * intervals + count % intervals
+            counts[partition] = count + 1
+            newest[partition] = offsets[at] = offset
+            timestamps[at] = accepted_ms = timestamp_ms
             lags[at] = end - offset if end > offset else 0
             observed[at] = now_s
-            has_window[partition] = 1
-            accepted_ms = timestamp_ms
         return accepted_ms
+
+    def _slot(self, partition: int, back: int) -> int:
+        """Where the last commit is (-1), or the one before it (-2)."""
+        return partition * self._intervals + (self._counts[partition] + back) % self._intervals
 
     def forget(self, partition: int) -> None:
         """The committed offset was deleted."""
         if partition < len(self):
             self.newest[partition] = NO_OFFSET
-            self._next[partition] = self._filled[partition] = self._has_window[partition] = 0
+            self._counts[partition] = 0
+            self._was_assigned.discard(partition)
 
     @property
     def is_empty(self) -> bool:
-        return not any(self._has_window)
+        return not any(self._counts) and not self._was_assigned
 
     def assign(self, partition: int, host: str, client_id: str) -> None:
         if partition < len(self):
             self._owners[partition] = host, client_id
-            self._has_window[partition] = 1
+            self._was_assigned.add(partition)
 
     def clear_owners(self) -> None:
         self._owners.clear()
@@ -108,19 +120,33 @@ class TopicCommits:
 
     def has_window(self, partition: int) -> bool:
         """False for a partition that was never committed nor assigned."""
-        return bool(self._has_window[partition])
+        return self._counts[partition] > 0 or partition in self._was_assigned
 
-    def window(self, partition: int) -> list[Commit]:
+    def commits(self, partition: int) -> list[Commit]:
         """Oldest first."""
-        base, slot, count = partition * self._intervals, self._next[partition], self._filled[partition]
-        first = slot - count  # negative when the window wraps around the end of its ring
-        places = [base + at % self._intervals for at in range(first, slot)]
+        rings = (self._offsets, self._timestamps_ms, self._observed_s, self._lags)
         return [
-            Commit(
-                self._offsets[at],
-                self._timestamps_ms[at],
-                self._observed_s[at] * 1000,
-                None if self._lags[at] == NO_LAG else self._lags[at],
+            Commit(offset, timestamp_ms, observed_s * 1000, lag)
+            for offset, timestamp_ms, observed_s, lag in zip(
+                *(self._unrolled(ring, partition) for ring in rings), strict=True
             )
-            for at in places
         ]
+
+    def window(self, partition: int) -> Window | None:
+        """The same for the evaluation, without an object for each commit. None without a commit."""
+        if not self._counts[partition]:
+            return None
+        filled = min(self._counts[partition], self._intervals)
+        return Window(
+            self._unrolled(self._offsets, partition),
+            self._unrolled(self._lags, partition),
+            self._timestamps_ms[self._slot(partition, -filled)],
+            self._timestamps_ms[self._slot(partition, -1)],
+        )
+
+    def _unrolled(self, ring: array[int], partition: int) -> array[int]:
+        first, count = partition * self._intervals, self._counts[partition]
+        if count <= self._intervals:
+            return ring[first : first + count]
+        oldest, end = first + count % self._intervals, first + self._intervals
+        return ring[oldest:end] + ring[first:oldest]
