@@ -36,7 +36,11 @@ class Compacting(GroupBroker):
         super().__init__(settings={key.replace("_", "."): value for key, value in settings.items()})
         spawner = self.broker.spawner
         self.housekeeping = Housekeeping(
-            config=self.broker.config, clock=self.clock, spawner=spawner, logs=self.logs, commits=GroupCommit(spawner)
+            config=self.broker.config,
+            clock=self.clock,
+            spawner=spawner,
+            logs=self.logs,
+            commits=GroupCommit(spawner, self.clock),
         )
         self.broker.on_configured = self.housekeeping.configure
 

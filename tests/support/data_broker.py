@@ -72,7 +72,7 @@ class DataBroker:
         self.spawner = AsyncioSpawner(lambda _, problem: self.failures.append(problem))
         self.logs = LogDirectory(self.disk, self.rng)
         self.logs.load(lambda _: LogConfig(), self.clock.wall_ms())
-        self.commits = GroupCommit(self.spawner)
+        self.commits = GroupCommit(self.spawner, self.clock)
         self.housekeeping = Housekeeping(
             config=self.config, clock=self.clock, spawner=self.spawner, logs=self.logs, commits=self.commits
         )

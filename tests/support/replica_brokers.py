@@ -42,6 +42,7 @@ from odradek.server.network.dispatch import Dispatcher
 from odradek.server.network.listener import ClientListener, ConnectionLimits
 from odradek.server.network.peers import Peers
 from odradek.server.network.request import BrokerContext
+from odradek.server.tally import Tally
 from support.admin_broker import CLUSTER_ID, SeededRng
 from support.data_broker import Client
 
@@ -83,7 +84,7 @@ class ReplicaBroker:
         self.spawner = AsyncioSpawner(self._failed)
         self.logs = LogDirectory(self.disk, SeededRng())
         self.logs.load(lambda _: LogConfig(), self.clock.wall_ms())
-        self.commits = GroupCommit(self.spawner)
+        self.commits = GroupCommit(self.spawner, self.clock)
         self.peers = Peers(
             net=TcpNet(),
             clock=self.clock,
@@ -122,6 +123,7 @@ class ReplicaBroker:
                 self.config.max_incremental_fetch_session_cache_slots, self.clock, SeededRng()
             ),
             parked_fetches={},
+            tally=Tally(),
         )
         self.listener = ClientListener(TcpNet(), ConnectionLimits())
         await self.listener.bind("127.0.0.1", 0)

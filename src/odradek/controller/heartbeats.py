@@ -47,6 +47,8 @@ class Session:
     broker_epoch: int
     # Without a heartbeat until then, the session is stale.
     deadline_ms: int
+    # The last heartbeat, or the begin of the session.
+    last_ms: int
     # This controller got a heartbeat, and no connection broke since.
     heard: bool = False
     # How far the broker has replayed the metadata log.
@@ -70,11 +72,15 @@ class Heartbeats:
             else suspicion_ms
         )
         self._sessions: dict[BrokerId, Session] = {}
+        # Brokers that were fenced because their session timed out.
+        self.timed_out = 0
 
     def begin(self, image: ClusterImage, now_ms: int) -> None:
         """Called when this controller becomes active."""
         self._sessions = {
-            broker.broker_id: Session(broker_epoch=broker.broker_epoch, deadline_ms=now_ms + self._session_ms)
+            broker.broker_id: Session(
+                broker_epoch=broker.broker_epoch, deadline_ms=now_ms + self._session_ms, last_ms=now_ms
+            )
             for broker in image.brokers.values()
             if not broker.fenced
         }
@@ -87,6 +93,11 @@ class Heartbeats:
         session = self._sessions.get(broker_id)
         return session is not None and now_ms <= session.deadline_ms
 
+    def silent_ms(self, broker_id: BrokerId, now_ms: int) -> int:
+        """How long ago the last heartbeat came; 0 without a session."""
+        session = self._sessions.get(broker_id)
+        return 0 if session is None else now_ms - session.last_ms
+
     def is_heard(self, broker_id: BrokerId) -> bool:
         """Whether this controller got a heartbeat, and no connection broke since."""
         session = self._sessions.get(broker_id)
@@ -96,8 +107,10 @@ class Heartbeats:
         """Renews the session. Also used for a heartbeat that waited too long to be processed."""
         known = self._sessions.get(broker_id)
         if known is None or known.broker_epoch != broker_epoch:
-            known = Session(broker_epoch=broker_epoch, deadline_ms=0)
-        self._sessions[broker_id] = replace(known, deadline_ms=now_ms + self._session_ms, heard=True, excused=False)
+            known = Session(broker_epoch=broker_epoch, deadline_ms=0, last_ms=now_ms)
+        self._sessions[broker_id] = replace(
+            known, deadline_ms=now_ms + self._session_ms, last_ms=now_ms, heard=True, excused=False
+        )
 
     def suspect(self, broker_id: BrokerId, now_ms: int) -> None:
         """A connection to or from the broker broke: shortens its session. The next heartbeat restores it."""
@@ -138,6 +151,7 @@ class Heartbeats:
             return Decision(response=False)
         broker_id = stale[0]
         session = self._sessions.pop(broker_id)
+        self.timed_out += 1
         fencing = fence_broker(image, broker_id, session.broker_epoch, "its session has timed out", self._config)
         return Decision(records=fencing.records, response=True, sentence=fencing.sentence, atomic=fencing.atomic)
 

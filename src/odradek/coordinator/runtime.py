@@ -135,6 +135,11 @@ class Runtime(Generic[S]):
                 hosted.engine.check_active()
             yield hosted.engine.shard
 
+    def hosted(self) -> Iterator[tuple[Phase, S]]:
+        """All shards of this broker, whatever their state."""
+        for hosted in list(self._hosted.values()):
+            yield hosted.engine.phase, hosted.engine.shard
+
     def _take_turn(self, hosted: Hosted[S], turn: Turn[S]) -> Any:  # noqa: ANN401
         answer = Answer()
         self._perform(hosted, turn(hosted.engine.shard, answer, self._now()))

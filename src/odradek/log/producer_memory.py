@@ -35,6 +35,11 @@ class ProducerMemory:
         # Of the known producers, or read alone from the snapshot. None: neither yet.
         self.transactions = None if known is None else known.transactions
 
+    @property
+    def count(self) -> int:
+        """The producers that are known now; 0 while they are not restored."""
+        return 0 if self.known is None else len(self.known.by_id)
+
     def restored(self, end_offset: int) -> Producers:
         if self.known is None:
             self.known = restore_producers(self._folder, self._snapshots, self._segments.in_order, end_offset)

@@ -7,6 +7,7 @@ two moments is off by the updates between them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ WEIGHT_MAX = 1e100
 _BUCKETS_BITS = 3
 _BUCKETS = 1 << _BUCKETS_BITS
 
+HALF_MINUTE_NS = 30_000_000_000
 PERCENTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 MINUTES = (1, 5, 15)
 
@@ -84,6 +86,21 @@ class Meter(Counter):
         return MeterReading(count, count / age_s if age_s > 0 else 0.0, *(self._rates or (0.0, 0.0, 0.0)))
 
 
+class PolledMeter(Meter):
+    """The rate of something that is counted elsewhere."""
+
+    __slots__ = ("_poll",)
+
+    def __init__(self, now_s: float, poll: Callable[[], int]) -> None:
+        super().__init__(now_s)
+        self._poll = poll
+        self.count = self._last_count = poll()
+
+    def tick(self, passed: TickFactors) -> None:
+        self.count = self._poll()
+        super().tick(passed)
+
+
 class Decay:
     """The weight of values that are observed now; shared by all distributions of a registry."""
 
@@ -125,12 +142,12 @@ class TimerReading(NamedTuple):
 class Distribution:
     """A distribution of integers: exact count, sum, minimum and maximum, and percentiles that favour recent values."""
 
-    __slots__ = ("_buckets", "_decay", "_max", "_min", "_observed", "_squares", "_sum", "count")
+    __slots__ = ("_buckets", "_counted", "_decay", "_max", "_min", "_observed", "_squares", "_sum")
 
-    def __init__(self, decay: Decay) -> None:
+    def __init__(self, decay: Decay, counted: Callable[[], int] | None = None) -> None:
+        """`counted`: how many values there were, if not all are observed and the owner counts them."""
         self._decay = decay
-        # Of everything that happened. If only a sample is observed, the owner sets it.
-        self.count = 0
+        self._counted = counted
         # By bucket; at most some 500, of which a real distribution uses about 50.
         self._buckets: dict[int, float] = {}
         self._observed = 0
@@ -152,7 +169,6 @@ class Distribution:
             self._max = value
         if value < self._min or not self._observed:
             self._min = value
-        self.count += stands_for
         self._observed += stands_for
         self._sum += value * stands_for
         self._squares += float(value) * value * stands_for
@@ -160,9 +176,12 @@ class Distribution:
     def rescale(self, factor: float) -> None:
         self._buckets = {bucket: weight * factor for bucket, weight in self._buckets.items()}
 
-    def read(self, scale: float = 1.0, count: int | None = None) -> DistributionReading:
-        """`count`: of everything that happened, where the owner counts it elsewhere."""
-        seen = self.count if count is None else count
+    @property
+    def count(self) -> int:
+        return self._observed if self._counted is None else self._counted()
+
+    def read(self, scale: float = 1.0) -> DistributionReading:
+        seen = self.count
         if not self._observed:
             return DistributionReading(seen, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0,) * len(PERCENTILES))
         mean = self._sum / self._observed
@@ -195,6 +214,38 @@ class Distribution:
                 wanted = following
             below += weight
         return found + [float(self._max)] * (len(PERCENTILES) - len(found))
+
+
+class Recent:
+    """Average and maximum of what was observed in the last 30 to 60 seconds, as in Kafka's sensors; NaN if nothing."""
+
+    __slots__ = ("_before", "_began_ns", "_now")
+
+    def __init__(self) -> None:
+        self._began_ns = 0
+        # Count, sum and maximum, of the current and of the previous half minute.
+        self._now = self._before = (0, 0, 0)
+
+    def observe(self, value: int, now_ns: int) -> None:
+        self._turn(now_ns)
+        count, total, largest = self._now
+        self._now = (count + 1, total + value, max(largest, value))
+
+    def average(self, now_ns: int) -> float:
+        self._turn(now_ns)
+        count = self._now[0] + self._before[0]
+        return (self._now[1] + self._before[1]) / count if count else math.nan
+
+    def maximum(self, now_ns: int) -> float:
+        self._turn(now_ns)
+        return max(self._now[2], self._before[2]) if self._now[0] + self._before[0] else math.nan
+
+    def _turn(self, now_ns: int) -> None:
+        passed_ns = now_ns - self._began_ns
+        if passed_ns >= HALF_MINUTE_NS:
+            self._before = self._now if passed_ns < 2 * HALF_MINUTE_NS else (0, 0, 0)
+            self._now = (0, 0, 0)
+            self._began_ns = now_ns
 
 
 class Timer:

@@ -67,6 +67,8 @@ class Metric:
     scale: float = 1.0
     # What one `unit` is in the unit of the MBean attribute, where JMX uses another: 1e9 for seconds as nanoseconds.
     mbean_scale: int = 1
+    # A series appears with its first event, as Kafka creates the MBean then.
+    lazy: bool = False
     alerts: tuple[Alert, ...] = ()
 
     @property

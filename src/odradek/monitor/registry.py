@@ -21,6 +21,7 @@ from odradek.monitor.instruments import (
     DistributionReading,
     Meter,
     MeterReading,
+    PolledMeter,
     TickFactors,
     Timer,
     TimerReading,
@@ -30,6 +31,9 @@ from odradek.monitor.metric import Kind, Metric
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# Percentiles take this many times longer to compute than other readings.
+MORE_WORK_OF_DISTRIBUTION = 15
 
 Number = int | float
 Value = Number | str | MeterReading | DistributionReading | TimerReading
@@ -82,6 +86,7 @@ class Registry:
         self._distributions: _Families[Distribution] = _Families()
         self._timers: _Families[Timer] = _Families()
         self._series = 0
+        self._polled: list[PolledMeter] = []
         self._sources: list[Source] = []
         self._broken: set[Source] = set()
         self._failed = self.counter(READINGS_FAILED)
@@ -100,10 +105,10 @@ class Registry:
             return self._instrument(self._counters, metric, labels, lambda: Meter(self._now_s()))
         return self._instrument(self._counters, metric, labels, Counter)
 
-    def distribution(self, metric: Metric, *labels: str) -> Distribution:
+    def distribution(self, metric: Metric, *labels: str, counted: Callable[[], int] | None = None) -> Distribution:
         """The instrument of a HISTOGRAM: `distribution.observe(n)`. `metric.scale` converts n to the metric's unit."""
         invariant(metric.kind is Kind.HISTOGRAM, f"{metric.name} is no histogram")
-        return self._instrument(self._distributions, metric, labels, lambda: Distribution(self._decay))
+        return self._instrument(self._distributions, metric, labels, lambda: Distribution(self._decay, counted))
 
     def timer(self, metric: Metric, *labels: str) -> Timer:
         invariant(metric.kind is Kind.TIMER, f"{metric.name} is no timer")
@@ -142,6 +147,12 @@ class Registry:
         """One callback for all series of a metric."""
         self._sources.append(lambda: (Reading(metric, labels, value) for labels, value in read()))
 
+    def rate(self, metric: Metric, count: Callable[[], int], *labels: str, scale: float = 1.0) -> None:
+        """A gauge: by how much `count`, times `scale`, grew per second in the last minute."""
+        polled = PolledMeter(self._now_s(), count)
+        self._polled.append(polled)
+        self.gauge(metric, lambda: polled.read(self._now_s()).one_minute_rate * scale, *labels)
+
     def source(self, read: Source) -> None:
         """One callback for several metrics."""
         self._sources.append(read)
@@ -154,9 +165,11 @@ class Registry:
         work = 0
         for source in (self._instruments_read, *self._sources):
             for reading in self._readings(source):
+                work += 1
                 if reading is not None:
                     snapshot.append(reading)
-                work += 1
+                    if isinstance(reading.value, DistributionReading | TimerReading):
+                        work += MORE_WORK_OF_DISTRIBUTION
                 if work >= metric_readings_per_slice_max:
                     yield work
                     work = 0
@@ -175,6 +188,8 @@ class Registry:
         self._ticked_s = now_s
         factor = self._decay.tick(now_s)
         factors = TickFactors.of(passed_s)
+        for polled in self._polled:
+            polled.tick(factors)
         for work, (_, _, instrument) in enumerate(chain(self._counters, self._distributions, self._timers), 1):
             if isinstance(instrument, Meter | Timer):
                 instrument.tick(factors)
@@ -193,11 +208,17 @@ class Registry:
                 self._broken.add(source)
                 logger.exception("a metric cannot be read; snapshots are without it while this lasts")
 
-    def _instruments_read(self) -> Iterator[Reading]:
+    def _instruments_read(self) -> Iterator[Reading | None]:
         now_s = self._now_s()
         for metric, labels, counter in self._counters:
+            if metric.lazy and not counter.count:
+                yield None
+                continue
             yield Reading(metric, labels, counter.read(now_s) if isinstance(counter, Meter) else counter.count)
         for metric, labels, distribution in self._distributions:
+            if metric.lazy and not distribution.count:
+                yield None
+                continue
             yield Reading(metric, labels, distribution.read(metric.scale))
         for metric, labels, timer in self._timers:
             yield Reading(metric, labels, timer.read(metric.scale, now_s))

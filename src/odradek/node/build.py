@@ -25,6 +25,7 @@ from odradek.quorum.timing import QuorumTiming
 from odradek.quorum.voters import Endpoint as VoterEndpoint
 from odradek.quorum.voters import Voter, VoterKey
 from odradek.replication.partition_table import PartitionTable, TopicSettings
+from odradek.replication.traffic import Traffic
 from odradek.security.authorizer import AllowAll
 from odradek.server.api.controller_table import load_controller_apis
 from odradek.server.api.table import load_apis
@@ -42,6 +43,7 @@ from odradek.server.housekeeping import Housekeeping
 from odradek.server.internal_topics import group_coordinator
 from odradek.server.isr_proposals import IsrProposals
 from odradek.server.lifecycle import BrokerLifecycle, register_controller
+from odradek.server.metrics.node import BrokerState, NodeMetrics
 from odradek.server.network.dispatch import Dispatcher
 from odradek.server.network.listener import ClientListener, ConnectionLimits, FrameSink
 from odradek.server.network.peers import Peers
@@ -49,6 +51,7 @@ from odradek.server.network.request import Api, BrokerContext, ControllerContext
 from odradek.server.producer_ids import ProducerIds
 from odradek.server.quorum.member import Member
 from odradek.server.quorum.metadata_quorum import MetadataQuorum
+from odradek.server.tally import Tally
 from odradek.server.telemetry import EXPIRY_CHECK_MS
 from odradek.server.visible_cluster import live_broker_ids
 
@@ -59,9 +62,13 @@ QUORUM_TIMEOUT_MS = 2_000
 
 
 class Node:
-    def __init__(self, config: NodeConfig, ports: Ports) -> None:
+    def __init__(self, config: NodeConfig, ports: Ports, registry: Registry | None = None) -> None:
+        """`registry`: where its metrics are to be found."""
         self._config = config
         self._ports = ports
+        self._metrics: NodeMetrics | None = None
+        if config.broker.metrics_enable:
+            self._metrics = NodeMetrics(registry or Registry(ports.clock.monotonic_ns), ports)
         # New at each start.
         self._incarnation_id = random_uuid(ports.rng)
         self._logs = LogDirectory(ports.disk, ports.rng)
@@ -71,7 +78,9 @@ class Node:
         )
         self._clients = ClientListener(ports.net, bounds)
         self._controllers = ClientListener(ports.net, bounds)
-        self._commits = GroupCommit(ports.spawner)
+        self._commits = GroupCommit(ports.spawner, ports.clock)
+        if self._metrics is not None:
+            self._commits.took = self._metrics.flushed
         self._housekeeping = Housekeeping(
             config=config.broker,
             clock=ports.clock,
@@ -101,6 +110,11 @@ class Node:
     def known_brokers(self) -> frozenset[int]:
         """The brokers that this node lists to clients."""
         return frozenset(live_broker_ids(self._broker.image, self._broker.listener_name))
+
+    @property
+    def registry(self) -> Registry | None:
+        """Its metrics; None if they are turned off."""
+        return None if self._metrics is None else self._metrics.registry
 
     def not_ready(self) -> list[str]:
         """Reasons, as sentences, why clients should not use this node now; empty when it is ready."""
@@ -149,6 +163,11 @@ class Node:
             apis=apart.apis,
             context=lambda connection, version: ControllerContext(apart, connection, version),
         )
+        if self._metrics is not None:
+            self._metrics.measure_quorum(self._quorum)
+            if self._config.is_controller:
+                self._metrics.measure_controller(self._quorum, self._controller)
+            self._metrics.start()
         if self._config.controller_listener is not None:
             await self._start_controller(self._config.controller_listener, apart, channel)
         if self._config.client_listener is not None:
@@ -157,6 +176,8 @@ class Node:
     async def _start_controller(
         self, listener: NodeListener, controller: Controller, channel: ControllerChannel
     ) -> None:
+        if self._metrics is not None:
+            self._metrics.observe(self._controllers, listener.name, controller.apis)
         await self._controllers.bind(listener.bind.host, listener.bind.port)
         self._controllers.on_lost = controller.lost
         self._controllers.serve(Dispatcher(controller, ControllerContext).handle)
@@ -187,10 +208,17 @@ class Node:
         await self._quorum.caught_up()
         for sentence in not_honoured(self._quorum.feed.image):
             logger.warning(sentence)
+        self._is_in(BrokerState.RECOVERY)
         settings = TopicSettings(self._quorum.feed.image, self._config.broker)
         await self._ports.spawner.blocking(
             self._logs.load, lambda topic: settings.of(topic)[0], self._ports.clock.wall_ms()
         )
+        apis = {
+            **with_forwarding(load_apis(), forwarding),
+            **quorum_apis(controller, forwarding, self._new_forwarding(identity, QUORUM_TIMEOUT_MS)),
+        }
+        if self._metrics is not None:
+            self._metrics.observe(self._clients, listener.name, apis)
         await self._clients.bind(listener.bind.host, listener.bind.port)
         self._lifecycle = BrokerLifecycle(
             channel=channel,
@@ -202,16 +230,15 @@ class Node:
             nobody_decides=lambda: self._quorum.others.majority_is_silent,
         )
         self._broker_epoch = await self._lifecycle.register()
-        apis = {
-            **with_forwarding(load_apis(), forwarding),
-            **quorum_apis(controller, forwarding, self._new_forwarding(identity, QUORUM_TIMEOUT_MS)),
-        }
         self._broker = self._new_broker(listener.name, identity, channel, apis)
+        if self._metrics is not None:
+            self._metrics.measure_broker(self._broker, self._clients, self._fetchers)
         # No await between the first image and the subscription: a commit in between would be missed.
         image = self._quorum.feed.image
         self._broker.partitions.start(image)
         self._broker.groups.apply(image, image.as_delta())
-        self._quorum.feed.subscribe(self._broker.apply)
+        apply = self._broker.apply
+        self._quorum.feed.subscribe(apply if self._metrics is None else self._metrics.timed(apply))
         failed = self._failed_logs(channel, identity, self._broker)
         self._housekeeping.configure(self._broker.config)
         telemetry = self._broker.telemetry
@@ -226,6 +253,11 @@ class Node:
         await self._lifecycle.serve()
         # Not earlier: a client that gets an empty list of brokers may not refresh its metadata for minutes.
         self._clients.serve(Dispatcher(self._broker, BrokerContext).handle)
+        self._is_in(BrokerState.RUNNING)
+
+    def _is_in(self, state: BrokerState) -> None:
+        if self._metrics is not None:
+            self._metrics.state = state
 
     def _controller_lost(self, node_id: BrokerId) -> None:
         self._quorum.others.lost(node_id)
@@ -236,6 +268,8 @@ class Node:
         """Stops cleanly: hands over leadership, answers accepted requests, syncs logs. The next start scans nothing."""
         if self._lifecycle is not None:
             await self._stop_broker(self._lifecycle)
+        if self._metrics is not None:
+            self._metrics.stop()
         if self._registering is not None:
             self._registering.cancel()
         self._controller.stop_deciding()
@@ -246,6 +280,7 @@ class Node:
             await self._ports.spawner.blocking(self._logs.close, self._broker_epoch)
 
     async def _stop_broker(self, lifecycle: BrokerLifecycle) -> None:
+        self._is_in(BrokerState.STOPPING)
         if not self._config.is_alone:
             await lifecycle.leave()
         await self._clients.stop_accepting()
@@ -261,6 +296,8 @@ class Node:
 
     async def abandon(self) -> None:
         """After a failure, also one of `start`: serves no more requests, and leaves the disk as a crash does."""
+        if self._metrics is not None:
+            self._metrics.stop()
         if self._lifecycle is not None:
             self._lifecycle.stop()
         await self._clients.abandon()
@@ -367,8 +404,9 @@ class Node:
         apis: Mapping[int, Api | FrameApi],
     ) -> Broker:
         config, ports = self._config.broker, self._ports
+        tally = Tally(self.registry)
         self._proposals = IsrProposals(
-            channel=channel, broker_id=identity.node_id, clock=ports.clock, spawner=ports.spawner
+            channel=channel, broker_id=identity.node_id, clock=ports.clock, spawner=ports.spawner, tally=tally
         )
         self._proposals.broker_epoch = self._broker_epoch
         self._fetchers = Fetchers(
@@ -387,6 +425,7 @@ class Node:
             remove_later=self._housekeeping.remove_later,
             propose=self._proposals.propose,
             follow=self._fetchers.follow,
+            traffic=Traffic(self.registry),
         )
         return Broker(
             node_id=identity.node_id,
@@ -411,6 +450,7 @@ class Node:
             ),
             image=self._quorum.feed.image,
             on_configured=self._housekeeping.configure,
+            tally=tally,
         )
 
 

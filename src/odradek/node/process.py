@@ -19,6 +19,7 @@ from odradek.metadata.configs.without_meaning import WITHOUT_MEANING
 from odradek.monitor.registry import Registry
 from odradek.node.build import Node
 from odradek.node.config import Endpoint, NodeConfig
+from odradek.node.event_loop import LoopMetrics
 from odradek.node.http import NodeHttp, bound
 from odradek.node.logs import TEXT, log_to_stderr
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
@@ -90,10 +91,13 @@ def run_node(
             loop.add_reader(lifeline, _watch, loop, lifeline, stopping)
         if http is not None:
             http.begin()
+        measured = LoopMetrics(registry) if config.broker.metrics_enable else None
         try:
             async with pushed_metrics(config, registry):
-                await serve(config, directory, started, stopping)
+                await serve(config, directory, started, stopping, registry=registry)
         finally:
+            if measured is not None:
+                measured.stop()
             if http is not None:
                 http.leave_loop()
                 await asyncio.to_thread(http.stop)
@@ -148,6 +152,7 @@ async def serve(
     stopping: asyncio.Event,
     *,
     around: Callable[[Ports], Ports] = lambda ports: ports,
+    registry: Registry | None = None,
 ) -> None:
     """Runs a node on this loop; `around` wraps its ports. Returns after a clean stop; raises NodeFailed otherwise."""
     failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -158,7 +163,7 @@ async def serve(
 
     spawner = MachineSpawner(failed)
     with _callbacks_heard(failed), locked(directory), machine_ports(directory, spawner) as ports:
-        node = Node(config, around(ports))
+        node = Node(config, around(ports), registry)
         stop_wanted = spawner.spawn("wait for the stop signal", _wait(stopping))
         starting = asyncio.ensure_future(node.start())
         try:

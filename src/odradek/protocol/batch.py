@@ -24,6 +24,7 @@ MAGIC = 2
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 LOG_OVERHEAD = 12  # base offset and length: the bytes that the length does not count
+MAGIC_POSITION = 16
 CRC_POSITION = 17
 CHECKED_FROM = 21  # the checksum covers everything from here on
 

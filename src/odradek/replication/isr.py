@@ -30,6 +30,8 @@ class IsrProposal:
     leader_epoch: LeaderEpoch
     partition_epoch: int
     isr: tuple[IsrMember, ...]
+    # Whether it adds replicas; otherwise it removes some.
+    grows: bool
 
     @property
     def members(self) -> tuple[BrokerId, ...]:

@@ -195,12 +195,14 @@ class Leading:
 
     def _propose(self, members: Iterable[BrokerId], now_ms: int) -> IsrProposal:
         partition = self._partition
+        isr = tuple(IsrMember(member, self._broker_epoch(member)) for member in members)
         self.proposal = IsrProposal(
             topic_id=partition.topic_id,
             partition=partition.index,
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
-            isr=tuple(IsrMember(member, self._broker_epoch(member)) for member in members),
+            isr=isr,
+            grows=len(isr) > len(partition.isr),
         )
         self._await_followers(now_ms)
         return self.proposal

@@ -23,6 +23,7 @@ from odradek.replication import safeguards
 from odradek.replication.isolation import FetchIsolation
 from odradek.replication.isr import IsrProposal, LiveBrokers, Propose, nobody_to_ask
 from odradek.replication.leading import Leading
+from odradek.replication.traffic import TopicTraffic, Traffic
 from odradek.replication.waiting import Callback, OffsetWaits, Reader
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Partition:
         "isr",
         "leader_epoch",
         "leader_id",
+        "leaders_high_watermark",
         "leading",
         "log",
         "min_isr",
@@ -69,6 +71,7 @@ class Partition:
         "tail_readers",
         "topic",
         "topic_id",
+        "traffic",
         "unappended",
     )
 
@@ -86,12 +89,14 @@ class Partition:
         brokers: LiveBrokers | None = None,
         propose: Propose = nobody_to_ask,
         lag_ms_max: int = LAG_MS_MAX,
+        traffic: TopicTraffic | None = None,
     ) -> None:
         """`propose` gets each ISR change that this replica wants as leader. It must not reply synchronously."""
         self.broker_id = broker_id
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
+        self.traffic = traffic or Traffic().of(topic)
         self.log = log
         self.min_isr_wanted = min_isr
         # At most the number of replicas.
@@ -102,6 +107,8 @@ class Partition:
         # Never moves back, except when a follower is truncated.
         # (The checkpoint may be older than the last deletion of records.)
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
+        # Of a follower: the last one that its leader reported.
+        self.leaders_high_watermark = self.high_watermark
         self.leader_id = NO_BROKER
         self.is_leader = False
         self.leader_epoch = NO_EPOCH
@@ -143,11 +150,15 @@ class Partition:
 
         `verification`: of the transaction that the request belongs to, see `begin_verification`.
         """
+        traffic = self.traffic
+        traffic.produce_requests.count += 1
+        traffic.total.produce_requests.count += 1
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise self._too_few_replicas()
         appended = self.log.appending.as_leader(batch, self.leader_epoch, wall_ms, verification)
+        traffic.appended(appended.last_offset - appended.base_offset + 1, len(batch))
         self._appended(appended)
         return appended
 
@@ -170,6 +181,7 @@ class Partition:
         if self.log.config.codec is not None:
             batch = recompressed_own(batch, self.log.config)
         appended = self.log.appending.trusted(batch, self.leader_epoch, wall_ms, verification)
+        self.traffic.appended(appended.last_offset - appended.base_offset + 1, len(batch))
         self._appended(appended)
         return appended
 
@@ -417,6 +429,9 @@ class Partition:
     def append_fetched(self, batches: memoryview, wall_ms: int) -> None:
         """Append whole batches of the leader that continue this log."""
         log, before = self.log, self.log.log_end_offset
+        self.traffic.total.replication_bytes_in.count += len(batches)
+        if self.image is not None and self.broker_id in self.image.adding:
+            self.traffic.total.reassignment_bytes_in.count += len(batches)
         try:
             log.appending.as_follower(batches, wall_ms)
         finally:
@@ -425,6 +440,7 @@ class Partition:
 
     def follow_watermarks(self, high_watermark: int, log_start_offset: int) -> None:
         """Take the leader's watermarks. A new leader may have a lower high watermark than this follower."""
+        self.leaders_high_watermark = Offset(high_watermark)
         end = min(high_watermark, self.log.log_end_offset)
         if end > self.high_watermark:
             self._commit(end)
@@ -459,6 +475,11 @@ class Partition:
         self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
         # The fetcher of the previous leader may wait for a sync of removed records, which would never come.
         self._syncing.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    @property
+    def behind(self) -> int:
+        """How many committed records this follower does not have, as far as it knows."""
+        return max(0, self.leaders_high_watermark - self.log.log_end_offset)
 
     # Changes of the ISR
 

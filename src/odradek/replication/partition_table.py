@@ -22,6 +22,7 @@ from odradek.metadata.image import TOPIC_RESOURCE, ClusterImage, ConfigResource,
 from odradek.replication.isr import LiveBrokers, Propose, nobody_to_ask
 from odradek.replication.log_config import log_config
 from odradek.replication.partition import Partition
+from odradek.replication.traffic import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class PartitionTable:
         remove_later: Callable[[str, int], None],
         propose: Propose = nobody_to_ask,
         follow: Callable[[Partition], None] | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         """The callbacks get:
 
@@ -93,6 +95,7 @@ class PartitionTable:
         self._remove_later = remove_later
         self._propose = propose
         self._follow = follow
+        self.traffic = traffic or Traffic()
         self._brokers = LiveBrokers()
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
@@ -216,6 +219,7 @@ class PartitionTable:
             self._discard(hosted.partitions.pop(index), ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not here:
             del self.topics[hosted.name], self.topics_by_id[hosted.topic_id]
+            self.traffic.forget(hosted.name)
 
     def _open(self, topic: HostedTopic, index: int, settings: TopicSettings) -> Partition:
         name = TopicPartition(topic.name, index)
@@ -236,6 +240,7 @@ class PartitionTable:
             brokers=self._brokers,
             propose=self._propose,
             lag_ms_max=self._config.replica_lag_time_max_ms,
+            traffic=self.traffic.of(topic.name),
         )
 
     def _delete(self, topic: TopicImage) -> None:
@@ -244,6 +249,7 @@ class PartitionTable:
         if hosted is None:
             return
         del self.topics[topic.name]
+        self.traffic.forget(topic.name)
         for partition in hosted.partitions.values():
             self._discard(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 

@@ -14,6 +14,7 @@ from odradek.metadata.configs.in_force import effective_broker_config
 from odradek.metadata.image import BROKER_RESOURCE
 from odradek.server.fetch_sessions import FetchSessions
 from odradek.server.loggers import Loggers
+from odradek.server.tally import Tally
 from odradek.server.telemetry import ClientTelemetry
 from odradek.server.unappended import Unappended
 
@@ -57,6 +58,7 @@ class Broker:
     image: ClusterImage
 
     loggers: Loggers = field(default_factory=Loggers)
+    tally: Tally = field(default_factory=Tally)
     # Called with the configuration when a dynamic key changed.
     on_configured: Callable[[BrokerConfig], None] = lambda _config: None
 
@@ -69,7 +71,7 @@ class Broker:
 
     def __post_init__(self) -> None:
         slots = self.config.max_incremental_fetch_session_cache_slots
-        self.fetch_sessions = FetchSessions(slots, self.clock, self.rng)
+        self.fetch_sessions = FetchSessions(slots, self.clock, self.rng, self.tally.fetch_session_evictions)
         self.unappended = Unappended(self.clock, self.spawner)
         self.telemetry = ClientTelemetry(
             bytes_max=self.config.telemetry_max_bytes,

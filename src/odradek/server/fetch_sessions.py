@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Rng
+from odradek.monitor.instruments import Counter
 from odradek.protocol.fetch import FetchPartition, FetchRequest, TopicKey
 from odradek.protocol.fetch_response import FetchedPartition
 
@@ -122,12 +123,19 @@ class FetchPlan:
 class FetchSessions:
     """All sessions of a broker, least recently used first."""
 
-    def __init__(self, sessions_max: int, clock: Clock, rng: Rng) -> None:
+    def __init__(self, sessions_max: int, clock: Clock, rng: Rng, evictions: Counter | None = None) -> None:
+        """`evictions` counts sessions that were given up to make room for others."""
         self._sessions_max = sessions_max
         self._clock = clock
         self._rng = rng
         self._sessions: dict[int, FetchSession] = {}
         self._partitions = 0
+        self._evictions = evictions or Counter()
+
+    @property
+    def partitions(self) -> int:
+        """The partitions of all sessions."""
+        return self._partitions
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -178,6 +186,7 @@ class FetchSessions:
             given_up.append(session)
             excess_sessions -= 1
             excess_partitions -= len(session.wanted)
+        self._evictions.count += len(given_up)
         for session in given_up:
             self._end(session.session_id)
         return True

@@ -65,6 +65,11 @@ class Fetchers:
             self._fetchers[leader] = Fetcher(self, leader)
         self._fetchers[leader].follow(partition)
 
+    @property
+    def dead_count(self) -> int:
+        """Fetchers that have partitions and do not run; 0 unless the broker is stopping."""
+        return sum(fetcher.is_dead for fetcher in self._fetchers.values())
+
     async def stop(self) -> None:
         """Nothing is appended any more when this returns."""
         self._stopping = True
@@ -98,6 +103,10 @@ class Fetcher:
             self._owner.peers.hang_up(self._leader_id, PURPOSE, "there are more partitions to fetch")
         if self._task is None:
             self._task = self._owner.spawner.spawn(f"fetch from {self._leader_id}", self._run())
+
+    @property
+    def is_dead(self) -> bool:
+        return self._task is None and len(self._fetching) > 0
 
     def leave(self, partition: Partition) -> None:
         self._fetching.leave(partition)

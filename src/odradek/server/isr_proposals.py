@@ -22,19 +22,23 @@ from odradek.protocol.messages.p56_alter_partition import (
 from odradek.replication.isr import IsrProposal
 from odradek.replication.partition import Partition
 from odradek.server.controller.controller_channel import ControllerChannel
+from odradek.server.tally import Tally
 
 REQUEST_TIMEOUT_MS = 30_000
 RETRY_PAUSE_MS = 50
 
 
 class IsrProposals:
-    def __init__(self, *, channel: ControllerChannel, broker_id: BrokerId, clock: Clock, spawner: Spawner) -> None:
+    def __init__(
+        self, *, channel: ControllerChannel, broker_id: BrokerId, clock: Clock, spawner: Spawner, tally: Tally
+    ) -> None:
         self._channel = channel
         self._broker_id = broker_id
         # Known once the broker is registered; it leads nothing before.
         self.broker_epoch = -1
         self._clock = clock
         self._spawner = spawner
+        self._tally = tally
         self._waiting: dict[Partition, IsrProposal] = {}
         self._asking: asyncio.Task[None] | None = None
 
@@ -87,7 +91,10 @@ class IsrProposals:
         now_ms = self._clock.monotonic_ms()
         code = failure if answer is None else error_code(answer.error_code)
         if answer is None or code is not ErrorCode.NONE:
+            self._tally.isr_failures.count += 1
             return partition.isr_refused(proposal, code or ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
+        grows = proposal.grows
+        (self._tally.isr_expands if grows else self._tally.isr_shrinks).count += 1
         partition.isr_accepted(proposal, answer.partition_epoch, now_ms)
         return False
 

@@ -86,6 +86,8 @@ class Unappended:
         while queue:
             arrival = queue[0]
             outcome = await self._append(partition, arrival)
+            if isinstance(outcome, KafkaError):
+                partition.traffic.refused(arrival.batch, outcome)
             queue.popleft()
             self._bytes -= len(arrival.batch)
             partition.unappended -= 1

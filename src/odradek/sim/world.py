@@ -27,6 +27,7 @@ from odradek.sim.keyed import last_deletions
 from odradek.sim.knobs import Focus, Knobs, TopicPlan, draw
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.machine import Machine
+from odradek.sim.measured import check_metrics, measured
 from odradek.sim.nemesis import Nemesis
 from odradek.sim.net import SimNet
 from odradek.sim.on_disk import StoredLog, stored_logs
@@ -267,12 +268,14 @@ class World:
                 raise Violation(still)
             await asyncio.sleep(0.1)
         check_images(self.truth)
+        check_metrics(self.truth)
 
     async def _inspect(self, machine: Machine, starts: dict[Place, int]) -> None:
         """The node's own memory against its files, then the files that a clean stop leaves."""
         node = machine.node
         if node is None:
             raise Violation(f"V2 the faults are over and {machine.name} is down")
+        measured(node)
         logs = stored_logs(machine.disk.files())
         if not self.knobs.loses_power:
             # Otherwise retention may have counted records that a power cut or the next leader removed later.

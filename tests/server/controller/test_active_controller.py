@@ -63,6 +63,9 @@ class Clock:
     def monotonic_ms(self) -> int:
         return self.now_ms
 
+    def monotonic_ns(self) -> int:
+        return self.now_ms * 1_000_000
+
 
 class Gate:
     """A spawner whose blocking calls wait at a gate, open at first, so that a test decides when an fsync ends."""

@@ -1,4 +1,4 @@
-"""Every request of an observed listener is reported once, at its end; a listener without observer has no overhead."""
+"""Every request of an observed listener is counted; a measured one is reported once, at its end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 
 from odradek.base.errors import ErrorCode
+from odradek.monitor.instruments import Counter
 from odradek.protocol.messages.p00_produce import ProduceResponse
 from odradek.protocol.messages.p01_fetch import FetchResponse
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest
 from odradek.server.api.table import load_apis
-from odradek.server.network.life_cycle import Observer
+from odradek.server.network.life_cycle import MEASURED_PER_SECOND, ObservedApi, Observer
 from odradek.server.network.request import Api
 from support.data_broker import DataBroker, batch
 
@@ -34,14 +35,24 @@ class Ended(list):
         return [request.api.key for request in self]
 
 
+def observer(ended, apis, with_errors=None) -> Observer:
+    counted = {
+        key: ObservedApi([Counter() for _ in range(api.versions[1] + 1)], Counter()) for key, api in apis.items()
+    }
+    return Observer(counted, (with_errors if with_errors is not None else []).append, ended.append, ended.now_ns)
+
+
 @contextlib.asynccontextmanager
 async def observed(**options):
     async with DataBroker(**options) as broker:
         ended = Ended()
-        broker.listener.observer = Observer(ended.append, ended.now_ns)
+        broker.listener.observer = observer(ended, broker.apis)
         broker.create_topic("t", 2)
         yield broker, ended, await broker.connect()
-    times = [(one.received_ns, one.handled_ns, min(one.returned_ns, one.answered_ns), one.ended_ns) for one in ended]
+    times = [
+        (one.received_ns, one.handled_ns, min(one.returned_ns, one.answered_ns), one.sending_ns, one.ended_ns)
+        for one in ended
+    ]
     assert all(list(each) == sorted(each) for each in times)
     assert len(set(map(id, ended))) == len(ended), "each ends once"
 
@@ -131,7 +142,7 @@ def test_pipelined_requests_end_in_the_order_of_their_replies(run):
             await client.receive(ApiVersionsResponse, 3)
             await ended.count(2)
             assert ended.keys() == [0, 18]
-            assert ended[1].send_ns > 0, "it waited for the reply of the first"
+            assert ended[1].reply_queue_ns > 0, "it waited for the reply of the first"
 
     run(scenario())
 
@@ -164,5 +175,54 @@ def test_a_listener_that_is_not_observed_reads_no_clock(run):
             await client.produce("t", batch("x"))
             (connection,) = broker.listener._connections
             assert not hasattr(connection.request, "received_ns")
+
+    run(scenario())
+
+
+def test_of_many_requests_all_are_counted_and_some_are_measured(run):
+    async def scenario():
+        async with DataBroker() as broker:
+            ended, with_errors = Ended(), []
+            seen = broker.listener.observer = observer(ended, broker.apis, with_errors)
+            broker.create_topic("t", 1)
+            client = await broker.connect()
+            produce, fetch = seen.apis[0], seen.apis[1]
+            for _ in range(10):
+                await client.produce("t", batch("x"))
+            assert [request.stands_for for request in ended] == [1] * 10
+            produce.tick(10 / MEASURED_PER_SECOND / 5)  # as if these ten had come five times too fast
+            for _ in range(100):
+                await client.produce("t", batch("x"))
+                await client.produce("nowhere", batch("x"))
+            await client.fetch("t", {0: 0})
+            assert produce.requests[9].count == produce.total == 210
+            assert (produce.without_error.count, fetch.without_error.count) == (110, 1)
+            assert len(with_errors) == 100
+            measured = [request.stands_for for request in ended if request.api.key == 0]
+            assert 10 + 200 / 9 < len(measured) < 60
+            assert 200 < sum(measured) <= 210
+            assert all(1 <= stands_for < 10 for stands_for in measured)
+
+    run(scenario())
+
+
+def test_errors_of_parked_requests_are_counted_when_they_are_answered(run):
+    async def scenario():
+        async with DataBroker(settings={"min.insync.replicas": "1"}) as broker:
+            ended, with_errors = Ended(), []
+            seen = broker.listener.observer = observer(ended, broker.apis, with_errors)
+            broker.create_topic("t", 1)
+            seen.apis[1].tick(1.0)
+            seen.apis[1].until_measured = 1_000  # the next ones are not measured
+            client = await broker.connect()
+            client.send(client.fetch_request("t", {0: 0}, max_wait_ms=60_000, min_bytes=1), 12)
+            while not broker.broker.parked_fetches:  # noqa: ASYNC110 (a parked fetch has no event)
+                await asyncio.sleep(0)
+            assert seen.apis[1].total == 1
+            assert seen.apis[1].without_error.count == 0
+            broker.delete_topic("t")
+            await client.receive(FetchResponse, 12)
+            assert [list(request.errors) for request in with_errors] == [[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]]
+            assert not ended
 
     run(scenario())

@@ -106,6 +106,9 @@ class BrokerConfig:
     metrics_push_labels: tuple[str, ...] = words(
         "metrics.push.labels", (), "Labels of all metrics that are pushed, as name=value."
     )
+    metrics_enable: bool = boolean(
+        "metrics.enable", True, "Whether requests, replicas, groups and the metadata quorum are measured for /metrics."
+    )
     log_dirs: tuple[str, ...] = words("log.dirs", (".odradek",), "The data directory.")
 
     num_partitions: int = int32(

@@ -6,10 +6,34 @@ alert rules and the dashboards are generated without importing a broker or Spark
 
 from __future__ import annotations
 
-from odradek.monitor.catalogue import client_telemetry, clients, consumer_lag, monitoring, process, streams
+from odradek.monitor.catalogue import (
+    broker,
+    client_telemetry,
+    clients,
+    consumer_lag,
+    groups,
+    monitoring,
+    process,
+    quorum,
+    requests,
+    streams,
+    topics,
+)
 from odradek.monitor.metric import Metric
 
-_MODULES = (process, clients, client_telemetry, consumer_lag, streams, monitoring)
+_MODULES = (
+    requests,
+    topics,
+    broker,
+    groups,
+    quorum,
+    consumer_lag,
+    clients,
+    client_telemetry,
+    streams,
+    process,
+    monitoring,
+)
 
 
 def all_metrics() -> tuple[Metric, ...]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from odradek.monitor.metric import Kind, Metric
+from odradek.base.limits import metric_series_max
+from odradek.monitor.declaring import counter
 
-SERIES_DROPPED = Metric(
-    name="odradek_monitor_registry_seriesdropped_total",
-    mbean="odradek.monitor:type=Registry,name=SeriesDropped",
-    kind=Kind.COUNTER,
-    unit="series",
-    help="Series that were not created because the process already has its maximum of 20,000.",
+SERIES_DROPPED = counter(
+    "odradek.monitor:type=Registry,name=SeriesDropped",
+    "series",
+    f"Series that were not created because the process already has its maximum of {metric_series_max:,}.",
 )
-READINGS_FAILED = Metric(
-    name="odradek_monitor_registry_readingsfailed_total",
-    mbean="odradek.monitor:type=Registry,name=ReadingsFailed",
-    kind=Kind.COUNTER,
-    unit="readings",
-    help="Readings that failed because of a bug. The log has the first of each kind.",
+READINGS_FAILED = counter(
+    "odradek.monitor:type=Registry,name=ReadingsFailed",
+    "readings",
+    "Readings that failed because of a bug. The log has the first of each kind.",
 )

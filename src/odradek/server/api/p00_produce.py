@@ -139,6 +139,7 @@ def _append(
         ctx.connection.end(refusal.message)
         return _failed(index, refusal)
     except KafkaError as refusal:
+        partition.traffic.refused(batch, refusal)
         return _failed(index, refusal)
     except OSError as broken:  # raised before the log wrote anything
         logger.warning("%s cannot be written to: %s", partition, broken)
@@ -210,6 +211,7 @@ class ParkedProduce:
                 self._waits[id(wait.outcome)] = (wait.outcome, None, callback)
             else:
                 self._waits[id(wait.outcome)] = (wait.outcome, wait.partition, callback)
+        ctx.broker.tally.parked_produces += 1
         # One request of a connection at a time: its batches take memory until they are appended.
         self._slot: ReplySlot = ctx.connection.park(stop_reading=self._unread > 0, on_lost=self._stop_waiting)
         if not self._unread:
@@ -259,10 +261,13 @@ class ParkedProduce:
     def _timed_out(self) -> None:
         for outcome, _, _ in self._waits.values():
             outcome.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._ctx.broker.tally.expired_produces.count += 1
         self._stop_waiting()
         self._answer()
 
     def _stop_waiting(self) -> None:
+        """Called once: before the reply, or when the connection is lost."""
+        self._ctx.broker.tally.parked_produces -= 1
         if self._timer is not None:
             self._timer.cancel()
         for _, partition, callback in self._waits.values():

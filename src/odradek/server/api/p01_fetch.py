@@ -20,6 +20,7 @@ of all appends in that turn.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from struct import Struct
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -60,6 +61,11 @@ def handle(ctx: BrokerContext, frame: memoryview, position: int, end: int) -> Pa
         return encode_fetch_response(ctx.version, ctx.correlation_id, (), error_code=refusal.code)
     fetch = Fetch(ctx, request, plan)
     found = fetch.read(arrived_ms=ctx.broker.clock.monotonic_ms() if fetch.replica is not None else None)
+    if fetch.replica is None:
+        ctx.broker.tally.consumer_fetches[ctx.version].count += 1
+    else:
+        ctx.broker.tally.follower_fetches[ctx.version].count += 1
+        ctx.api = FOLLOWER_API
     if fetch.enough(found) or request.max_wait_ms <= 0 or not plan.wanted:
         return fetch.reply(found)
     found.release()
@@ -181,6 +187,7 @@ class Fetch:
 
     def reply(self, found: Found) -> Parts:
         topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
+        self._count(found)
         for wanted, partition, read in found.reads:
             if not self._plan.answers(wanted, read):
                 continue
@@ -201,6 +208,23 @@ class Fetch:
             session_id=self._plan.session_id,
             node_endpoints=endpoints,
         )
+
+    def _count(self, found: Found) -> None:
+        replica, total = self.replica, self.ctx.broker.partitions.traffic.total
+        total.fetch_requests.count += len(found.reads)
+        (total.bytes_out if replica is None else total.replication_bytes_out).count += found.bytes
+        for _, partition, read in found.reads:
+            if partition is None:
+                continue
+            traffic = partition.traffic
+            traffic.fetch_requests.count += 1
+            if isinstance(read.records, Region):
+                if replica is None:
+                    traffic.bytes_out.count += read.records.length
+                elif partition.image is not None and replica.broker_id in partition.image.adding:
+                    total.reassignment_bytes_out.count += read.records.length
+            elif read.error_code:
+                traffic.unreadable(read.error_code)
 
     def _name_leaders(self, found: Found) -> list[NodeEndpoint]:
         """Sets the current leader of each partition that this broker does not lead; returns the leaders' endpoints."""
@@ -303,7 +327,7 @@ class ParkedFetch:
         self._moved: dict[Partition, None] = {}
         self._look_due = False
         self._slot = fetch.ctx.connection.park(stop_reading=True, on_lost=self._stop_waiting)
-        self._deadline = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self.answer)
+        self._deadline = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self._time_is_over)
         for partition in self._wanted:
             fetch.wait_at(partition, self)
         fetch.ctx.broker.parked_fetches[self] = None
@@ -313,6 +337,12 @@ class ParkedFetch:
         if not self._look_due:
             self._look_due = True
             asyncio.get_running_loop().call_soon(self._look)
+
+    def _time_is_over(self) -> None:
+        tally = self._fetch.ctx.broker.tally
+        of_consumer = self._fetch.replica is None
+        (tally.expired_consumer_fetches if of_consumer else tally.expired_follower_fetches).count += 1
+        self.answer()
 
     def answer(self) -> None:
         """Answers with the records that are there now."""
@@ -371,3 +401,5 @@ def _unreadable_without_zstd(region: Region) -> ErrorCode:
 
 
 API = FrameApi(key=1, versions=(4, 18), advertised=(4, 18), handle=handle)
+# The API of a follower's request: Kafka has metrics of its own for these.
+FOLLOWER_API = replace(API)

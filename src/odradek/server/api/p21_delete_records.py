@@ -50,10 +50,14 @@ async def handle(ctx: BrokerContext, request: DeleteRecordsRequest) -> DeleteRec
                 result.error_code, result.low_watermark = refused.code, NO_LOW_WATERMARK
             else:
                 waiting.append((offset, result, outcome(partition, partition.when_trimmed, offset)))
-    with suppress(TimeoutError):
-        async with asyncio.timeout(request.timeout_ms / 1000):
-            for _, _, trimmed in waiting:
-                await trimmed
+    ctx.broker.tally.parked_deletions += 1
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(request.timeout_ms / 1000):
+                for _, _, trimmed in waiting:
+                    await trimmed
+    finally:
+        ctx.broker.tally.parked_deletions -= 1
     for offset, result, trimmed in waiting:
         trimmed.cancel()
         code = ErrorCode.REQUEST_TIMED_OUT if trimmed.cancelled() else trimmed.result()

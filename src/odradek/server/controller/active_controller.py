@@ -43,6 +43,8 @@ class ActiveController:
         self._clock = clock
         self._spawner = spawner
         self._active = False
+        # Called with the nanoseconds that a decision took.
+        self.on_decided: Callable[[int], None] = lambda _: None
         self.heartbeats = Heartbeats(config, suspicion_ms=min(SUSPICION_MS, config.broker_session_timeout_ms))
         self._session_watch: asyncio.TimerHandle | None = None
         self._balancing: asyncio.TimerHandle | None = None
@@ -58,7 +60,10 @@ class ActiveController:
         """Decides now, answers once committed. An exception from `decide` is raised here; then nothing was written."""
         if not self._active:
             raise NotController(ErrorCode.NOT_CONTROLLER, "This controller is not active.")
-        return self._propose(decide(self._quorum.feed.ahead))
+        began_ns = self._clock.monotonic_ns()
+        reply = self._propose(decide(self._quorum.feed.ahead))
+        self.on_decided(self._clock.monotonic_ns() - began_ns)
+        return reply
 
     def stop_deciding(self) -> None:
         """Earlier decisions are still committed and answered."""

@@ -36,11 +36,12 @@ PARKED, UNSENT, ENDING, EARLY = 1, 2, 4, 8
 class Slot:
     """The place of one parked request in its connection's reply order."""
 
-    __slots__ = ("_connection", "on_lost", "parts", "request")
+    __slots__ = ("_connection", "is_measured", "on_lost", "parts", "request")
 
     def __init__(self, connection: ClientConnection, on_lost: Callable[[], None] | None) -> None:
         self._connection = connection
         self.request = connection.request
+        self.is_measured = connection.is_measuring
         self.on_lost = on_lost
         self.parts: Parts | None = None
 
@@ -75,6 +76,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         "_transport",
         "client_host",
         "client_port",
+        "is_measuring",
         "is_observed",
         "last_turn",
         "principal",
@@ -91,8 +93,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.request: RequestContext | None = None
         self._observer: Observer | None = listener.observer
         self.is_observed = listener.observer is not None
+        # Whether the request that is being handled is measured.
+        self.is_measuring = False
         self._received_ns = 0
-        # On an observed connection: requests whose replies are in `_out`.
+        # Measured requests whose replies are in `_out`.
         self._leaving: list[RequestContext] = []
         # When something last arrived, in turns of the listener's idle sweep.
         self.last_turn = listener.idle_turn
@@ -139,7 +143,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 _release(slot.parts)
             elif slot.on_lost is not None:
                 slot.on_lost()
-            if self._observer is not None and slot.request is not None:
+            if slot.is_measured and self._observer is not None and slot.request is not None:
                 self._observer.lost(slot.request, slot.parts)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
@@ -153,7 +157,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         return received
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_turn = self._listener.idle_turn
+        listener = self._listener
+        self.last_turn = listener.idle_turn
+        listener.bytes_in += nbytes
         self._in_turn = True
         if self._observer is not None:
             self._received_ns = self._observer.now_ns()
@@ -161,7 +167,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if frame is None:
             end = len(self._prefix) + nbytes
             self._prefix = b""
-            self._take(self._listener.receive_buffer, 0, end, shared=True)
+            self._take(listener.receive_buffer, 0, end, shared=True)
         else:
             frame.filled += nbytes
             if frame.filled == frame.length:
@@ -211,13 +217,16 @@ class ClientConnection(asyncio.BufferedProtocol):
             _release(slot.parts or [])
             return
         if self._observer is not None and slot.request is not None:
-            self._observer.answered(slot.request, slot.parts or [])
+            self._observer.has_reply(slot.request)
+            if slot.is_measured:
+                self._observer.answered(slot.request, slot.parts or [])
         ready = 0
         for reply in self._replies:
             if reply.parts is None:
                 break
             self._out += reply.parts
-            if self._observer is not None and reply.request is not None:
+            self._out_bytes += bytes_of(reply.parts)
+            if reply.is_measured and reply.request is not None:
                 self._leaving.append(reply.request)
             ready += 1
         del self._replies[:ready]
@@ -286,18 +295,42 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         self._out += parts
         self._out_bytes += bytes_of(parts)
-        if self._observer is not None and self.request is not None:
+        if self.is_measuring and self.request is not None:
             self._leaving.append(self.request)
         if self._out_bytes >= FLUSH_BYTES:
             # Let the limit on unsent bytes see it before the next request is handled.
             self._flush()
 
     def _handle_observed(self, observer: Observer, frame: memoryview, position: int, end: int) -> Parts | None:
-        self.request = cast("RequestContext | None", None)  # the handler sets it, unless it cannot read the header
-        handled_ns = observer.now_ns()
-        parts = self._listener.handle(self, frame, position, end)
-        if self.request is not None:
-            observer.returned(self.request, end - position, self._received_ns, handled_ns, parts)
+        self.request = cast("RequestContext | None", None)  # the dispatcher sets it, unless it cannot read the header
+        api = observer.apis[frame[position + 1]]
+        api.until_measured -= 1
+        if api.until_measured > 0:
+            self.is_measuring = False
+            parts = self._listener.handle(self, frame, position, end)
+            request = self.request
+        else:
+            self.is_measuring = True
+            stands_for = api.take()
+            handled_ns = observer.now_ns()
+            parts = self._listener.handle(self, frame, position, end)
+            request = self.request
+            if request is not None:
+                observer.returned(
+                    request,
+                    stands_for=stands_for,
+                    bytes_in=end - position,
+                    received_ns=self._received_ns,
+                    handled_ns=handled_ns,
+                    parts=parts,
+                )
+        if request is not None:
+            api.requests[request.version].count += 1
+            if parts is not None:
+                if request.errors:
+                    observer.has_reply(request)
+                else:
+                    api.without_error.count += 1
         return parts
 
     # Replies
@@ -315,22 +348,26 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        self._out_bytes = 0
         if self._lost:
+            self._out_bytes = 0
             _release(out)
-            self._end_leaving()
+            self._end_leaving(0)
             return
+        self._listener.bytes_out += self._out_bytes
+        self._out_bytes = 0
+        sending_ns = self._observer.now_ns() if self._leaving and self._observer is not None else 0
         if out:
             self._link.send(out)
         if self._leaving:
-            self._end_leaving()
+            self._end_leaving(sending_ns)
         if self._choked and self._link.unsent_bytes() > self._listener.unsent_bytes_max:
             self._stop(UNSENT)
 
-    def _end_leaving(self) -> None:
+    def _end_leaving(self, sending_ns: int) -> None:
         ended, self._leaving = self._leaving, []
         for request in ended:
-            cast("Observer", self._observer).ended(request)
+            # A parked reply was answered in the same turn, perhaps after others began to be sent.
+            cast("Observer", self._observer).ended(request, max(sending_ns, request.answered_ns))
 
     # Reading or not
 

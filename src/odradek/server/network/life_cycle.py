@@ -1,30 +1,98 @@
-"""Reports the end of every request to the observer of a listener: metrics, quotas, an audit log.
+"""Counts every request of a listener, and reports the ends of those that are measured.
 
-A request is received, handled, perhaps parked, answered and sent. However it goes, `on_end` is called once: with its
-API, version, principal, client id, sizes, error codes and the times that Kafka measures. A listener that is not
-observed reads no clock.
+A request is received, handled, perhaps parked, answered and sent. All requests are counted, by API and version, and so
+are the errors in their replies. Reading the clock at each step costs more than that, so only some requests of an API
+that gets many are measured: `on_end` is called once for each of them, with its sizes and the times that Kafka measures.
+A listener that is not observed reads no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+from odradek.monitor.instruments import Counter
 from odradek.server.network.request import Parts, RequestContext, bytes_of
 
-OnEnd = Callable[[RequestContext], None]
+OnRequest = Callable[[RequestContext], None]
+
+API_KEYS = 256
+MEASURED_PER_SECOND = 200
+
+
+class ObservedApi:
+    """One API: counts its requests, and chooses which of them are measured.
+
+    All are measured until `tick` finds that there are more than MEASURED_PER_SECOND. The distance between two measured
+    requests varies, so that the choice does not follow a pattern of the client.
+    """
+
+    __slots__ = ("_counted", "_every", "_random", "_stands_for", "requests", "until_measured", "without_error")
+
+    def __init__(self, requests: Sequence[Counter], without_error: Counter) -> None:
+        # By version.
+        self.requests = requests
+        # Its replies without any error.
+        self.without_error = without_error
+        self.until_measured = 1
+        self._every = 1
+        self._stands_for = 1
+        self._random = 1
+        self._counted = 0
+
+    def take(self) -> int:
+        """For how many requests the measured one stands."""
+        stood_for = self._stands_for
+        if self._every > 1:
+            self._random = (self._random * 1_103_515_245 + 12_345) & 0x7FFF_FFFF
+            self._stands_for = 1 + self._random % (2 * self._every - 1)
+        else:
+            self._stands_for = 1
+        self.until_measured = self._stands_for
+        return stood_for
+
+    @property
+    def total(self) -> int:
+        return sum(version.count for version in self.requests)
+
+    def tick(self, passed_s: float) -> None:
+        total = self.total
+        self._every = max(1, int((total - self._counted) / (MEASURED_PER_SECOND * passed_s)))
+        self._counted = total
 
 
 class Observer:
-    __slots__ = ("_on_end", "now_ns")
+    """`on_error` is called for each request whose reply has an error code, `on_end` for each that is measured."""
 
-    def __init__(self, on_end: OnEnd, now_ns: Callable[[], int]) -> None:
+    __slots__ = ("_on_end", "_on_error", "apis", "now_ns")
+
+    def __init__(
+        self, apis: Mapping[int, ObservedApi], on_error: OnRequest, on_end: OnRequest, now_ns: Callable[[], int]
+    ) -> None:
+        unknown = ObservedApi((), Counter())
+        # By the lower byte of an API key: the first thing that is known about a request.
+        self.apis = [apis.get(key, unknown) for key in range(API_KEYS)]
+        self._on_error = on_error
         self._on_end = on_end
         self.now_ns = now_ns
 
+    def has_reply(self, request: RequestContext) -> None:
+        if request.errors:
+            self._on_error(request)
+        else:
+            self.apis[request.api.key].without_error.count += 1
+
     def returned(
-        self, request: RequestContext, bytes_in: int, received_ns: int, handled_ns: int, parts: Parts | None
+        self,
+        request: RequestContext,
+        *,
+        stands_for: int,
+        bytes_in: int,
+        received_ns: int,
+        handled_ns: int,
+        parts: Parts | None,
     ) -> None:
         """Its handler returned: the reply, none (`[]`), or None when a slot was or will be filled."""
+        request.stands_for = stands_for
         request.bytes_in = bytes_in
         request.received_ns = received_ns
         request.handled_ns = handled_ns
@@ -33,7 +101,7 @@ class Observer:
             request.answered_ns = now
             request.bytes_out = bytes_of(parts)
             if not parts:
-                self.ended(request)
+                self.ended(request, now)
 
     def answered(self, request: RequestContext, parts: Parts) -> None:
         """Its slot was filled, perhaps while its handler was still at work."""
@@ -44,8 +112,9 @@ class Observer:
         """Its connection was lost before the reply was sent."""
         if parts is None:
             self.answered(request, [])
-        self.ended(request)
+        self.ended(request, self.now_ns())
 
-    def ended(self, request: RequestContext) -> None:
+    def ended(self, request: RequestContext, sending_ns: int) -> None:
+        request.sending_ns = sending_ns
         request.ended_ns = self.now_ns()
         self._on_end(request)

@@ -56,6 +56,12 @@ class ClientListener:
         self.on_lost: Callable[[ClientConnection], None] = lambda _: None
         # Set before the first connection.
         self.observer: Observer | None = None
+        # For metrics, since the start.
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.connections_made = 0
+        self.connections_lost = 0
+        self.connections_expired = 0
 
     @property
     def port(self) -> int:
@@ -112,6 +118,7 @@ class ClientListener:
 
     def made(self, connection: ClientConnection) -> None:
         self._connections[connection] = None
+        self.connections_made += 1
         if self._closed:
             # Accepted just before the stop: nothing may be read from it any more.
             connection.end("")
@@ -121,6 +128,7 @@ class ClientListener:
 
     def lost(self, connection: ClientConnection) -> None:
         del self._connections[connection]
+        self.connections_lost += 1
         if not self._connections:
             self._all_gone.set()
         self.on_lost(connection)
@@ -134,6 +142,7 @@ class ClientListener:
         self.idle_turn += 1
         for connection in list(self._connections):
             if self.idle_turn - connection.last_turn > SWEEPS_PER_IDLE_TIME:
+                self.connections_expired += 1
                 connection.abort()
         self._schedule_sweep()
 

@@ -115,8 +115,8 @@ class Host(Protocol):
 
 
 class RequestContext:
-    """A request. Where a listener is observed, it is handed over once when it has ended: answered, without a reply, or
-    its connection lost. Only then it has sizes and times, the latter in nanoseconds of the monotonic clock."""
+    """A request. One that is measured is handed over once when it has ended: answered, without a reply, or its
+    connection lost. Only then it has sizes and times, the latter in nanoseconds of the monotonic clock."""
 
     __slots__ = (
         "answered_ns",
@@ -132,16 +132,20 @@ class RequestContext:
         "host",
         "received_ns",
         "returned_ns",
+        "sending_ns",
+        "stands_for",
         "version",
     )
 
     api: Api | FrameApi
+    stands_for: int  # how many requests of its API were counted since the last one that was measured, itself included
     bytes_in: int
     bytes_out: int
     received_ns: int  # its last byte came
     handled_ns: int  # its handler was called
     returned_ns: int  # its handler returned, perhaps to answer later
     answered_ns: int  # its reply was made; when it has none, as `returned_ns`
+    sending_ns: int  # its reply is the next to be sent
     ended_ns: int  # its reply was handed to the socket, or there will be none
 
     def __init__(
@@ -178,9 +182,17 @@ class RequestContext:
         return max(0, self.answered_ns - self.returned_ns)
 
     @property
+    def reply_queue_ns(self) -> int:
+        """Its reply waited for those of earlier requests."""
+        return self.sending_ns - self.answered_ns
+
+    @property
     def send_ns(self) -> int:
-        """Its reply waited for those of earlier requests, and was written."""
-        return self.ended_ns - self.answered_ns
+        return self.ended_ns - self.sending_ns
+
+    @property
+    def total_ns(self) -> int:
+        return self.ended_ns - self.received_ns
 
     def authorize(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return self.host.authorizer.authorize(self.connection.principal, operation, resource_type, name)

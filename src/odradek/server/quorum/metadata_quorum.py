@@ -59,6 +59,7 @@ from odradek.server.quorum.metadata_log import QuorumLog
 from odradek.server.quorum.other_members import QuorumPeers
 from odradek.server.quorum.snapshots import MetadataSnapshots, NoSnapshot
 from odradek.server.quorum.steps import QuorumSteps
+from odradek.server.quorum.times import QuorumTimes
 
 _log = logging.getLogger(__name__)
 
@@ -88,9 +89,10 @@ class MetadataQuorum:
         self.on_deposed: Callable[[], None] = lambda: None
         # Called with the previous leader when another node becomes leader.
         self.on_new_leader: Callable[[BrokerId], None] = lambda _: None
+        self.times = QuorumTimes(ports.clock)
         self._last_leader = NO_BROKER
         self._leading = False
-        self._failed = False
+        self.has_failed = False
         # The log and the election state are loaded.
         self.has_loaded = False
 
@@ -107,6 +109,10 @@ class MetadataQuorum:
     @property
     def bootstrap(self) -> tuple[Message, ...]:
         return self._loaded.bootstrap
+
+    @property
+    def own_id(self) -> BrokerId:
+        return self._member.voter.key.voter_id
 
     @property
     def cluster_id(self) -> str:
@@ -134,7 +140,7 @@ class MetadataQuorum:
     def leader_endpoints(self) -> list[tuple[BrokerId, Endpoint]]:
         """For answers to requests that only the leader can handle."""
         leader_id = self.leader_id
-        if leader_id == self._member.voter.key.voter_id:
+        if leader_id == self.own_id:
             return [(leader_id, endpoint) for endpoint in self._member.voter.endpoints]
         endpoint = self.others.endpoint_of(leader_id)
         return [] if endpoint is None else [(leader_id, endpoint)]
@@ -227,6 +233,7 @@ class MetadataQuorum:
         if len(batch) > metadata_batch_bytes_max:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "The request changes too much at once.")
         self._log.append(batch, self.leader_epoch, image.offset)
+        self.times.appended(image.offset, len(records))
         self.feed.proposed(records, image, delta)
         self.fetches.look()
 
@@ -245,6 +252,7 @@ class MetadataQuorum:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case HighWatermarkAdvanced():
+                self.times.committed(effect.high_watermark)
                 self.feed.committed(effect.high_watermark)
                 self.fetches.look()
                 self.snapshots.look()
@@ -270,8 +278,8 @@ class MetadataQuorum:
                 raise InvariantBroken("an election is persisted off the loop")
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
-        own = self._member.voter.key.voter_id
-        if self._leading and effect.leader_id != own:
+        self.times.leader_changed(effect.leader_id)
+        if self._leading and effect.leader_id != self.own_id:
             self._leading = False
             self.feed.give_up(NotController(ErrorCode.NOT_CONTROLLER, "This node is no longer leader."))
             self.on_deposed()
@@ -288,11 +296,14 @@ class MetadataQuorum:
         last_offset = Offset(self.feed.end_offset + len(records) - 1)
         batch = MetadataBatch(last_offset, self.leader_epoch, list(records), [])
         self._log.append(control_batch(records, self._ports.clock.wall_ms()), self.leader_epoch, last_offset)
+        self.times.appended(last_offset, len(records))
         self._appended([batch])
 
     def _append_fetched(self, records: bytes) -> None:
         if self._log.append_fetched(records):
-            self._appended(list(read_batches(records)))
+            batches = list(read_batches(records))
+            self.times.fetched_records += sum(len(batch.records) + len(batch.control) for batch in batches)
+            self._appended(batches)
             self._log.sync_soon()
 
     def _appended(self, batches: list[MetadataBatch]) -> None:
@@ -345,6 +356,7 @@ class MetadataQuorum:
         if not self._log.begin_anew_at(snapshot.end_offset):
             return
         self.snapshots.known.append(snapshot)
+        self.times.loaded_snapshots += 1
         _log.info("loaded the metadata snapshot up to offset %d", image.offset)
         self.feed.reset(image)
         self._loaded.voters.replace_by(voters)
@@ -356,9 +368,9 @@ class MetadataQuorum:
 
     def _fail(self, failed: Exception) -> None:
         """No request is answered any more, and the node stops."""
-        if self._failed:
+        if self.has_failed:
             return
-        self._failed = True
+        self.has_failed = True
         _log.critical("the metadata log failed, the node stops: %s", failed)
         self._steps.end()
         self._leading = False

@@ -91,6 +91,7 @@ class MetadataSnapshots:
             # A later one was loaded from the leader meanwhile.
             return
         self.known.append(snapshot)
+        self._quorum.times.wrote_snapshot(len(content))
         _log.info("wrote a metadata snapshot of %d bytes up to offset %d", len(content), image.offset)
         self._log_bytes_covered = size
         if len(self.known) > 1:

@@ -1,0 +1,249 @@
+"""Brokers."""
+
+from __future__ import annotations
+
+from odradek.monitor.declaring import counter, gauge, meter, timer
+from odradek.monitor.metric import Alert, Metric, Severity
+
+_MS_OF_NS = 1e-6
+_MANAGER = "kafka.server:type=ReplicaManager,name="
+_PURGATORY = "kafka.server:type=DelayedOperationPurgatory,name="
+_SESSIONS = "kafka.server:type=FetchSessionCache,name="
+_FETCHERS = "kafka.server:type=ReplicaFetcherManager,name="
+_SOCKETS = "kafka.server:type=socket-server-metrics"
+_LISTENER = ("listener", "networkProcessor")
+
+BROKER_STATE = gauge(
+    "kafka.server:type=KafkaServer,name=BrokerState",
+    "state",
+    "1: starting, 2: recovering logs, 3: running, 6: stopping. A controller without the broker role stays at 1.",
+)
+
+# Replicas
+
+PARTITION_COUNT = gauge(_MANAGER + "PartitionCount", "partitions", "Partitions with a replica on this broker.")
+LEADER_COUNT = gauge(_MANAGER + "LeaderCount", "partitions", "Partitions that this broker leads.")
+UNDER_REPLICATED = gauge(
+    _MANAGER + "UnderReplicatedPartitions",
+    "partitions",
+    "Partitions led here with a replica that is not in sync.",
+    Alert(
+        name="UnderReplicatedPartitions",
+        expression="kafka_server_replicamanager_underreplicatedpartitions > 0",
+        for_seconds=300,
+        severity=Severity.WARNING,
+        summary="{{ $value }} partitions led by {{ $labels.instance }} lack a replica: look for a slow or dead broker.",
+    ),
+)
+UNDER_MIN_ISR = gauge(
+    _MANAGER + "UnderMinIsrPartitionCount",
+    "partitions",
+    "Partitions led here with fewer in-sync replicas than min.insync.replicas: acks=all fails.",
+    Alert(
+        name="UnderMinIsrPartitions",
+        expression="kafka_server_replicamanager_underminisrpartitioncount > 0",
+        for_seconds=60,
+        severity=Severity.CRITICAL,
+        summary="{{ $value }} partitions led by {{ $labels.instance }} refuse acks=all: bring back their replicas.",
+    ),
+)
+AT_MIN_ISR = gauge(
+    _MANAGER + "AtMinIsrPartitionCount",
+    "partitions",
+    "Partitions led here with just min.insync.replicas in sync.",
+)
+OFFLINE_REPLICAS = gauge(
+    _MANAGER + "OfflineReplicaCount",
+    "partitions",
+    "Replicas here whose log is offline after a disk error.",
+    Alert(
+        name="OfflineReplicas",
+        expression="kafka_server_replicamanager_offlinereplicacount > 0",
+        for_seconds=60,
+        severity=Severity.CRITICAL,
+        summary="{{ $value }} logs of {{ $labels.instance }} are offline: free space, or replace the disk.",
+    ),
+)
+REASSIGNING = gauge(
+    _MANAGER + "ReassigningPartitions", "partitions", "Partitions led here whose replicas are being moved."
+)
+PRODUCER_IDS = gauge(
+    _MANAGER + "ProducerIdCount", "producers", "Idempotent producers that this broker remembers, over all partitions."
+)
+ISR_SHRINKS = meter(
+    _MANAGER + "IsrShrinksPerSec", "shrinks", "ISR changes by which this broker, as leader, removed replicas."
+)
+ISR_EXPANDS = meter(
+    _MANAGER + "IsrExpandsPerSec", "expands", "ISR changes by which this broker, as leader, added replicas."
+)
+ISR_FAILURES = meter(
+    _MANAGER + "FailedIsrUpdatesPerSec", "failedUpdates", "ISR changes that the controller refused or did not answer."
+)
+_FETCHER = ("clientId",)
+MAX_LAG = gauge(
+    _FETCHERS + "MaxLag",
+    "messages",
+    "How far the most distant follower on this broker is behind its leader's last known high watermark.",
+    labels=_FETCHER,
+)
+FAILED_FETCHERS = gauge(
+    _FETCHERS + "FailedPartitionsCount", "partitions", "Followed partitions whose log is offline.", labels=_FETCHER
+)
+DEAD_FETCHERS = gauge(
+    _FETCHERS + "DeadThreadCount", "fetchers", "Fetchers that ended although they have partitions.", labels=_FETCHER
+)
+
+# Logs
+
+FLUSH_TIME = timer(
+    "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
+    "ms",
+    "Time of an fsync of data logs. Several logs may share one.",
+    Alert(
+        name="FlushSlow",
+        expression='kafka_log_logflushstats_logflushrateandtimems{quantile="0.99"} > 1000',
+        for_seconds=300,
+        severity=Severity.WARNING,
+        summary="fsync takes longer than 1 s on {{ $labels.instance }}: its disk is overloaded or failing.",
+    ),
+    scale=_MS_OF_NS,
+)
+LOG_SIZE = gauge("odradek.log:type=LogManager,name=Size", "bytes", "Size of all logs of this broker, without indexes.")
+SEGMENTS = gauge("odradek.log:type=LogManager,name=NumLogSegments", "segments", "Segments of all logs of this broker.")
+OFFLINE_DIRECTORIES = gauge(
+    "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+    "directories",
+    "1 while all logs of this broker are offline after disk errors.",
+)
+DISK_TOTAL = gauge("odradek.log:type=LogManager,name=DiskTotalBytes", "bytes", "Size of the file system of log.dirs.")
+DISK_USABLE = gauge(
+    "odradek.log:type=LogManager,name=DiskUsableBytes",
+    "bytes",
+    "Free space in the file system of log.dirs.",
+    Alert(
+        name="DiskNearlyFull",
+        expression="odradek_log_logmanager_diskusablebytes / odradek_log_logmanager_disktotalbytes < 0.1",
+        for_seconds=300,
+        severity=Severity.WARNING,
+        summary="Less than a tenth of the disk of {{ $labels.instance }} is free: lower retention, or add space.",
+    ),
+    Alert(
+        name="DiskFull",
+        expression="odradek_log_logmanager_diskusablebytes / odradek_log_logmanager_disktotalbytes < 0.02",
+        for_seconds=0,
+        severity=Severity.CRITICAL,
+        summary="The disk of {{ $labels.instance }} is nearly full. A full disk refuses writes.",
+    ),
+)
+
+# Requests that wait
+
+PURGATORY_SIZE = gauge(
+    _PURGATORY + "PurgatorySize",
+    "requests",
+    "Parked requests: Produce waits for acks, Fetch for records, DeleteRecords for followers.",
+    labels=("delayedOperation",),
+)
+DELAYED_OPERATIONS = gauge(
+    _PURGATORY + "NumDelayedOperations", "requests", "The same number here.", labels=("delayedOperation",)
+)
+EXPIRED_PRODUCES = meter(
+    "kafka.server:type=DelayedProduceMetrics,name=ExpiresPerSec",
+    "requests",
+    "Parked produce requests that were answered with a timeout.",
+)
+EXPIRED_FETCHES = meter(
+    "kafka.server:type=DelayedFetchMetrics,name=ExpiresPerSec",
+    "requests",
+    "Parked fetches that were answered because fetch.max.wait.ms was over.",
+    labels=("fetcherType",),
+)
+
+# Connections
+
+CONNECTIONS = gauge(_SOCKETS, "connections", "Open connections.", attribute="connection-count", labels=_LISTENER)
+CONNECTIONS_MADE = counter(
+    _SOCKETS, "connections", "Accepted connections.", attribute="connection-creation-total", labels=_LISTENER
+)
+CONNECTIONS_MADE_RATE = gauge(
+    _SOCKETS,
+    "connections/second",
+    "Accepted connections in the last minute.",
+    attribute="connection-creation-rate",
+    labels=_LISTENER,
+)
+CONNECTIONS_CLOSED = counter(
+    _SOCKETS, "connections", "Closed connections.", attribute="connection-close-total", labels=_LISTENER
+)
+CONNECTIONS_CLOSED_RATE = gauge(
+    _SOCKETS,
+    "connections/second",
+    "Closed connections in the last minute.",
+    attribute="connection-close-rate",
+    labels=_LISTENER,
+)
+SOCKET_BYTES_IN = counter(_SOCKETS, "bytes", "Received bytes.", attribute="incoming-byte-total", labels=_LISTENER)
+SOCKET_BYTES_IN_RATE = gauge(
+    _SOCKETS, "bytes/second", "Received in the last minute.", attribute="incoming-byte-rate", labels=_LISTENER
+)
+SOCKET_BYTES_OUT = counter(_SOCKETS, "bytes", "Sent bytes.", attribute="outgoing-byte-total", labels=_LISTENER)
+SOCKET_BYTES_OUT_RATE = gauge(
+    _SOCKETS, "bytes/second", "Sent in the last minute.", attribute="outgoing-byte-rate", labels=_LISTENER
+)
+EXPIRED_CONNECTIONS = gauge(
+    "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount",
+    "connections",
+    "Connections closed because they were idle for connections.max.idle.ms.",
+)
+MEMORY_POOL_USED = gauge(
+    "kafka.network:type=SocketServer,name=MemoryPoolUsed", "bytes", "Memory of requests that are not complete yet."
+)
+MEMORY_POOL_AVAILABLE = gauge(
+    "kafka.network:type=SocketServer,name=MemoryPoolAvailable", "bytes", "Memory left for incomplete requests."
+)
+FETCH_SESSIONS = gauge(_SESSIONS + "NumIncrementalFetchSessions", "sessions", "Fetch sessions.")
+FETCH_SESSION_PARTITIONS = gauge(
+    _SESSIONS + "NumIncrementalFetchPartitionsCached", "partitions", "Partitions in all fetch sessions."
+)
+FETCH_SESSION_EVICTIONS = meter(
+    _SESSIONS + "IncrementalFetchSessionEvictionsPerSec", "evictions", "Fetch sessions given up to make room."
+)
+
+# The event loop
+
+
+def _idle(mbean: str, *alerts: Alert) -> Metric:
+    return gauge(
+        mbean,
+        "ratio",
+        "Share of the last minute in which the event loop used no CPU; 0 means that the broker is overloaded. "
+        "One loop does the work of Kafka's network threads and request handlers.",
+        *alerts,
+        attribute="OneMinuteRate" if "KafkaRequestHandlerPool" in mbean else "",
+    )
+
+
+LOOP_LATENCY = timer(
+    "odradek.server:type=EventLoop,name=LatencyMs",
+    "ms",
+    "How late the event loop runs a timer, sampled ten times a second.",
+    Alert(
+        name="EventLoopSlow",
+        expression='odradek_server_eventloop_latencyms{quantile="0.99"} > 200',
+        for_seconds=300,
+        severity=Severity.WARNING,
+        summary="The event loop of {{ $labels.instance }} is late by more than 200 ms: the broker is overloaded.",
+    ),
+    scale=_MS_OF_NS,
+)
+HANDLER_IDLE = _idle(
+    "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent",
+    Alert(
+        name="BrokerOverloaded",
+        expression="kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent < 0.1",
+        for_seconds=300,
+        severity=Severity.WARNING,
+        summary="The event loop of {{ $labels.instance }} is busy: add brokers, or move leaders to others.",
+    ),
+)
+NETWORK_IDLE = _idle("kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent")

@@ -1,0 +1,153 @@
+"""Counts what is appended and read, by topic and in total: a few integer additions for each batch, none per record."""
+
+from __future__ import annotations
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import ByteSource
+from odradek.log.appended import RecordsRefused
+from odradek.monitor.catalogue import topics as catalogue
+from odradek.monitor.instruments import Counter
+from odradek.monitor.metric import Metric
+from odradek.monitor.registry import Registry
+from odradek.protocol.batch import MAGIC, MAGIC_POSITION
+
+TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+# The client is outdated or sent a wrong batch, so the broker did not fail. KAFKA_STORAGE_ERROR is here as in Kafka,
+# which has metrics of its own for failed disks.
+NOT_FAILURES = frozenset(
+    (
+        *TOO_LARGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+
+
+class TotalTraffic:
+    """Of all topics, including deleted ones."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetch",
+        "failed_produce",
+        "fetch_requests",
+        "invalid_checksums",
+        "invalid_magic",
+        "invalid_offsets",
+        "keyless",
+        "messages_in",
+        "produce_requests",
+        "reassignment_bytes_in",
+        "reassignment_bytes_out",
+        "replication_bytes_in",
+        "replication_bytes_out",
+    )
+
+    def __init__(self, registry: Registry | None) -> None:
+        self.messages_in = _counter(registry, catalogue.MESSAGES_IN)
+        self.bytes_in = _counter(registry, catalogue.BYTES_IN)
+        self.bytes_out = _counter(registry, catalogue.BYTES_OUT)
+        self.bytes_rejected = _counter(registry, catalogue.BYTES_REJECTED)
+        self.produce_requests = _counter(registry, catalogue.PRODUCE_REQUESTS)
+        self.fetch_requests = _counter(registry, catalogue.FETCH_REQUESTS)
+        self.failed_produce = _counter(registry, catalogue.FAILED_PRODUCE)
+        self.failed_fetch = _counter(registry, catalogue.FAILED_FETCH)
+        self.invalid_checksums = _counter(registry, catalogue.INVALID_CHECKSUMS)
+        self.invalid_magic = _counter(registry, catalogue.INVALID_MAGIC)
+        self.invalid_offsets = _counter(registry, catalogue.INVALID_OFFSETS)
+        self.keyless = _counter(registry, catalogue.KEYLESS)
+        self.replication_bytes_in = _counter(registry, catalogue.REPLICATION_BYTES_IN)
+        self.replication_bytes_out = _counter(registry, catalogue.REPLICATION_BYTES_OUT)
+        self.reassignment_bytes_in = _counter(registry, catalogue.REASSIGNMENT_BYTES_IN)
+        self.reassignment_bytes_out = _counter(registry, catalogue.REASSIGNMENT_BYTES_OUT)
+
+
+class TopicTraffic:
+    """Of one topic; each method also counts for all topics."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetch",
+        "failed_produce",
+        "fetch_requests",
+        "messages_in",
+        "produce_requests",
+        "total",
+    )
+
+    def __init__(self, total: TotalTraffic, registry: Registry | None = None, topic: str = "") -> None:
+        self.total = total
+        self.messages_in = _counter(registry, catalogue.MESSAGES_IN, topic)
+        self.bytes_in = _counter(registry, catalogue.BYTES_IN, topic)
+        self.bytes_out = _counter(registry, catalogue.BYTES_OUT, topic)
+        self.bytes_rejected = _counter(registry, catalogue.BYTES_REJECTED, topic)
+        self.produce_requests = _counter(registry, catalogue.PRODUCE_REQUESTS, topic)
+        self.fetch_requests = _counter(registry, catalogue.FETCH_REQUESTS, topic)
+        self.failed_produce = _counter(registry, catalogue.FAILED_PRODUCE, topic)
+        self.failed_fetch = _counter(registry, catalogue.FAILED_FETCH, topic)
+
+    def appended(self, records: int, size: int) -> None:
+        total = self.total
+        self.messages_in.count += records
+        total.messages_in.count += records
+        self.bytes_in.count += size
+        total.bytes_in.count += size
+
+    def refused(self, batch: ByteSource, refusal: KafkaError) -> None:
+        """An append failed."""
+        code, total = refusal.code, self.total
+        if code in TOO_LARGE:
+            self.bytes_rejected.count += len(batch)
+            total.bytes_rejected.count += len(batch)
+        elif code is ErrorCode.CORRUPT_MESSAGE:
+            total.invalid_checksums.count += 1
+        elif isinstance(refusal, RecordsRefused):
+            total.keyless.count += len(refusal.records)
+        elif code is ErrorCode.INVALID_RECORD and len(batch) > MAGIC_POSITION and batch[MAGIC_POSITION] != MAGIC:
+            total.invalid_magic.count += 1
+        elif code is ErrorCode.INVALID_RECORD:
+            total.invalid_offsets.count += 1
+        if code not in NOT_FAILURES:
+            self.failed_produce.count += 1
+            total.failed_produce.count += 1
+
+    def unreadable(self, code: int) -> None:
+        """A read failed."""
+        if code not in NOT_FAILURES:
+            self.failed_fetch.count += 1
+            self.total.failed_fetch.count += 1
+
+
+class Traffic:
+    """All topics that have a replica here. Without a registry it counts, and nothing reads it."""
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        self._registry = registry
+        self.total = TotalTraffic(registry)
+        self._topics: dict[str, TopicTraffic] = {}
+
+    def of(self, topic: str) -> TopicTraffic:
+        known = self._topics.get(topic)
+        if known is None:
+            known = self._topics[topic] = TopicTraffic(self.total, self._registry, topic)
+        return known
+
+    def forget(self, topic: str) -> None:
+        if self._topics.pop(topic, None) is not None and self._registry is not None:
+            for metric in catalogue.BY_TOPIC:
+                self._registry.forget(metric, topic)
+
+
+def _counter(registry: Registry | None, metric: Metric, *labels: str) -> Counter:
+    return Counter() if registry is None else registry.counter(metric, *labels)

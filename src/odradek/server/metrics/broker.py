@@ -1,0 +1,119 @@
+"""What a broker is like: replicas, logs, parked requests, connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from odradek.base.limits import partial_requests_bytes_max
+from odradek.monitor.catalogue import broker as catalogue
+from odradek.monitor.registry import Reading, Registry
+from odradek.replication.partition import Partition
+from odradek.replication.partition_table import PartitionTable
+from odradek.server.broker import Broker
+from odradek.server.fetchers import Fetchers
+from odradek.server.network.listener import ClientListener
+
+# Each listener has one event loop: it takes the place of Kafka's network threads.
+PROCESSOR = "0"
+REPLICA_FETCHER = "Replica"
+# The size of a log is the sum over its segments.
+SEGMENTS_PER_READING = 50
+
+
+def measure_listener(registry: Registry, listener: ClientListener, name: str) -> None:
+    labels = (name, PROCESSOR)
+    registry.gauge(catalogue.CONNECTIONS, lambda: listener.connection_count, *labels)
+    for total, rate, count in (
+        (catalogue.CONNECTIONS_MADE, catalogue.CONNECTIONS_MADE_RATE, lambda: listener.connections_made),
+        (catalogue.CONNECTIONS_CLOSED, catalogue.CONNECTIONS_CLOSED_RATE, lambda: listener.connections_lost),
+        (catalogue.SOCKET_BYTES_IN, catalogue.SOCKET_BYTES_IN_RATE, lambda: listener.bytes_in),
+        (catalogue.SOCKET_BYTES_OUT, catalogue.SOCKET_BYTES_OUT_RATE, lambda: listener.bytes_out),
+    ):
+        registry.gauge(total, count, *labels)
+        registry.rate(rate, count, *labels)
+
+
+def measure_broker(registry: Registry, broker: Broker, clients: ClientListener, fetchers: Fetchers) -> None:
+    tally, sessions = broker.tally, broker.fetch_sessions
+    registry.source(lambda: _replicas(broker.partitions))
+    for operation, parked in (
+        ("Produce", lambda: tally.parked_produces),
+        ("Fetch", lambda: len(broker.parked_fetches)),
+        ("DeleteRecords", lambda: tally.parked_deletions),
+    ):
+        registry.gauge(catalogue.PURGATORY_SIZE, parked, operation)
+        registry.gauge(catalogue.DELAYED_OPERATIONS, parked, operation)
+    registry.gauge(catalogue.DEAD_FETCHERS, lambda: fetchers.dead_count, REPLICA_FETCHER)
+    registry.gauge(catalogue.EXPIRED_CONNECTIONS, lambda: clients.connections_expired)
+    pool = clients.frame_pool
+    registry.gauge(catalogue.MEMORY_POOL_USED, lambda: pool.bytes_in_use)
+    registry.gauge(catalogue.MEMORY_POOL_AVAILABLE, lambda: partial_requests_bytes_max - pool.bytes_in_use)
+    registry.gauge(catalogue.FETCH_SESSIONS, lambda: len(sessions))
+    registry.gauge(catalogue.FETCH_SESSION_PARTITIONS, lambda: sessions.partitions)
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Over all replicas of a broker."""
+
+    partitions: int = 0
+    leaders: int = 0
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    at_min_isr: int = 0
+    offline: int = 0
+    reassigning: int = 0
+    producer_ids: int = 0
+    size_bytes: int = 0
+    segments: int = 0
+    max_lag: int = 0
+    failed_fetchers: int = 0
+
+    def add(self, partition: Partition) -> None:
+        self.partitions += 1
+        log = partition.log
+        self.size_bytes += log.size_bytes
+        self.segments += log.segment_count
+        self.producer_ids += log.producers.count
+        is_offline = log.offline is not None
+        self.offline += is_offline
+        if partition.is_leader:
+            self._add_led(partition)
+        else:
+            self.max_lag = max(self.max_lag, partition.behind)
+            self.failed_fetchers += is_offline
+
+    def _add_led(self, partition: Partition) -> None:
+        self.leaders += 1
+        in_sync = len(partition.isr)
+        self.under_replicated += in_sync < len(partition.replicas)
+        self.under_min_isr += in_sync < partition.min_isr
+        self.at_min_isr += in_sync == partition.min_isr
+        image = partition.image
+        self.reassigning += image is not None and bool(image.adding or image.removing)
+
+
+def _replicas(table: PartitionTable) -> Iterator[Reading | None]:
+    sums = _Sums()
+    for partition in list(table.all()):
+        sums.add(partition)
+        for _ in range(1 + partition.log.segment_count // SEGMENTS_PER_READING):
+            yield None
+    unopened = len(table.unopened)
+    for metric, value in (
+        (catalogue.PARTITION_COUNT, sums.partitions + unopened),
+        (catalogue.LEADER_COUNT, sums.leaders),
+        (catalogue.UNDER_REPLICATED, sums.under_replicated),
+        (catalogue.UNDER_MIN_ISR, sums.under_min_isr),
+        (catalogue.AT_MIN_ISR, sums.at_min_isr),
+        (catalogue.OFFLINE_REPLICAS, sums.offline + unopened),
+        (catalogue.REASSIGNING, sums.reassigning),
+        (catalogue.PRODUCER_IDS, sums.producer_ids),
+        (catalogue.LOG_SIZE, sums.size_bytes),
+        (catalogue.SEGMENTS, sums.segments),
+        (catalogue.OFFLINE_DIRECTORIES, int(sums.offline > 0 and sums.offline == sums.partitions)),
+    ):
+        yield Reading(metric, (), value)
+    yield Reading(catalogue.MAX_LAG, (REPLICA_FETCHER,), sums.max_lag)
+    yield Reading(catalogue.FAILED_FETCHERS, (REPLICA_FETCHER,), sums.failed_fetchers)
