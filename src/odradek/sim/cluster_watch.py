@@ -16,6 +16,7 @@ from odradek.sim.keyed import Deletions, is_compacted
 from odradek.sim.ledger import CompactedLedger, Ledger
 from odradek.sim.loop import Host
 from odradek.sim.quorum_watch import QuorumWatch
+from odradek.sim.transaction_watch import StableWatch
 from odradek.sim.truth import Running, Truth
 
 Replica = tuple[bytes, int]
@@ -41,6 +42,7 @@ class ClusterWatch:
         # By node and partition: how often its log was truncated, and how large it was.
         self._cuts: dict[tuple[int, Replica], tuple[Log, int, int]] = {}
         self._quorum = QuorumWatch()
+        self._stable = StableWatch()
         self._leaders: dict[tuple[Replica, int], int] = {}
         self._ledgers: dict[Replica, Ledger | CompactedLedger] = {}
         # By node, partition and leader epoch; with the log, since a failed log is opened again as after a crash.
@@ -97,6 +99,7 @@ class ClusterWatch:
         start, high, end = log.log_start_offset, partition.high_watermark, log.log_end_offset
         if not start <= partition.last_stable_offset <= high <= end:
             raise Violation(f"L5 {partition} of node {each.number}: start {start}, high watermark {high}, end {end}")
+        self._stable.look(each.host, partition)
         seen_log, cuts, size = self._cuts.get((each.number, replica), (log, 0, 0))
         if log.durability.history > (cuts if seen_log is log else 0):
             self._shortened((partition.topic, partition.index), max(0, size - log.size_bytes))

@@ -26,7 +26,7 @@ def check_producers(log: Log, stored: StoredLog, wall_ms: int, *, safe: bool) ->
     """
     last: dict[int, tuple[int, int, int]] = {}
     for batch in stored.batches:
-        if batch.producer_id >= 0:
+        if batch.producer_id >= 0 and not batch.is_control:
             last[batch.producer_id] = (batch.producer_epoch, batch.last_sequence, batch.last_offset)
     for producer_id, producer in log.known_producers(wall_ms).by_id.items():
         if producer_id in last and producer.batches:

@@ -29,7 +29,7 @@ class Ledger:
         """All nodes must have the same committed batches."""
         position = max(self._read_to.get(host, 0), log.log_start_offset)
         with _perhaps_another_time():
-            for batch in _batches(log, position, high_watermark):
+            for batch in batches_between(log, position, high_watermark):
                 self._compare_batch(host, batch.base_offset, (batch.last_offset, batch.crc, batch.leader_epoch))
                 position = batch.last_offset + 1
         self._read_to[host] = position
@@ -70,7 +70,7 @@ class CompactedLedger:
         position = log.log_start_offset
         if not has_changed:
             position = max(self._read_to.get(host, 0), position)
-        for batch in _batches(log, position, high_watermark):
+        for batch in batches_between(log, position, high_watermark):
             for offset, told in batch.records():
                 self._compare_record(host, offset, (told, batch.leader_epoch))
             position = batch.last_offset + 1
@@ -108,7 +108,11 @@ class CompactedLedger:
     def _require_latest(self, host: Host, log: Log, high_watermark: int) -> None:
         """Above this node's high watermark, its leader may have compacted away the records that it lacks."""
         start = log.log_start_offset
-        left = {offset: told for batch in _batches(log, start, log.log_end_offset) for offset, told in batch.records()}
+        left = {
+            offset: told
+            for batch in batches_between(log, start, log.log_end_offset)
+            for offset, told in batch.records()
+        }
         unseen = self._last_unseen(high_watermark) if self._deletions is not Deletions.STAY else -1
         # A deletion may be written and removed between two looks. A node that missed none then has nothing of the key.
         has_missed_none = self._deletions is not Deletions.ARE_MISSED
@@ -133,7 +137,7 @@ def _perhaps_another_time() -> suppress:
     return suppress(OSError)
 
 
-def _batches(log: Log, position: int, end_offset: int) -> Iterator[SeenBatch]:
+def batches_between(log: Log, position: int, end_offset: int) -> Iterator[SeenBatch]:
     while position < end_offset:
         region = log.read(position, _READ_BYTES, end_offset, whole_first_batch=True)
         if region is None:

@@ -15,6 +15,7 @@ class StoredLog:
     start: int
     end: int
     batches: list[SeenBatch] = field(default_factory=list)
+    sparse: bool = False  # compaction left gaps
 
     def crc_by_offset(self) -> dict[int, int]:
         return {batch.base_offset: batch.crc for batch in self.batches}
@@ -45,7 +46,7 @@ def _from(bases: list[int], log_start: int) -> list[int]:
 
 
 def _stored_log(segments: dict[int, bytes], bases: list[int], *, sparse: bool) -> StoredLog:
-    log = StoredLog(bases[0], bases[0])
+    log = StoredLog(bases[0], bases[0], sparse=sparse)
     for base in bases:
         for batch in whole_batches(segments[base]):
             if sparse and batch.base_offset < log.end:

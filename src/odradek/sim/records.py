@@ -22,6 +22,7 @@ HEADER_BYTES = _FRONT.size + _BACK.size
 _CRC_FROM = _FRONT.size
 _LENGTH_FROM = 12
 _CODEC_MASK, _GZIP = 7, 1
+TRANSACTIONAL, _CONTROL = 0x10, 0x20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,24 +39,55 @@ class SeenBatch:
     leader_epoch: int
     base_timestamp: int
     data: bytes
-    is_gzip: bool
+    attributes: int
+
+    @property
+    def is_gzip(self) -> bool:
+        return self.attributes & _CODEC_MASK == _GZIP
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL)
+
+    def commits(self) -> bool | None:
+        """For a control batch: whether it commits a transaction. None: neither commit nor abort, or emptied."""
+        body = self.data[HEADER_BYTES:]
+        if not body:
+            return None
+        # length, attributes, time and offset delta, key of four bytes: version and type
+        position = _read_varint(body, 0)[1] + 1
+        for _ in range(3):
+            _, position = _read_varint(body, position)
+        kind = int.from_bytes(body[position + 2 : position + 4], "big")
+        return {0: False, 1: True}.get(kind)
 
     @property
     def last_sequence(self) -> int:
         return self.base_sequence + self.last_offset - self.base_offset
 
     def records(self) -> list[tuple[int, bytes]]:
-        """By offset: the value, or the text of a record with a key."""
+        """By offset: the value, or the text of a record with a key. Clients see none of a control batch."""
+        if self.is_control:
+            return []
         body = self.data[HEADER_BYTES:]
         unpacked = gzip.decompress(body) if self.is_gzip else body
         return [(self.base_offset + delta, told) for delta, told in _records(unpacked, self.base_timestamp)]
 
 
 def encode(
-    values: Sequence[bytes], timestamp: int, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+    values: Sequence[bytes],
+    timestamp: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    attributes: int = 0,
 ) -> bytes:
     body = b"".join(_record(delta, value) for delta, value in enumerate(values))
-    return _batch(body, len(values), timestamp, producer_id, producer_epoch, base_sequence, timestamp)
+    return _batch(body, len(values), timestamp, producer_id, producer_epoch, base_sequence, timestamp, attributes)
 
 
 def encode_keyed(
@@ -69,9 +101,16 @@ def encode_keyed(
 
 
 def _batch(
-    body: bytes, count: int, first: int, producer_id: int, producer_epoch: int, base_sequence: int, latest: int
+    body: bytes,
+    count: int,
+    first: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    latest: int,
+    attributes: int = 0,
 ) -> bytes:
-    back = _BACK.pack(0, count - 1, first, latest, producer_id, producer_epoch, base_sequence, count) + body
+    back = _BACK.pack(attributes, count - 1, first, latest, producer_id, producer_epoch, base_sequence, count) + body
     return _FRONT.pack(0, _FRONT.size - _LENGTH_FROM + len(back), -1, 2, crc32c(back)) + back
 
 
@@ -107,7 +146,7 @@ def batch_at(data: bytes, position: int) -> SeenBatch | None:
         leader_epoch=leader_epoch,
         base_timestamp=base_timestamp,
         data=data[position:end],
-        is_gzip=attributes & _CODEC_MASK == _GZIP,
+        attributes=attributes,
     )
 
 

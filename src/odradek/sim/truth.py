@@ -16,6 +16,7 @@ from odradek.server.quorum.metadata_quorum import MetadataQuorum
 from odradek.sim.history import Violation
 from odradek.sim.loop import Host
 from odradek.sim.machine import Machine
+from odradek.sim.transaction_watch import StableWatch
 
 _QUORUM_STATE = f"{METADATA_LOG_DIRECTORY}/{QUORUM_STATE_FILE}"
 
@@ -79,6 +80,7 @@ class NodeWatch:
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
         self._seen: dict[tuple[Host, bytes, int], tuple[int, int, int]] = {}
+        self._stable = StableWatch()
 
     def look(self) -> None:
         for each in self._truth.running():
@@ -88,6 +90,7 @@ class NodeWatch:
                 start, high, end = found
                 if not start <= partition.last_stable_offset <= high <= end:
                     raise Violation(f"L5 {partition}: start {start}, high watermark {high}, end {end}")
+                self._stable.look(each.host, partition)
                 replica = (each.host, partition.topic_id, partition.index)
                 before = self._seen.get(replica, (0, 0, 0))
                 if any(now < then for now, then in zip(found, before, strict=True)):

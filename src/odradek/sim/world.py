@@ -34,6 +34,7 @@ from odradek.sim.on_disk import StoredLog, stored_logs
 from odradek.sim.ports import SimClock
 from odradek.sim.randomness import Streams
 from odradek.sim.recompression_knobs import with_recompression
+from odradek.sim.transaction_watch import check_open_transactions, check_transaction_indexes
 from odradek.sim.truth import NodeWatch, Truth
 from odradek.sim.workloads.admin import NewTopic, TopicSetter
 from odradek.sim.workloads.consumer import FinalReader
@@ -290,6 +291,8 @@ class World:
                 wall_ms, safe = machine.clock.wall_ms(), log.topic_partition not in unsafe
                 check_producers(log, logs[log.directory], wall_ms, safe=safe)
                 check_epochs(log, logs[log.directory])
+                check_open_transactions(log, logs[log.directory], wall_ms)
+        check_transaction_indexes(machine.disk.files(), logs)
         await machine.stop_cleanly(then_lose_power=False)
         check_indexes(machine.disk.files())
 
