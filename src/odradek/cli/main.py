@@ -18,7 +18,7 @@ COMMANDS = {
     "consume": ("odradek.cli.consume", "Read records. Without --group, commit nothing."),
     "group": ("odradek.cli.group", "List, describe, reset and delete consumer groups."),
     "config": ("odradek.cli.config", "Show and change the configs of topics and brokers."),
-    "monitor": ("odradek.cli.monitor", "Watch consumer lag: Burrow's HTTP API, metrics, alerts."),
+    "monitor": ("odradek.cli.monitor", "Watch consumer lag: Burrow's HTTP API and metrics."),
     "log": ("odradek.cli.log", "Dump and verify segment files."),
     "perf": ("odradek.cli.perf", "Measure produce and consume throughput and latency."),
     "doctor": ("odradek.cli.doctor", "Check this machine and the cluster for problems."),

@@ -1,4 +1,4 @@
-"""`odradek monitor`: watches consumer lag, serves Burrow's API and metrics, sends alerts."""
+"""`odradek monitor`: watches consumer lag, serves Burrow's API and metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "-c",
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A TOML file with clusters, settings of the evaluation, and alerts.",
+    help="A TOML file with clusters and settings of the evaluation.",
 )
 @click.option("--listen", metavar="HOST:PORT", help="The address of the HTTP API. [default: 127.0.0.1:8000]")
 @log_format_option

@@ -1,1 +1,1 @@
-"""The service behind `odradek monitor`: reads commits and log ends of clusters, serves Burrow's API, sends alerts."""
+"""The service behind `odradek monitor`: reads commits and log ends of clusters, serves Burrow's API."""
