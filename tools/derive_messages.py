@@ -20,8 +20,9 @@ from typing import Any
 CLIENT_SCHEMAS = "clients/src/main/resources/common/message"
 METADATA_SCHEMAS = "metadata/src/main/resources/common/metadata"
 GROUP_SCHEMAS = "group-coordinator/src/main/resources/common/message"
+TRANSACTION_SCHEMAS = "transaction-coordinator/src/main/resources/common/message"
 
-APIS = [0, 1, 2, 3, *range(8, 17), *range(18, 24), 32, 33, 37, 42, 43, 44, 47, 60, 75]
+APIS = [0, 1, 2, 3, *range(8, 17), *range(18, 29), 32, 33, 37, 42, 43, 44, 47, 60, 65, 66, 75]
 
 RECORDS = {
     "metadata_records": (
@@ -37,6 +38,11 @@ RECORDS = {
         "Keys and values of `__consumer_offsets`",
         """LegacyOffsetCommitKey LegacyOffsetCommitValue OffsetCommitKey OffsetCommitValue GroupMetadataKey
         GroupMetadataValue""",
+    ),
+    "transaction_records": (
+        TRANSACTION_SCHEMAS,
+        "Keys and values of `__transaction_state`",
+        "TransactionLogKey TransactionLogValue",
     ),
     "control_records": (
         CLIENT_SCHEMAS,
@@ -86,13 +92,28 @@ def element_of(field: Schema) -> str:
 
 def structs_of(schema: Schema) -> Iterator[tuple[str, list[Schema]]]:
     """Nested structures, innermost first, so that each is defined before it is used."""
-    for common in schema.get("commonStructs", []):
+    for common in _dependencies_first(schema.get("commonStructs", [])):
         yield from structs_of(common)
         yield common["name"], common["fields"]
     for field in schema["fields"]:
         if "fields" in field:
             yield from structs_of(field)
             yield element_of(field), field["fields"]
+
+
+def _dependencies_first(structs: list[Schema]) -> list[Schema]:
+    by_name = {struct["name"]: struct for struct in structs}
+    ordered: dict[str, Schema] = {}
+
+    def place(struct: Schema) -> None:
+        for field in struct["fields"]:
+            if element_of(field) in by_name:
+                place(by_name[element_of(field)])
+        ordered[struct["name"]] = struct
+
+    for struct in structs:
+        place(struct)
+    return list(ordered.values())
 
 
 def import_order(word: str) -> tuple[bool, str, int]:
@@ -154,12 +175,13 @@ class Module:
         nullable = field.get("nullableVersions", "none")
         specifier, annotation, first = self._kind(schema, field)
         self._used.add(specifier)
-        arguments = [*first, f'"{field["versions"]}"']
+        versions = field.get("versions") or field["taggedVersions"]
+        arguments = [*first, f'"{versions}"']
         if nullable != "none":
             arguments.append(f'nullable="{nullable}"')
             annotation += " | None"
         if "tag" in field:
-            if field["taggedVersions"] != field["versions"]:
+            if field["taggedVersions"] != versions:
                 raise ValueError(f"{field['name']} is tagged in only some of its versions")
             arguments.append(f"tag={field['tag']}")
         arguments.append(self._default(schema, field))

@@ -225,6 +225,7 @@ def test_an_empty_log_gets_the_bootstrap_records_in_a_transaction():
         BeginTransactionRecord,
         FeatureLevelRecord,
         FeatureLevelRecord,
+        FeatureLevelRecord,
         ConfigRecord,
         EndTransactionRecord,
     ]

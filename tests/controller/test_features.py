@@ -9,7 +9,7 @@ from odradek.controller.decision import Decision
 from odradek.controller.features import FeatureUpdate, UpgradeType, update_features
 from odradek.controller.topics import TopicDefaults, create_topics
 from odradek.metadata.configs.broker import BrokerConfig
-from odradek.metadata.features import ELIGIBLE_LEADERS, METADATA_VERSION
+from odradek.metadata.features import ELIGIBLE_LEADERS, METADATA_VERSION, TRANSACTION_VERSION
 from odradek.metadata.image import BROKER_RESOURCE, FeatureRange, Listener
 from odradek.protocol.messages.p19_create_topics import CreatableTopic
 from odradek.protocol.metadata_records import ConfigRecord
@@ -46,7 +46,7 @@ def test_a_downgrade_that_would_lose_metadata_is_refused(cluster, kind):
 
 @pytest.mark.parametrize(
     ("feature", "level"),
-    [(METADATA_VERSION, 31), (METADATA_VERSION, 24), (METADATA_VERSION, -1), ("transaction.version", 2), ("other", 1)],
+    [(METADATA_VERSION, 31), (METADATA_VERSION, 24), (METADATA_VERSION, -1), ("transaction.version", 3), ("other", 1)],
 )
 def test_an_unsupported_level_is_refused(cluster, feature, level):
     assert "this version of Odradek" in refusal(cluster, feature, level)
@@ -59,7 +59,11 @@ def test_a_level_that_one_broker_does_not_support_is_refused(cluster):
         incarnation_id=bytes(16),
         listeners=(Listener("PLAINTEXT", "localhost", 9092, 0),),
         directories=(DirectoryId(bytes([9]) * 16),),
-        features={METADATA_VERSION: FeatureRange(25, 26), ELIGIBLE_LEADERS: FeatureRange(0, 1)},
+        features={
+            METADATA_VERSION: FeatureRange(25, 26),
+            ELIGIBLE_LEADERS: FeatureRange(0, 1),
+            TRANSACTION_VERSION: FeatureRange(0, 2),
+        },
     )
     cluster.take(register_broker(cluster.image, older))
     assert "broker 9 supports 25 to 26" in refusal(cluster, METADATA_VERSION, 27)
@@ -133,3 +137,12 @@ def test_the_feature_cannot_be_disabled_while_an_isr_is_empty(three):
     three.unfence(2)
     update(three, ELIGIBLE_LEADERS, 0, SAFE)
     assert (three.partition().leader, three.partition().isr, three.partition().elr) == (2, (2,), ())
+
+
+def test_a_new_cluster_has_the_newest_transactions_and_an_older_one_gets_them_level_by_level(cluster):
+    assert cluster.image.features[TRANSACTION_VERSION] == 2
+    for level in (1, 0):
+        update(cluster, TRANSACTION_VERSION, level, SAFE)
+    for level in (1, 2):
+        update(cluster, TRANSACTION_VERSION, level)
+    assert cluster.image.features[TRANSACTION_VERSION] == 2

@@ -378,10 +378,11 @@ def test_t7_an_offset_of_a_transaction_counts_from_its_commit_marker_on():
     assert store.committed(GROUP)[PartitionKey("orders", 0)].offset == 10
     store.end_transaction(7, committed=True, at=3)
     assert offsets_of(store) == {0: 20, 1: 5}
-    assert not store.has_pending(GROUP)
     assert store.committed(GROUP)[PartitionKey("orders", 0)].offset == 10, "the marker is not committed yet"
+    assert len(store.pending(GROUP)) == 2, "so a reader must still wait"
     store.commit(4)
     assert store.committed(GROUP)[PartitionKey("orders", 0)].offset == 20
+    assert not store.pending(GROUP)
 
 
 def test_t7_an_offset_of_an_aborted_transaction_never_counts():
@@ -389,11 +390,12 @@ def test_t7_an_offset_of_an_aborted_transaction_never_counts():
     store.put(stored(20), 0, producer_id=7)
     store.put(stored(30), 1, producer_id=8)
     store.end_transaction(7, committed=False, at=2)
+    store.commit(3)
     assert offsets_of(store) == {}
-    assert store.has_pending(GROUP), "the other producer's transaction is still open"
+    assert store.pending(GROUP), "the other producer's transaction is still open"
     store.end_transaction(8, committed=False, at=3)
-    assert not store.has_pending(GROUP)
     store.commit(4)
+    assert not store.pending(GROUP)
     assert store.committed(GROUP) == {}
 
 

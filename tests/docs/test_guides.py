@@ -65,6 +65,11 @@ def test_snippets_of_the_client_page_run(on_the_usual_port: Embedded, tmp_path: 
     assert "record-send-total" in measured
 
 
+def test_snippet_of_the_transactions_page_runs(on_the_usual_port: Embedded, tmp_path: Path) -> None:
+    [snippet] = blocks(DOCS / "transactions.md", "python")
+    assert run_python(snippet.text, tmp_path).strip() == "[b'credit', b'debit']"
+
+
 @pytest.mark.parametrize("number", range(3))
 def test_snippets_of_the_testing_page_run(tmp_path: Path, number: int) -> None:
     snippet = blocks(DOCS / "testing.md", "python")[number].text

@@ -15,7 +15,7 @@ from odradek.metadata.image import ClusterImage
 from odradek.metadata.metadata_log import METADATA_LOG_CONFIG, METADATA_PARTITION, MissingBeginning, load_metadata
 from odradek.node.format import decode_identity
 from odradek.protocol.batch import encode_batch
-from odradek.protocol.metadata_records import FeatureLevelRecord, TopicRecord
+from odradek.protocol.metadata_records import FeatureLevelRecord
 from odradek.protocol.records import Record
 from odradek.quorum.voters import Voter, VoterKey
 from odradek.testing import Embedded
@@ -108,7 +108,6 @@ def test_broken_metadata_snapshot_is_refused(golden, cut):
     [
         (metadata_batch([FeatureLevelRecord(name="metadata.version", feature_level=31)], NOW_MS), "31"),
         (metadata_batch([FeatureLevelRecord(name="wonder.version", feature_level=1)], NOW_MS), "wonder"),
-        (metadata_batch([TopicRecord(name="__transaction_state", topic_id=b"t" * 16)], NOW_MS), "aborted"),
         (encode_batch([Record(value=ACCESS_CONTROL_ENTRY, timestamp=NOW_MS)]), "type 18"),
     ],
 )

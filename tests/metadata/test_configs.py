@@ -264,6 +264,7 @@ def test_the_dynamic_keys_are_those_of_kafka_except_listeners():
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
         "producer.id.expiration.ms",
+        "transaction.partition.verification.enable",
         *(definition.synonyms[0].name for definition in TOPIC_CONFIGS.values() if definition.synonyms),
     ]
 

@@ -224,8 +224,6 @@ def test_kafkas_shipped_files_are_accepted_and_keys_without_effect_are_listed():
         "num.recovery.threads.per.data.dir",
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.min.isr",
-        "transaction.state.log.replication.factor",
-        "transaction.state.log.min.isr",
     )
     assert config.broker.ignored[0] not in config.broker.static
 

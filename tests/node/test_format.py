@@ -79,6 +79,7 @@ def test_files_of_a_formatted_directory():
     assert decode_bootstrap(disk.read(BOOTSTRAP_CHECKPOINT)) == (
         FeatureLevelRecord(name="metadata.version", feature_level=25),
         FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+        FeatureLevelRecord(name="transaction.version", feature_level=2),
     )
 
 

@@ -23,7 +23,7 @@ INSTANCES_PER_VERSION = 6
 KAFKA_PYTHON = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
 
 # Newer than the schemas of both libraries, which follow Kafka 4.3. test_messages has hand-written bytes for these.
-NEWER = {("ApiVersions", 5), ("DeleteGroups", 3)}
+NEWER = {("ApiVersions", 5), ("DeleteGroups", 3), ("TxnOffsetCommit", 6)}
 # kafka-python, a client, has no schemas of requests between brokers and controllers, nor of telemetry.
 NOT_IN_KAFKA_PYTHON = {52, 53, 54, 56, 58, 59, 62, 63, 64, 67, 70, 71, 72, 73, 80, 81, 82}
 ROLE = re.compile(r"(Request|Response)?$")

@@ -11,18 +11,29 @@ from odradek.protocol.malformed import MalformedMessage
 from odradek.protocol.messages.p01_fetch import FetchRequest, ReplicaState
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from odradek.protocol.messages.p18_api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.messages.p28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from odradek.protocol.messages.p42_delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from support.messages import api_classes
 
 SERVED = {
     0: (3, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
     12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 5), 19: (2, 7), 20: (1, 6),
-    21: (0, 2), 22: (0, 6), 23: (2, 4), 32: (1, 4), 33: (0, 2), 37: (0, 3), 42: (0, 3), 43: (0, 2),
-    34: (1, 2), 35: (1, 5), 44: (0, 1), 47: (0, 0), 57: (0, 2), 60: (0, 2), 61: (0, 0), 71: (0, 0), 72: (0, 0),
+    21: (0, 2), 22: (0, 6), 23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 28: (0, 6), 32: (1, 4),
+    33: (0, 2), 37: (0, 3), 42: (0, 3), 43: (0, 2),
+    34: (1, 2), 35: (1, 5), 44: (0, 1), 47: (0, 0), 57: (0, 2), 60: (0, 2), 61: (0, 0), 65: (0, 0), 66: (0, 2),
+    71: (0, 0), 72: (0, 0),
     74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 BETWEEN_NODES = {
-    45: (0, 1), 46: (0, 0), 52: (0, 2), 53: (0, 1), 54: (0, 1), 55: (0, 2), 56: (2, 3), 58: (0, 0), 59: (0, 1),
+    27: (1, 2), 45: (0, 1), 46: (0, 0), 52: (0, 2), 53: (0, 1), 54: (0, 1), 55: (0, 2), 56: (2, 3), 58: (0, 0),
+    59: (0, 1),
     62: (0, 4), 63: (0, 2), 64: (0, 0), 67: (0, 0), 70: (0, 0), 73: (0, 0), 80: (0, 1), 81: (0, 0), 82: (0, 0),
 }  # fmt: skip
 
@@ -103,6 +114,34 @@ def test_unknown_tagged_fields_are_skipped() -> None:
             ApiVersionsResponse(api_keys=[ApiVersion(api_key=18, max_version=5)], finalized_features_epoch=9),
             5,
             "0000 02 0012 0000 0005 00 00000000 01 01 08 0000000000000009",
+        ),
+        (
+            TxnOffsetCommitRequest(
+                transactional_id="t",
+                group_id="g",
+                producer_id=1,
+                producer_epoch=2,
+                topics=[
+                    TxnOffsetCommitRequestTopic(
+                        topic_id=b"i" * 16,
+                        partitions=[TxnOffsetCommitRequestPartition(committed_offset=3, committed_metadata=None)],
+                    )
+                ],
+            ),
+            6,
+            "0274 0267 0000000000000001 0002 ffffffff 01 00 02" + "69" * 16 + "02 00000000 0000000000000003 ffffffff"
+            "00 00 00 00",
+        ),
+        (
+            TxnOffsetCommitResponse(
+                topics=[
+                    TxnOffsetCommitResponseTopic(
+                        topic_id=b"i" * 16, partitions=[TxnOffsetCommitResponsePartition(error_code=100)]
+                    )
+                ]
+            ),
+            6,
+            "00000000 02" + "69" * 16 + "02 00000000 0064 00 00 00",
         ),
         (DeleteGroupsRequest(groups_names=["g"]), 3, "02 0267 00"),
         (

@@ -167,12 +167,11 @@ def test_t44_without_a_broker_to_place_it_on_the_coordinator_is_not_available(br
     broker.run(story())
 
 
-def test_t44_transactional_ids_and_unknown_kinds_are_refused_with_an_error_that_clients_do_not_retry(broker):
+def test_t44_unknown_kinds_are_refused_with_an_error_that_clients_do_not_retry(broker):
     async def story():
-        for key_type, error in [(1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), (2, ErrorCode.INVALID_REQUEST)]:
-            response = await broker.send(10, FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]), 6)
-            assert response.coordinators[0].error_code == error
-            assert response.coordinators[0].error_message
+        response = await broker.send(10, FindCoordinatorRequest(key_type=2, coordinator_keys=["x"]), 6)
+        assert response.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
+        assert response.coordinators[0].error_message
         assert OFFSETS_TOPIC not in broker.broker.image.topics
 
     broker.run(story())

@@ -101,10 +101,9 @@ def test_acks_that_do_not_exist(run, acks):
     assert (answer.error_code, end) == (ErrorCode.INVALID_REQUIRED_ACKS, 0)
 
 
-def test_a_transactional_id_is_refused_with_a_message(run):
+def test_a_plain_batch_needs_no_transaction_although_its_request_names_one(run):
     (answer,), end = produce_once(run, batch("x"), transactional_id="mine")
-    assert (answer.error_code, end) == (ErrorCode.INVALID_REQUEST, 0)
-    assert "transactional.id" in answer.error_message
+    assert (answer.error_code, end) == (ErrorCode.NONE, 1)
 
 
 def test_no_batch_at_all(run):

@@ -191,6 +191,8 @@ class AdminBroker:
             channel=own_channel(lambda: self.broker),
             producer_ids=None,
             groups=NoGroups(),
+            transactions=NoGroups(),
+            transaction_partitions=None,
             image=ClusterImage(cluster_id=CLUSTER_ID),
         )
         for broker_id in range(1, brokers + 1):

@@ -98,6 +98,8 @@ class DataBroker:
             channel=None,
             producer_ids=None,
             groups=NoGroups(),
+            transactions=NoGroups(),
+            transaction_partitions=None,
             image=ClusterImage(cluster_id=CLUSTER_ID),
         )
         self.housekeeping.start(self.partitions)

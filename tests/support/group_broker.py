@@ -16,8 +16,10 @@ from odradek.metadata.image import ClusterImage
 from odradek.replication.partition_table import PartitionTable
 from odradek.server.api.table import load_apis
 from odradek.server.broker_channel import BrokerChannel
-from odradek.server.internal_topics import group_coordinator
+from odradek.server.internal_topics import group_coordinator, leader_for, transaction_coordinator
 from odradek.server.network.request import BrokerContext
+from odradek.server.transactions.markers import MarkerGathering
+from odradek.server.transactions.partitions import TransactionPartitions
 from odradek.sim.loop import SimLoop
 from support.admin_broker import AdminBroker, OneConnection, SeededRng
 
@@ -52,7 +54,11 @@ class GroupBroker(AdminBroker):
     is_built = False
 
     def __init__(self, *, settings=None, disk=None, image: ClusterImage | None = None, **more) -> None:
-        defaults = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
+        defaults = {
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
+        }
         super().__init__(settings={**defaults, **(settings or {})}, **more)
         self.loop = SimLoop(Random(1))
         self.disk = disk or MemoryDisk()
@@ -82,6 +88,21 @@ class GroupBroker(AdminBroker):
             spawner=broker.spawner,
             partitions=broker.partitions,
             ask_broker=channel.ask,
+        )
+        broker.transactions = transaction_coordinator(
+            config=broker.config,
+            broker_id=broker.node_id,
+            clock=self.clock,
+            spawner=broker.spawner,
+            partitions=broker.partitions,
+            ask_broker=MarkerGathering(channel.ask, broker.spawner).ask,
+        )
+        broker.transaction_partitions = TransactionPartitions(
+            config=broker.config,
+            coordinator=lambda key: leader_for(broker, broker.transactions, key),
+            ask_broker=channel.ask,
+            clock=self.clock,
+            spawner=broker.spawner,
         )
         if image is not None:
             broker.image = image
@@ -114,7 +135,7 @@ class GroupBroker(AdminBroker):
 
     def restarted(self, **more) -> GroupBroker:
         """The same data after a stop, with an empty coordinator. `start` lets it load the data."""
-        self.broker.groups.stop()
+        self.broker.stop_coordinating()
         for log in self.logs.logs.values():
             log.close()
         return GroupBroker(disk=self.disk, image=self.broker.image, settings=dict(self.broker.config.static), **more)
@@ -127,3 +148,4 @@ class GroupBroker(AdminBroker):
         self.logs.load(lambda topic: settings.of(topic)[0], self.clock.wall_ms())
         broker.partitions.start(broker.image)
         broker.groups.apply(broker.image, broker.image.as_delta())
+        broker.transactions.apply(broker.image, broker.image.as_delta())

@@ -33,7 +33,7 @@ class MemoryPartition:
         self.replicates_at_once = True
         self.waiting: list = []
 
-    def append(self, batch):
+    def append(self, batch, verification=None):
         if self.refusal:
             raise KafkaError(self.refusal)
         header = next(iter_batches(batch)).header

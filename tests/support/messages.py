@@ -10,6 +10,7 @@ from typing import Any
 
 import odradek.protocol.messages
 from odradek.protocol import schema
+from odradek.protocol.error_codes import NAMES
 from odradek.protocol.schema import Field, Message, Struct, covers
 
 INTEGERS = {schema.int8: 7, schema.int16: 15, schema.int32: 31, schema.int64: 63}
@@ -71,7 +72,7 @@ class Instances:
         return pick.randbytes(pick.choice((0, 1, 5, 127, 20_000)))
 
     def _integer(self, bits: int, row: Field) -> int:
-        if self._tame and row.name == "error_code":
+        if self._tame and row.name in NAMES:
             return self.random.randrange(-1, 100)
         if self._tame and bits >= 31 and any(word in row.name for word in ("time", "_ms", "timestamp")):
             return self.random.choice((0, 1, 86_400_000, 1_700_000_000))

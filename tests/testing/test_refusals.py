@@ -26,7 +26,7 @@ def test_every_api_can_be_refused(module) -> None:
     first, last = module.API.versions
     for version in range(max(first, kind.VERSIONS[0]), last + 1):
         answers = [refusal(Instances(seed, tame=True).make(kind, version), CODE) for seed in range(8)]
-        assert any(f"error_code={int(CODE)}" in repr(answer) for answer in answers)
+        assert any(f"error_code={int(CODE)}" in repr(answer) for answer in answers), answers
         for answer in answers:
             answer.encode(version)
 

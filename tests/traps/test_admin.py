@@ -6,7 +6,6 @@ import pytest
 
 from odradek.base import limits
 from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.p32_describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.p33_alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.protocol.messages.p37_create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -163,13 +162,6 @@ def test_lists_are_appended_to_and_subtracted_from(wire, topic):
     assert change(wire, topic, "retention.ms", APPEND, "1") == INVALID_CONFIG
     assert change(wire, topic, "retention.ms", SET, "5000") == 0
     assert described(wire, TOPIC, topic)["retention.ms"].value == "5000"
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_transactional_id_is_refused_with_a_non_retriable_error(wire, version):
-    """T55. Transactions are not supported: a clear error is better than a client that retries forever."""
-    answer = wire.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000), version)
-    assert (answer.error_code, answer.producer_id) == (TRANSACTIONAL_ID_REFUSED, -1)
 
 
 def test_error_message_fits_into_the_reply_string(wire):

@@ -17,6 +17,13 @@ from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.p11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.p14_sync_group import SyncGroupRequest
 from odradek.protocol.messages.p18_api_versions import ApiVersionsRequest
+from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.p25_add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.protocol.messages.p28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from odradek.protocol.messages.p35_describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.p42_delete_groups import DeleteGroupsRequest
 from odradek.server.api.table import load_apis
@@ -25,7 +32,7 @@ from traps import kio_wire
 from traps.wire import Wire, batch
 
 SERVED = [(key, version) for key, api in load_apis().items() for version in range(api.versions[0], api.versions[1] + 1)]
-NEWER_THAN_KIO = {(18, 5), (42, 3)}
+NEWER_THAN_KIO = {(18, 5), (28, 6), (42, 3)}
 INSTANCE = uuid.UUID(int=99)
 
 MEMBER_ID_REQUIRED, ELECTION_NOT_NEEDED, BROKER_ID_NOT_REGISTERED = 79, 84, 102
@@ -42,6 +49,8 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
     topic = {"name": here.topic, "topic": here.topic, "topic_id": here.topic_id}
     group = {"group_id": here.group, "member_id": here.member, "generation_id": 1}
     config = {"resource_type": 2, "resource_name": here.topic}
+    producer = {"producer_id": here.producer_id, "producer_epoch": 0, "transactional_id": here.transactional_id}
+    joining = {"name": here.topic, "partitions": [0]}
     return {
         0: {
             "transactional_id": None,
@@ -126,6 +135,35 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
             "replica_id": -1,
             "topics": [{**topic, "partitions": [{"partition": 0, "leader_epoch": 0}]}],
         },
+        24: {
+            "transactions": [{**producer, "verify_only": False, "topics": [joining]}],
+            **{f"v3_and_below_{name}": value for name, value in producer.items()},
+            "v3_and_below_topics": [joining],
+        },
+        25: {**producer, "group_id": here.group},
+        26: {**producer, "committed": True},
+        27: {
+            "markers": [
+                {
+                    "producer_id": here.producer_id,
+                    "producer_epoch": 0,
+                    "transaction_result": False,
+                    "topics": [{"name": here.topic, "partition_indexes": [0]}],
+                    "coordinator_epoch": 0,
+                    "transaction_version": 0,
+                }
+            ]
+        },
+        28: {
+            **producer,
+            "group_id": here.group,
+            "generation_id": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": [
+                {**topic, "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]}
+            ],
+        },
         32: {
             "resources": [{**config, "configuration_keys": None}],
             "include_synonyms": True,
@@ -171,6 +209,13 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
             "compression_type": 0,
             "metrics": b"",
         },
+        65: {"transactional_ids": [here.transactional_id]},
+        66: {
+            "state_filters": [],
+            "producer_id_filters": [here.producer_id],
+            "duration_filter": -1,
+            "transactional_id_pattern": None,
+        },
         74: {"resource_types": []},
         75: {"topics": [topic], "response_partition_limit": 100, "cursor": None},
     }[key]
@@ -178,7 +223,7 @@ def plausible(key: int, here: SimpleNamespace) -> dict[str, object]:
 
 @pytest.fixture
 def here(wire, topic):
-    """A topic with two records, a stable group of one member, and a group that has only offsets."""
+    """A topic with two records, a stable group of one member, a group that has only offsets, an open transaction."""
     wire.produce(topic, batch(b"one", b"two"))
     group, empty_group = f"{topic}-group", f"{topic}-empty"
     wire.ask(FindCoordinatorRequest(key=group), 2)
@@ -189,7 +234,17 @@ def here(wire, topic):
     partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=1)]
     topics = [OffsetCommitRequestTopic(name=topic, partitions=partitions)]
     assert wire.ask(OffsetCommitRequest(group_id=empty_group, topics=topics), 2).topics[0].partitions[0].error_code == 0
+    transactional_id = f"{topic}-id"
+    wire.ask(FindCoordinatorRequest(key=transactional_id, key_type=1), 2)
+    init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+    producer_id = wire.ask(init, 4).producer_id
+    offsets = AddOffsetsToTxnRequest(
+        transactional_id=transactional_id, producer_id=producer_id, producer_epoch=0, group_id=group
+    )
+    assert wire.ask(offsets, 3).error_code == 0
     return SimpleNamespace(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
         topic=topic,
         topic_id=uuid.UUID(bytes=wire.topic_id(topic)),
         group=group,
@@ -212,6 +267,12 @@ def test_replies_of_versions_that_kio_lacks(wire, here):
     hello = ApiVersionsRequest(client_software_name="trap", client_software_version="1")
     assert wire.ask(hello, 5).error_code == 0
     assert wire.ask(DeleteGroupsRequest(groups_names=[here.empty_group]), 3).results[0].error_code == 0
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topic = TxnOffsetCommitRequestTopic(topic_id=here.topic_id.bytes, partitions=[partition])
+    offsets = TxnOffsetCommitRequest(
+        transactional_id=here.transactional_id, producer_id=here.producer_id, group_id=here.group, topics=[topic]
+    )
+    assert wire.ask(offsets, 6).topics[0].partitions[0].error_code == 0
 
 
 def test_versions_just_outside_the_served_range_are_refused(broker):

@@ -127,10 +127,10 @@ def test_telemetry_apis_are_advertised_together(wire):
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_unsupported_features_are_not_finalized(wire, version):
-    """T57. Clients enable new transactions, groups and share groups by these feature names."""
+    """T57. Clients enable new groups and share groups by these feature names."""
     answer = wire.ask(ApiVersionsRequest(client_software_name="trap", client_software_version="1"), version)
     names = {feature.name for feature in [*answer.finalized_features, *answer.supported_features]}
-    assert names <= {"metadata.version", "kraft.version", "eligible.leader.replicas.version"}
+    assert names <= {"metadata.version", "kraft.version", "eligible.leader.replicas.version", "transaction.version"}
     assert answer.finalized_features_epoch >= 0
 
 

@@ -27,6 +27,12 @@ group_id_chars_max = 1024
 member_names_chars_max = 1024  # protocol type, protocols, instance id: stored with a length of 16 bits
 member_reason_chars_max = 255  # what clients send
 pending_members_per_group_max = 10_000
+transactional_id_chars_max = 1024
+marker_partitions_per_request_max = 5_000
+# A request for the next transaction waits for the end of the current one, and its connection with it.
+transaction_end_wait_ms_max = 100
+waiting_requests_per_transactional_id_max = 10
+pattern_ms_max = 5_000  # to match a regular expression of a client
 member_metadata_bytes_max = 1 * MIB
 metadata_records_per_decision_max = 10_000
 metadata_batch_bytes_max = 8 * MIB
@@ -56,6 +62,7 @@ checked_batch_headers_max = 1_000_000  # of all its records
 checked_batch_inline_bytes_max = 16 * KIB
 checked_batches_at_once_max = 2
 unappended_bytes_max = 256 * MIB  # of all batches that wait for it
+unverified_bytes_max = 256 * MIB  # of all requests that wait for the coordinators of their transactions
 record_errors_max = 10
 
 # Compaction of more than this runs in its own process; for less, starting a process costs more than it saves.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.client.refused import RefusedConfig
     from odradek.client.serdes import BYTES, FLOAT64, INT64, JSON, TEXT, UUID, Serde, json_of
     from odradek.client.statistics import MetricName
+    from odradek.client.transactions import AsyncTransaction, ProducerFenced, Transaction, TransactionAborted
 
 _HOMES = {
     "admin": ("Admin", "UnknownTopic"),
@@ -34,6 +35,7 @@ _HOMES = {
     "records": ("BadRecord", "ClientError", "Record", "SendFailed", "Stored", "Undelivered", "Unsent"),
     "refused": ("RefusedConfig",),
     "statistics": ("MetricName",),
+    "transactions": ("AsyncTransaction", "ProducerFenced", "Transaction", "TransactionAborted"),
     "serdes": ("BYTES", "FLOAT64", "INT64", "JSON", "TEXT", "UUID", "Serde", "json_of"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -49,16 +51,20 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncTransaction",
     "BadRecord",
     "ClientError",
     "Consumer",
     "MetricName",
     "Producer",
+    "ProducerFenced",
     "Record",
     "RefusedConfig",
     "SendFailed",
     "Serde",
     "Stored",
+    "Transaction",
+    "TransactionAborted",
     "Undelivered",
     "UnknownTopic",
     "Unsent",

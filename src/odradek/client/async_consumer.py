@@ -20,7 +20,7 @@ from odradek.client.abandoned import Unclosed, when_abandoned
 from odradek.client.bad_records import BadRecords, OnBad
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
-from odradek.client.reading import Reading, Start, Topic, require_topics
+from odradek.client.reading import Progress, Reading, Start, Topic, require_topics
 from odradek.client.records import BadRecord, Record
 from odradek.client.serdes import BYTES, Serde
 from odradek.client.statistics import MetricName
@@ -157,6 +157,26 @@ class AsyncConsumer(Generic[K, V]):
             raise ValueError("commit() needs the records as arguments: later records may have been fetched already")
         reading = await self._open()
         await self._aside(lambda: reading.commit(records))
+
+    async def take(self, count: int, timeout: float = 1.0) -> list[Record[K, V]]:  # noqa: ASYNC109, as Consumer's
+        """As Consumer.take."""
+        ends_at = time.monotonic() + timeout
+        records: list[Record[K, V]] = []
+        while len(records) < count:
+            record = await self.poll(max(ends_at - time.monotonic(), 0))
+            if record is None:
+                break
+            records.append(record)
+        return records
+
+    async def progress(self, *records: Record[Any, Any]) -> Progress:
+        reading = await self._open()
+        return await self._aside(lambda: reading.progress(records))
+
+    async def rewind(self) -> None:
+        """As Consumer.rewind."""
+        reading = await self._open()
+        await self._aside(reading.rewind)
 
     async def seek(self, topic: str, partition: int, offset: int) -> None:
         reading = await self._open()

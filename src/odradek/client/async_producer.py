@@ -25,6 +25,7 @@ from odradek.client.producer import Outbox
 from odradek.client.records import Headers, SendFailed, Stored
 from odradek.client.serdes import BYTES, Serde
 from odradek.client.statistics import MetricName
+from odradek.client.transactions import AsyncTransaction
 from odradek.monitor.registry import Number
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ class AsyncProducer(Generic[K, V]):
     ) -> Stored:
         """Returns when the record is acknowledged."""
         return await (await self.send(topic, value, key, headers=headers, partition=partition, timestamp=timestamp))
+
+    def transaction(self) -> AsyncTransaction[K, V]:
+        """As Producer.transaction: `async with producer.transaction() as tx`."""
+        return AsyncTransaction(self, self._outbox.transacting)
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109, as Producer's
         try:

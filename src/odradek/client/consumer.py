@@ -20,7 +20,7 @@ from odradek.client.abandoned import when_abandoned
 from odradek.client.bad_records import BadRecords, OnBad
 from odradek.client.configuring import BOOTSTRAP, Setting
 from odradek.client.kinds import K, V
-from odradek.client.reading import Reading, Start, Topic
+from odradek.client.reading import Progress, Reading, Start, Topic
 from odradek.client.records import BadRecord, Record
 from odradek.client.serdes import BYTES, Serde
 from odradek.client.statistics import MetricName
@@ -106,6 +106,25 @@ class Consumer(Generic[K, V]):
     def commit(self, *records: Record[Any, Any]) -> None:
         """Commits these records; without arguments, all records that were returned."""
         self._reading.commit(records)
+
+    def take(self, count: int, timeout: float = 1.0) -> list[Record[K, V]]:
+        """Up to `count` records that come within `timeout` seconds: the input of one transaction."""
+        ends_at = time.monotonic() + timeout
+        records: list[Record[K, V]] = []
+        while len(records) < count:
+            record = self.poll(max(ends_at - time.monotonic(), 0))
+            if record is None:
+                break
+            records.append(record)
+        return records
+
+    def progress(self, *records: Record[Any, Any]) -> Progress:
+        """What `Transaction.send_offsets` commits."""
+        return self._reading.progress(records)
+
+    def rewind(self) -> None:
+        """Continues at the committed offsets: reads the records of an aborted transaction again."""
+        self._reading.rewind()
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         self._reading.seek(topic, partition, offset)

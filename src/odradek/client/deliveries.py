@@ -243,4 +243,8 @@ class Deliveries:
 
 def _serve(client: confluent_kafka.Producer, stopped: threading.Event) -> None:
     while not stopped.is_set():
-        client.poll(POLL_S)
+        try:
+            client.poll(POLL_S)
+        except KafkaException:
+            # A fatal error, which the next call of the program reports. Records in flight still get their outcome.
+            stopped.wait(POLL_S)

@@ -27,6 +27,7 @@ from odradek.client.partitioning import PartitionCounts, Partitioner
 from odradek.client.records import Headers, SendFailed, Stored
 from odradek.client.serdes import BYTES, Serde, SerdeLike, serde_of
 from odradek.client.statistics import MetricName
+from odradek.client.transactions import Transacting, Transaction
 from odradek.monitor.registry import Number
 
 if TYPE_CHECKING:
@@ -54,7 +55,12 @@ class Outbox(Generic[K, V]):
         self.key, self.value = serde_of(key), serde_of(value)
         self._bootstrap = bootstrap
         self._partitioner = partitioner
-        self.deliveries = Deliveries(bootstrap, client_config(bootstrap, _with_idempotence(config), config))
+        settings = client_config(bootstrap, _with_idempotence(config), config)
+        self.deliveries = Deliveries(bootstrap, settings)
+        transactional_id = settings.get("transactional.id")
+        self.transacting = Transacting(
+            self.deliveries.client, bootstrap, None if transactional_id is None else str(transactional_id)
+        )
         self._counts = PartitionCounts(self.deliveries.client)
 
     def hand_over(
@@ -152,6 +158,13 @@ class Producer(Generic[K, V]):
                 self._deliveries.client.poll(FULL_QUEUE_POLL_S)
             else:
                 return delivery
+
+    def transaction(self) -> Transaction[K, V]:
+        """A block of records and offsets that count together. The producer needs a `transactional_id`.
+
+        The first one registers the producer at the cluster, which fences older producers with the same id.
+        """
+        return Transaction(self, self._outbox.transacting)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until all sent records are acknowledged or have failed. Raises Unsent after the timeout."""

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import confluent_kafka
 from confluent_kafka import (
@@ -37,6 +37,13 @@ Start = str | datetime | timedelta
 
 REQUEST_TIMEOUT_S = 15.0
 NOBODYS_GROUP = "odradek-reader"  # librdkafka needs a name; no group is joined, and nothing is committed
+
+
+class Progress(NamedTuple):
+    """How far a group has read."""
+
+    offsets: list[TopicPartition]
+    group: object  # librdkafka's description of the group and this member
 
 
 def require_topics(topics: Sequence[Topic]) -> None:
@@ -208,13 +215,33 @@ class Reading(Generic[K, V]):
         """Commits these records synchronously; without any, all records that were returned so far."""
         if not self._in_group:
             raise RuntimeError("a consumer without a group commits nothing: give it group='...'")
+        offsets = self._offsets(records)
+        if offsets:
+            self._answered("committing", lambda: self.client.commit(offsets=offsets, asynchronous=False))
+
+    def _offsets(self, records: Iterable[Record[Any, Any]]) -> list[TopicPartition]:
         ends: dict[tuple[str, int], int] = {}
         for record in records:
             place = record.topic, record.partition
             ends[place] = max(ends.get(place, 0), record.offset + 1)
-        offsets = [TopicPartition(*place, end) for place, end in ends.items()] or self._positions()
-        if offsets:
-            self._answered("committing", lambda: self.client.commit(offsets=offsets, asynchronous=False))
+        return [TopicPartition(*place, end) for place, end in ends.items()] or self._positions()
+
+    def progress(self, records: Sequence[Record[Any, Any]]) -> Progress:
+        """What a transaction commits for this group: these records; without any, all that were returned so far."""
+        if not self._in_group or self._auto_commit:
+            raise RuntimeError("its offsets are part of a transaction: give the consumer a group and auto_commit=False")
+        group = self._answered("asking for the group", self.client.consumer_group_metadata)
+        return Progress(self._offsets(records), group)
+
+    def rewind(self) -> None:
+        """Continues at the committed offsets, as after an aborted transaction."""
+        places = self._answered(
+            "asking for the committed offsets",
+            lambda: self.client.committed(self.client.assignment(), timeout=REQUEST_TIMEOUT_S),
+        )
+        new = self._placed([place for place in places if place.offset < 0])
+        for place in [*(place for place in places if place.offset >= 0), *new]:
+            self.seek(place.topic, place.partition, place.offset)
 
     def _positions(self) -> list[TopicPartition]:
         """librdkafka's positions, moved back to records that will be returned again."""

@@ -7,10 +7,9 @@ import re
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.limits import topic_name_chars_max
 from odradek.metadata.image import ClusterImage, collision_key
-from odradek.metadata.metadata_log import TRANSACTION_TOPIC
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-INTERNAL_TOPICS = ("__consumer_offsets", TRANSACTION_TOPIC, "__share_group_state")
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -34,8 +33,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_new_topic_name(image: ClusterImage, name: str) -> None:
-    # There are no transactions yet. A node does not start if their internal topic exists.
-    if name in (CLUSTER_METADATA_TOPIC, TRANSACTION_TOPIC):
+    if name == CLUSTER_METADATA_TOPIC:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     check_topic_name(name)
     if name in image.topics:

@@ -39,6 +39,8 @@ class Producer(NamedTuple):
 
     producer_id: int
     producer_epoch: int
+    # Opaque: what the log was told about the transaction's coordinator, see `PartitionWriter.append`.
+    verification: Any = None
 
 
 Then = Callable[[ErrorCode, Now], "Effects"]

@@ -169,10 +169,15 @@ class Engine(Generic[S]):
         elif append.changes:
             records = [Record(*self.shard.encode(change), timestamp=now.wall_ms) for change in append.changes]
             if producer is None:
-                batch = encode_batch(records)
+                base = self._writer.append(encode_batch(records))
             else:
-                batch = encode_batch(records, **producer._asdict(), attributes=TRANSACTIONAL)
-            base = self._writer.append(batch)
+                batch = encode_batch(
+                    records,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.producer_epoch,
+                    attributes=TRANSACTIONAL,
+                )
+                base = self._writer.append(batch, producer.verification)
             self.written_up_to = Offset(base + len(records))
             if append.replay:
                 producer_id = NO_PRODUCER if producer is None else ProducerId(producer.producer_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import BrokerId, Offset
@@ -15,8 +15,11 @@ from odradek.protocol.txn_marker import TxnMarker
 class PartitionWriter(Protocol):
     """The only way of an engine to its log. Bound to one partition and one leader epoch."""
 
-    def append(self, batch: bytearray) -> Offset:
-        """The base offset. KafkaError when nothing was written."""
+    def append(self, batch: bytearray, verification: Any = None) -> Offset:  # noqa: ANN401
+        """The base offset. KafkaError when nothing was written.
+
+        `verification`: of the transaction that a transactional batch belongs to.
+        """
 
     def append_marker(self, marker: TxnMarker) -> Offset:
         """Appends the control record that ends a transaction in this partition."""

@@ -23,11 +23,16 @@ METADATA_VERSION_LEVEL = 25
 # KIP-966: level 1 keeps eligible leaders (ELR) besides the ISR.
 ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 
+# KIP-890: with level 2, each transaction has a producer epoch of its own, and partitions join by their first produce.
+TRANSACTION_VERSION = "transaction.version"
+TRANSACTION_VERSION_LEVEL = 2
+
 # Reported to clients, which act on them.
 OFFERED_FEATURES: Mapping[str, FeatureRange] = {
     METADATA_VERSION: FeatureRange(METADATA_VERSION_LEVEL, 30),
     "kraft.version": FeatureRange(1, 1),
     ELIGIBLE_LEADERS: FeatureRange(0, 1),
+    TRANSACTION_VERSION: FeatureRange(0, TRANSACTION_VERSION_LEVEL),
 }
 # Kafka finalises all of these in a new directory. Those not listed above are not supported, but no record depends on
 # them, so such a directory can be opened.
@@ -36,7 +41,6 @@ SUPPORTED_FEATURES: Mapping[str, FeatureRange] = {
     "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
-    "transaction.version": FeatureRange(0, 2),
 }
 
 # The version of each record at the lowest metadata.version; others are at version 0.
@@ -56,9 +60,14 @@ def has_eligible_leaders(image: ClusterImage) -> bool:
     return image.features.get(ELIGIBLE_LEADERS, 0) > 0
 
 
+def transaction_version(image: ClusterImage) -> int:
+    return image.features.get(TRANSACTION_VERSION, 0)
+
+
 def bootstrap_records() -> tuple[Message, ...]:
     """The first records of a new cluster."""
     return (
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
         FeatureLevelRecord(name=ELIGIBLE_LEADERS, feature_level=1),
+        FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=TRANSACTION_VERSION_LEVEL),
     )

@@ -40,7 +40,6 @@ from odradek.quorum.election import (
 from odradek.quorum.log_facts import SnapshotId
 from odradek.quorum.voters import Voter, VoterKey, VoterSet
 
-TRANSACTION_TOPIC = "__transaction_state"
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
 _READ_BYTES = 1 << 20
@@ -171,10 +170,6 @@ def _check_understood(image: ClusterImage) -> None:
             raise UnknownPast(
                 f"{name} is at level {level}; this node supports {supported.min_level} to {supported.max_level}"
             )
-    if TRANSACTION_TOPIC in image.topics:
-        raise UnknownPast(
-            f"topic {TRANSACTION_TOPIC} exists: records of aborted transactions would appear as committed"
-        )
 
 
 def _read(log: Log, offset: Offset) -> bytes:

@@ -40,7 +40,7 @@ from odradek.server.failed_logs import LOOK_EVERY_MS, FailedLogs
 from odradek.server.fetchers import Fetchers
 from odradek.server.group_commit import GroupCommit
 from odradek.server.housekeeping import Housekeeping
-from odradek.server.internal_topics import group_coordinator
+from odradek.server.internal_topics import group_coordinator, leader_for, transaction_coordinator
 from odradek.server.isr_proposals import IsrProposals
 from odradek.server.lifecycle import BrokerLifecycle, register_controller
 from odradek.server.metrics.node import BrokerState, NodeMetrics
@@ -53,6 +53,8 @@ from odradek.server.quorum.member import Member
 from odradek.server.quorum.metadata_quorum import MetadataQuorum
 from odradek.server.tally import Tally
 from odradek.server.telemetry import EXPIRY_CHECK_MS
+from odradek.server.transactions.markers import MarkerGathering
+from odradek.server.transactions.partitions import TransactionPartitions
 from odradek.server.visible_cluster import live_broker_ids
 
 logger = logging.getLogger(__name__)
@@ -237,6 +239,7 @@ class Node:
         image = self._quorum.feed.image
         self._broker.partitions.start(image)
         self._broker.groups.apply(image, image.as_delta())
+        self._broker.transactions.apply(image, image.as_delta())
         apply = self._broker.apply
         self._quorum.feed.subscribe(apply if self._metrics is None else self._metrics.timed(apply))
         failed = self._failed_logs(channel, identity, self._broker)
@@ -284,7 +287,7 @@ class Node:
         if not self._config.is_alone:
             await lifecycle.leave()
         await self._clients.stop_accepting()
-        self._broker.groups.stop()
+        self._broker.stop_coordinating()
         self._broker.answer_parked_fetches()
         await self._clients.stop()
         await self._broker.unappended.stop()
@@ -376,7 +379,7 @@ class Node:
             partitions=broker.partitions,
             image=lambda: broker.image,
             slow=self._housekeeping.slow,
-            on_opened=broker.groups.look_again,
+            on_opened=broker.look_for_leadership,
         )
 
     def _new_forwarding(self, identity: DirectoryIdentity, timeout_ms: int) -> Forwarding:
@@ -427,6 +430,8 @@ class Node:
             follow=self._fetchers.follow,
             traffic=Traffic(self.registry),
         )
+        ask_broker = self._broker_channel(identity, apis).ask
+        markers = MarkerGathering(ask_broker, ports.spawner)
         return Broker(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
@@ -446,7 +451,22 @@ class Node:
                 clock=ports.clock,
                 spawner=ports.spawner,
                 partitions=partitions,
-                ask_broker=self._broker_channel(identity, apis).ask,
+                ask_broker=ask_broker,
+            ),
+            transactions=transaction_coordinator(
+                config=config,
+                broker_id=identity.node_id,
+                clock=ports.clock,
+                spawner=ports.spawner,
+                partitions=partitions,
+                ask_broker=markers.ask,
+            ),
+            transaction_partitions=TransactionPartitions(
+                config=config,
+                coordinator=lambda key: leader_for(self._broker, self._broker.transactions, key),
+                ask_broker=ask_broker,
+                clock=ports.clock,
+                spawner=ports.spawner,
             ),
             image=self._quorum.feed.image,
             on_configured=self._housekeeping.configure,

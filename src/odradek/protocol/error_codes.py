@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from odradek.protocol.schema import Message, Struct
 
+# AddPartitionsToTxn has a name of its own.
+NAMES = ("error_code", "partition_error_code")
+
 
 class _Places(NamedTuple):
     """The fields of a struct that hold error codes."""
@@ -34,7 +37,7 @@ def _codes(part: Struct) -> Iterator[int]:
 
 @functools.cache
 def _places(cls: type[Struct]) -> _Places:
-    codes = tuple(row.name for row in cls.FIELDS if row.name == "error_code")
+    codes = tuple(row.name for row in cls.FIELDS if row.name in NAMES)
     inside = tuple(
         row.name
         for row in cls.FIELDS

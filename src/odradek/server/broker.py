@@ -21,6 +21,7 @@ from odradek.server.unappended import Unappended
 if TYPE_CHECKING:
     from odradek.coordinator.group.shard import GroupShard
     from odradek.coordinator.runtime import Runtime
+    from odradek.coordinator.transaction.shard import TransactionShard
     from odradek.metadata.configs.broker import BrokerConfig
     from odradek.metadata.image import ClusterImage, ImageDelta
     from odradek.replication.partition_table import PartitionTable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.server.controller.controller_channel import ControllerChannel
     from odradek.server.network.request import Api, FrameApi
     from odradek.server.producer_ids import ProducerIds
+    from odradek.server.transactions.partitions import TransactionPartitions
 
 NEWS_TIMEOUT_S = 5.0
 
@@ -54,6 +56,9 @@ class Broker:
     channel: ControllerChannel
     producer_ids: ProducerIds
     groups: Runtime[GroupShard]
+    transactions: Runtime[TransactionShard]
+    # Of transactions that any broker coordinates.
+    transaction_partitions: TransactionPartitions
     # The latest committed cluster image this broker has applied.
     image: ClusterImage
 
@@ -95,9 +100,19 @@ class Broker:
         self.partitions.apply(image, delta)
         self.groups.apply(image, delta)
         self.telemetry.apply(image, delta)
+        self.transactions.apply(image, delta)
         waiting, self._waiting_for_news = self._waiting_for_news, []
         for event in waiting:
             event.set()
+
+    def look_for_leadership(self) -> None:
+        """A partition may become leader after the commit that says so: once its log has been opened."""
+        self.groups.look_again()
+        self.transactions.look_again()
+
+    def stop_coordinating(self) -> None:
+        self.groups.stop()
+        self.transactions.stop()
 
     async def knows_topic(self, name: str) -> None:
         """Waits until this broker knows a topic that the controller has created, or until NEWS_TIMEOUT_S."""

@@ -20,6 +20,7 @@ from odradek.base.ports import Clock, Spawner
 from odradek.log.appended import Appended
 from odradek.log.config import LogConfig
 from odradek.log.recompression import ready_to_append
+from odradek.log.verification import Verification
 from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -35,11 +36,12 @@ class TooMuchQueued(KafkaError):
 
 
 class Arrival:
-    __slots__ = ("acks", "batch", "told")
+    __slots__ = ("acks", "batch", "told", "verification")
 
-    def __init__(self, batch: bytearray, acks: int) -> None:
+    def __init__(self, batch: bytearray, acks: int, verification: Verification | None) -> None:
         self.batch = batch
         self.acks = acks
+        self.verification = verification
         # Called once it is appended or refused, not before the next turn of the event loop.
         self.told: Told = _nobody
 
@@ -64,7 +66,9 @@ class Unappended:
                     await self._empty.wait()
         self._stopped = True
 
-    def add(self, partition: Partition, batch: memoryview, acks: int) -> Arrival:
+    def add(
+        self, partition: Partition, batch: memoryview, acks: int, verification: Verification | None = None
+    ) -> Arrival:
         """Copies `batch`. Raises TooMuchQueued, whatever its size: a smaller batch must not overtake a larger one."""
         if self._bytes >= limits.unappended_bytes_max:
             raise TooMuchQueued(
@@ -73,7 +77,7 @@ class Unappended:
             )
         self._bytes += len(batch)
         partition.unappended += 1
-        arrival = Arrival(bytearray(batch), acks)
+        arrival = Arrival(bytearray(batch), acks, verification)
         if partition in self._queues:
             self._queues[partition].append(arrival)
         else:
@@ -104,7 +108,7 @@ class Unappended:
                 return batch
             if self._stopped:
                 return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is stopping")
-            return partition.append(memoryview(batch), arrival.acks, self._clock.wall_ms())
+            return partition.append(memoryview(batch), arrival.acks, self._clock.wall_ms(), arrival.verification)
         except KafkaError as refusal:
             return refusal
         except InvariantBroken:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from odradek.base.errors import ErrorCode
+from odradek.protocol.error_codes import NAMES
 from odradek.protocol.schema import Message, Struct
 from odradek.server.api import table
 
@@ -24,10 +25,15 @@ _ASKED_AS = {
     "partition_index": ("partition", "index"),
     "partition_responses": ("partition_data",),
     "partitions": ("partition_indexes",),
+    "results_by_partition": ("partitions",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_transaction": ("transactions",),
     "responses": ("topics", "topic_data", "resources", "topic_names"),
     "results": ("groups_names", "topics", "resources"),
     "topic": ("name",),
     "topic_name": ("name",),
+    "topic_results": ("topics",),
+    "transaction_states": ("transactional_ids",),
 }
 _NUMBERS_OF_PARTITIONS = ("partition_index", "partition", "index")
 
@@ -70,9 +76,10 @@ def _refuse(answer: Struct, asked: Struct, error: ErrorCode) -> bool:
 
 
 def _put(answer: Struct, error: ErrorCode) -> bool:
-    if not any(field.name == "error_code" for field in type(answer).FIELDS):
+    name = next((field.name for field in type(answer).FIELDS if field.name in NAMES), None)
+    if name is None:
         return False
-    answer.error_code = int(error)  # type: ignore[attr-defined]
+    setattr(answer, name, int(error))
     return True
 
 

@@ -6,6 +6,9 @@ import inspect
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.coordinator.transaction.states import State
+from odradek.coordinator.transaction.transaction import Transaction
+from odradek.protocol.error_codes import NAMES
 from odradek.protocol.messages import (
     p00_produce,
     p01_fetch,
@@ -25,6 +28,11 @@ from odradek.protocol.messages import (
     p21_delete_records,
     p22_init_producer_id,
     p23_offset_for_leader_epoch,
+    p24_add_partitions_to_txn,
+    p25_add_offsets_to_txn,
+    p26_end_txn,
+    p27_write_txn_markers,
+    p28_txn_offset_commit,
     p32_describe_configs,
     p33_alter_configs,
     p34_alter_replica_log_dirs,
@@ -40,6 +48,8 @@ from odradek.protocol.messages import (
     p60_describe_cluster,
     p61_describe_producers,
     p64_unregister_broker,
+    p65_describe_transactions,
+    p66_list_transactions,
     p74_list_config_resources,
     p75_describe_topic_partitions,
 )
@@ -51,7 +61,7 @@ from support.admin_broker import AdminBroker, Denying, OneConnection
 # A client must learn the supported versions before it can authenticate. Kafka lets every client push its telemetry.
 NEEDS_NO_PERMISSION = {18, 71, 72}
 # These leave out resources without permission, without an error.
-HIDES = {16, 60}
+HIDES = {16, 60, 66}
 
 REFUSALS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -146,6 +156,37 @@ SAMPLES = {
         ),
         4,
     ),
+    24: (
+        p24_add_partitions_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="secret",
+            v3_and_below_topics=[p24_add_partitions_to_txn.AddPartitionsToTxnTopic(name="secret", partitions=[0])],
+        ),
+        3,
+    ),
+    25: (p25_add_offsets_to_txn.AddOffsetsToTxnRequest(transactional_id="secret", group_id="secret"), 3),
+    26: (p26_end_txn.EndTxnRequest(transactional_id="secret"), 5),
+    27: (
+        p27_write_txn_markers.WriteTxnMarkersRequest(
+            markers=[
+                p27_write_txn_markers.WritableTxnMarker(
+                    topics=[p27_write_txn_markers.WritableTxnMarkerTopic(name="secret", partition_indexes=[0])]
+                )
+            ]
+        ),
+        2,
+    ),
+    28: (
+        p28_txn_offset_commit.TxnOffsetCommitRequest(
+            transactional_id="secret",
+            group_id="secret",
+            topics=[
+                p28_txn_offset_commit.TxnOffsetCommitRequestTopic(
+                    name="secret", partitions=[p28_txn_offset_commit.TxnOffsetCommitRequestPartition()]
+                )
+            ],
+        ),
+        5,
+    ),
     32: (
         p32_describe_configs.DescribeConfigsRequest(
             resources=[p32_describe_configs.DescribeConfigsResource(resource_type=2, resource_name="secret")]
@@ -201,6 +242,8 @@ SAMPLES = {
         0,
     ),
     64: (p64_unregister_broker.UnregisterBrokerRequest(broker_id=1), 0),
+    65: (p65_describe_transactions.DescribeTransactionsRequest(transactional_ids=["secret"]), 0),
+    66: (p66_list_transactions.ListTransactionsRequest(), 2),
     74: (p74_list_config_resources.ListConfigResourcesRequest(), 1),
     75: (
         p75_describe_topic_partitions.DescribeTopicPartitionsRequest(
@@ -211,6 +254,23 @@ SAMPLES = {
 }
 
 TABLE = load_apis()
+
+
+class OneTransaction:
+    """A coordinator of one transactional id."""
+
+    def shards(self):
+        return [self]
+
+    @property
+    def transactions(self):
+        return self
+
+    def committed(self):
+        empty = Transaction(
+            transactional_id="secret", producer_id=1, producer_epoch=0, timeout_ms=1, state=State.EMPTY, updated_ms=0
+        )
+        return {"secret": empty}
 
 
 def answer(broker, api, request, version):
@@ -237,7 +297,7 @@ def error_codes(value):
             yield from error_codes(element)
     elif isinstance(value, Struct):
         for name in type(value).__annotations__:
-            if name == "error_code":
+            if name in NAMES:
                 yield getattr(value, name)
             else:
                 yield from error_codes(getattr(value, name))
@@ -252,6 +312,7 @@ def test_every_handler_refuses_or_hides_without_permission(key):
     denying = Denying(lambda *_: True)
     admin = AdminBroker(authorizer=denying)
     admin.create_topic("secret")
+    admin.broker.transactions = OneTransaction()
     before = admin.broker.image
     request, version = SAMPLES[key]
     response = answer(admin.broker, TABLE[key], request, version)

@@ -55,10 +55,10 @@ def test_t4_a_well_formed_software_name_is_accepted(name):
 
 def test_t4_features_that_start_at_level_0_are_hidden_before_version_4():
     broker = AdminBroker()
-    hidden = "eligible.leader.replicas.version"
+    hidden = ["eligible.leader.replicas.version", "transaction.version"]
     assert [f.name for f in broker.ask(18, request(), 3).supported_features] == ["kraft.version", "metadata.version"]
     shown = broker.ask(18, request(), 4).supported_features
-    assert [f.name for f in shown] == [hidden, "kraft.version", "metadata.version"]
+    assert [f.name for f in shown] == [hidden[0], "kraft.version", "metadata.version", hidden[1]]
     assert {(f.name, f.min_version, f.max_version) for f in shown} == {
         (name, levels.min_level, levels.max_level) for name, levels in OFFERED_FEATURES.items()
     }

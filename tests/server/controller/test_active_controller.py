@@ -200,12 +200,13 @@ async def test_records_written_by_a_first_start():
         "BeginTransactionRecord",
         "FeatureLevelRecord",
         "FeatureLevelRecord",
+        "FeatureLevelRecord",
         "ConfigRecord",
         "EndTransactionRecord",
         "RegisterBrokerRecord",
         "BrokerRegistrationChangeRecord",
     ]
-    assert node.broker_epoch == 8
+    assert node.broker_epoch == 9
     election = decode_election(node.disk.read("__cluster_metadata-0/quorum-state"))
     assert (election.leader_epoch, election.leader_id, election.voted) == (1, 1, None)
     await node.stop()

@@ -31,7 +31,7 @@ def validate_commit(turn: Turn, group: ClassicGroup | None, request: OffsetCommi
         return
     if generation < 0 and group.state is GroupState.EMPTY:
         return
-    if generation < 0 and not request.member_id and request.group_instance_id is None:
+    if generation < 0 and not _names_member(request):
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{group.group_id} has members: only they may commit")
     group.validate_member(request.member_id, request.group_instance_id)
     if generation != group.generation:
@@ -41,6 +41,24 @@ def validate_commit(turn: Turn, group: ClassicGroup | None, request: OffsetCommi
         raise KafkaError(refusal)
     if group.state in _SESSION_KEEPING:
         turn.expect_heartbeat(group, group.members[request.member_id])
+
+
+def validate_transactional_commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> None:
+    """As `validate_commit`, for TxnOffsetCommit. Clients before version 3 do not say which member they are."""
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation >= 0:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.ILLEGAL_GENERATION)
+        return
+    if generation < 0 and (group.state is GroupState.EMPTY or not _names_member(request)):
+        return
+    group.validate_member(request.member_id, request.group_instance_id)
+    if generation != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def _names_member(request: OffsetCommitRequest) -> bool:
+    return bool(request.member_id) or request.group_instance_id is not None
 
 
 def commit(turn: Turn, request: OffsetCommitRequest) -> tuple[list[OffsetStored], OffsetCommitResponse]:
@@ -99,21 +117,25 @@ def forget(group_id: str, partitions: Iterable[PartitionKey]) -> list[OffsetStor
 def deletion(group: ClassicGroup, offsets: OffsetStore) -> list[OffsetStored | GroupStored]:
     if group.state is not GroupState.EMPTY:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-    return [*forget(group.group_id, offsets.latest(group.group_id)), GroupStored(group.group_id, None)]
+    known = {**offsets.latest(group.group_id), **dict.fromkeys(offsets.pending(group.group_id))}
+    return [*forget(group.group_id, known), GroupStored(group.group_id, None)]
 
 
 def expiry(
     group: ClassicGroup, offsets: OffsetStore, config: GroupConfig, wall_ms: int
 ) -> list[OffsetStored | GroupStored]:
     """The group's expired offsets, and the group itself once it is empty and has no offsets left."""
-    of_group = offsets.latest(group.group_id)
+    of_group, pending = offsets.latest(group.group_id), offsets.pending(group.group_id)
     expired = [
         partition
         for partition, committed in of_group.items()
-        if not group.is_subscribed_to(partition.topic) and _is_expired(group, committed, config, wall_ms)
+        if partition not in pending
+        and not group.is_subscribed_to(partition.topic)
+        and _is_expired(group, committed, config, wall_ms)
     ]
     changes: list[OffsetStored | GroupStored] = [*forget(group.group_id, expired)]
-    if group.state is GroupState.EMPTY and not group.pending_joins and len(expired) == len(of_group):
+    is_unused = group.state is GroupState.EMPTY and not group.pending_joins and not pending
+    if is_unused and len(expired) == len(of_group):
         changes.append(GroupStored(group.group_id, None))
     return changes
 

@@ -18,7 +18,7 @@ _Offsets = TwoViews[PartitionKey, CommittedOffset]
 
 
 class OffsetStore:
-    __slots__ = ("_groups", "_open", "_pending_count", "_uncommitted")
+    __slots__ = ("_ended", "_groups", "_open", "_pending_count", "_uncommitted")
 
     def __init__(self) -> None:
         # Without groups that have no offsets.
@@ -27,7 +27,10 @@ class OffsetStore:
         self._uncommitted: deque[tuple[Offset, str]] = deque()
         # What transactions that are open in this partition will commit.
         self._open: dict[ProducerId, dict[tuple[str, PartitionKey], CommittedOffset]] = {}
-        # By group and partition: in how many open transactions there is an offset. No zeros, no empty dictionaries.
+        # In log order: markers above the high watermark, and what they ended.
+        self._ended: deque[tuple[Offset, list[tuple[str, PartitionKey]]]] = deque()
+        # By group and partition: the transactions that have an offset and no committed marker. No zeros, no empty
+        # dictionaries.
         self._pending_count: dict[str, dict[PartitionKey, int]] = {}
 
     def put(self, change: OffsetStored, at: Offset, producer_id: ProducerId = NO_PRODUCER) -> None:
@@ -45,18 +48,16 @@ class OffsetStore:
 
     def end_transaction(self, producer_id: ProducerId, committed: bool, at: Offset) -> None:
         """The marker at `at` ends this producer's transaction in this partition."""
-        for (group_id, partition), offset in self._open.pop(producer_id, {}).items():
-            self._count(group_id, partition, -1)
+        ended = self._open.pop(producer_id, {})
+        self._ended.append((at, list(ended)))
+        for (group_id, partition), offset in ended.items():
             newest = self.latest(group_id).get(partition)
             # Without this comparison the result would depend on what compaction has left of the log.
             if committed and (newest is None or newest.at < offset.at):
                 self._put(OffsetStored(group_id, partition, offset), at)
 
-    def has_pending(self, group_id: str) -> bool:
-        return group_id in self._pending_count
-
     def pending(self, group_id: str) -> Collection[PartitionKey]:
-        """Partitions of the group whose offset an open transaction may still change."""
+        """Partitions whose committed offset a transaction may still change. Open until its marker is committed."""
         return self._pending_count.get(group_id, {}).keys()
 
     def _drop_pending(self, group_id: str, partition: PartitionKey) -> None:
@@ -92,6 +93,9 @@ class OffsetStore:
                 offsets.commit(high_watermark)
                 if not offsets:
                     del self._groups[group_id]
+        while self._ended and self._ended[0][0] < high_watermark:
+            for group_id, partition in self._ended.popleft()[1]:
+                self._count(group_id, partition, -1)
 
     def committed(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
         """For readers."""

@@ -5,13 +5,13 @@ A method that may have to wait takes `to` and answers through the effects it ret
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from itertools import islice
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_PRODUCER, ZERO_UUID, Offset, ProducerId
 from odradek.base.invariants import InvariantBroken
-from odradek.coordinator.effects import Effects, Now, TimerKey
+from odradek.coordinator.effects import Effects, Now, Producer, TimerKey
 from odradek.coordinator.group import committing, joining, membership, rebalance
 from odradek.coordinator.group.changes import (
     Change,
@@ -216,6 +216,23 @@ class GroupShard:
         except KafkaError as refusal:
             turn.reply(to, committing.refused(request, refusal.code))
             return turn
+        self._commit(turn, request, to, None)
+        return turn
+
+    def commit_offsets_in_transaction(
+        self, request: OffsetCommitRequest, version: int, producer: Producer, to: object, now: Now
+    ) -> Effects:
+        """As `commit_offsets`, for TxnOffsetCommit: the offsets count from the transaction's marker on."""
+        turn = Turn(now, self.config)
+        try:
+            committing.validate_transactional_commit(self.groups.get(request.group_id), request, version)
+        except KafkaError as refusal:
+            turn.reply(to, committing.refused(request, refusal.code))
+            return turn
+        self._commit(turn, request, to, producer)
+        return turn
+
+    def _commit(self, turn: Turn, request: OffsetCommitRequest, to: object, producer: Producer | None) -> None:
         changes, response = committing.commit(turn, request)
 
         def stored(error: ErrorCode, now: Now) -> Effects:
@@ -224,10 +241,9 @@ class GroupShard:
             return after
 
         if changes:
-            turn.write(changes, stored)
+            turn.write(changes, stored, producer=producer)
         else:
             turn.reply(to, response)
-        return turn
 
     def end_transaction(self, marker: TxnMarker, to: object, now: Now) -> Effects:
         """Commits or drops what this producer's transaction wrote here. Answers with nothing, or with a KafkaError."""
@@ -244,6 +260,10 @@ class GroupShard:
     def committed_offsets(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
         return self.offsets.committed(group_id)
 
+    def pending_offsets(self, group_id: str) -> Collection[PartitionKey]:
+        """Partitions whose offset an open transaction may still change."""
+        return self.offsets.pending(group_id)
+
     def delete_offsets(
         self, group_id: str, partitions: Sequence[PartitionKey], to: object, now: Now
     ) -> tuple[dict[PartitionKey, ErrorCode], Effects]:
@@ -251,7 +271,7 @@ class GroupShard:
         turn = Turn(now, self.config)
         group = self._existing(group_id)
         committing.validate_delete_offsets(group)
-        known = self.offsets.latest(group_id)
+        known = {*self.offsets.latest(group_id), *self.offsets.pending(group_id)}
         errors = {
             partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             if group.is_subscribed_to(partition.topic)

@@ -338,6 +338,75 @@ class BrokerConfig:
     )
     group_max_size: int = int32("group.max.size", INT32_MAX, "How many members a group may have.", at_least(1))
 
+    transaction_state_log_num_partitions: int = int32(
+        "transaction.state.log.num.partitions",
+        50,
+        "Partitions of __transaction_state. Fixed once it exists.",
+        at_least(1),
+    )
+    transaction_state_log_replication_factor: int = int16(
+        "transaction.state.log.replication.factor",
+        3,
+        "Replicas of __transaction_state. With fewer brokers, one replica per broker.",
+        at_least(1),
+    )
+    transaction_state_log_min_isr: int = int32(
+        "transaction.state.log.min.isr",
+        2,
+        "The min.insync.replicas of __transaction_state. With fewer replicas, all of them.",
+        at_least(1),
+    )
+    transaction_state_log_segment_bytes: int = int32(
+        "transaction.state.log.segment.bytes",
+        8 * _MIB,
+        "The segment.bytes of __transaction_state. What is not compacted yet is read when transactions are loaded: "
+        "Kafka's default, 100 MiB, takes us seconds.",
+        at_least(_MIB),
+    )
+    transaction_max_timeout_ms: int = int32(
+        "transaction.max.timeout.ms",
+        900_000,
+        "The longest transaction.timeout.ms that a producer may ask for.",
+        at_least(1),
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = int32(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        10_000,
+        "How often transactions that took longer than their timeout are looked for. They are aborted.",
+        at_least(1),
+    )
+    transactional_id_expiration_ms: int = int32(
+        "transactional.id.expiration.ms",
+        7 * 24 * 3_600_000,
+        "How long a transactional id without an open transaction is kept after its last use.",
+        at_least(1),
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = int32(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        3_600_000,
+        "How often expired transactional ids are looked for.",
+        at_least(1),
+    )
+    transaction_partition_verification_enable: bool = boolean(
+        "transaction.partition.verification.enable",
+        True,
+        "Whether the leader of a partition asks the transaction coordinator before it accepts the first batch of a "
+        "transaction. Without it, a delayed batch can begin a transaction that never ends.",
+        dynamic=True,
+    )
+    add_partitions_to_txn_retry_backoff_ms: int = int32(
+        "add.partitions.to.txn.retry.backoff.ms",
+        20,
+        "How long a leader waits before it asks again while the previous transaction of a producer is being completed.",
+        at_least(1),
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = int32(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        100,
+        "How long a leader asks again in all before the producer gets CONCURRENT_TRANSACTIONS.",
+        at_least(0),
+    )
+
     # The values of the file, by Kafka's names: the source STATIC_BROKER.
     static: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # Keys of the file that have no effect: the node logs a warning for each.

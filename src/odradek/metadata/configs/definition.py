@@ -172,8 +172,11 @@ def distinct_among(*allowed: str) -> Check:
     return check
 
 
-def boolean(name: str, default: bool, doc: str, *, synonyms: tuple[Synonym, ...] = ()) -> bool:
-    return _field(default, Definition(name=name, type=ConfigType.BOOLEAN, default=default, doc=doc, synonyms=synonyms))
+def boolean(name: str, default: bool, doc: str, *, synonyms: tuple[Synonym, ...] = (), dynamic: bool = False) -> bool:
+    kind = ConfigType.BOOLEAN
+    return _field(
+        default, Definition(name=name, type=kind, default=default, doc=doc, synonyms=synonyms, dynamic=dynamic)
+    )
 
 
 def int16(name: str, default: int, doc: str, check: Check | None = None) -> int:

@@ -15,7 +15,6 @@ _JAVA = "it names Java classes"
 _METRICS = "there are no metrics of Java's kind"
 _PACE = "the work is done when it is due, without a schedule or a delay of its own"
 _BETWEEN_NODES = "how nodes of a cluster wait for each other is fixed"
-_TRANSACTIONS = "there are no transactions yet"
 _SHARES = "there are no share groups yet"
 _NEW_GROUPS = "groups use the classic protocol"
 
@@ -30,17 +29,13 @@ _BY_REASON: Mapping[str, str] = {
     _METRICS: """kafka.metrics.polling.interval.secs metrics.num.samples metrics.recording.level
         metrics.sample.window.ms""",
     _PACE: """group.coordinator.append.linger.ms group.coordinator.cached.buffer.max.bytes log.cleaner.io.buffer.size
-        log.cleaner.io.buffer.load.factor log.flush.start.offset.checkpoint.interval.ms offsets.load.buffer.size""",
+        log.cleaner.io.buffer.load.factor log.flush.start.offset.checkpoint.interval.ms offsets.load.buffer.size
+        transaction.state.log.load.buffer.size""",
     _BETWEEN_NODES: """controlled.shutdown.enable controller.quorum.append.linger.ms
         controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
         controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
         controller.socket.timeout.ms initial.broker.registration.timeout.ms request.timeout.ms
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms""",
-    _TRANSACTIONS: """add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-        transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-        transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
-        transaction.state.log.replication.factor transaction.state.log.segment.bytes transactional.id.expiration.ms""",
     _SHARES: """share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
         share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
         share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr

@@ -1,18 +1,21 @@
 """Produce 3-13: append one batch to each of some partitions.
 
 Advertised from 0, since older librdkafka stops compressing when it is not (KAFKA-18659), but 0-2 are not served. 3-6
-know no zstd. 8 adds error messages. 9 is flexible. 13 names topics by id.
+know no zstd. 8 adds error messages. 9 is flexible. 11 knows TRANSACTION_ABORTABLE. 12: partitions join a transaction by
+their first batch (KIP-890); in older versions the client adds them before. 13 names topics by id.
 
 acks=0 gets no response; on an error the broker closes the connection, so that the client looks up the leader again.
 acks=1 is answered once this replica has the batch as durably as its topic requires, acks=all once it is committed. Two
 batches for one partition in one request are both appended, in order. A batch whose records must be read first, for
-their keys or to recompress it, is queued in `unappended`.
+their keys or to recompress it, is queued in `unappended`. The first batch of a transaction waits until the
+transaction's coordinator has confirmed it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -31,9 +34,10 @@ from odradek.protocol.produce import (
 from odradek.replication.partition import ACKS_ALL, Partition
 from odradek.replication.partition_table import HostedTopic
 from odradek.replication.waiting import Callback
-from odradek.security.authorizer import Operation
+from odradek.security.authorizer import Operation, ResourceType
 from odradek.server.network.request import BrokerContext, FrameApi, Parts, ReplySlot
 from odradek.server.topic_lookup import find_topic, missing_partition
+from odradek.server.transactions.produced import NOTHING, UnverifiedProduce, Verified, verified_here
 from odradek.server.unappended import Arrival, TooMuchQueued
 from odradek.server.visible_cluster import is_internal
 
@@ -45,7 +49,6 @@ ZSTD = int(Codec.ZSTD)
 WRITE = Operation.WRITE
 FIRST_WITH_ZSTD = 7
 _ATTRIBUTES_LOW_BYTE = 22
-NO_TRANSACTIONS = "this broker has no transactions yet: produce without a transactional.id"
 
 Answers = list[tuple[str | bytes, list[ProduceOutcome]]]
 
@@ -68,20 +71,68 @@ class Unread(NamedTuple):
 
 def handle(ctx: BrokerContext, frame: memoryview, position: int, end: int) -> Parts | None:
     request = decode_produce_request(frame, ctx.version, position, end)
+    if request.transactional_id is None:
+        return _produce(ctx, request)
+    return _produce_in_transaction(ctx, request, request.transactional_id, frame[position:end])
+
+
+def _produce_in_transaction(
+    ctx: BrokerContext, request: ProduceRequest, transactional_id: str, body: memoryview
+) -> Parts | None:
+    if not ctx.authorize(WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return _refuse_all(ctx, request, KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    verified, unverified = verified_here(ctx, _batches(ctx, request))
+    if not unverified:
+        return _produce(ctx, request, verified)
+    copy = decode_produce_request(memoryview(bytearray(body)), ctx.version, 0, len(body))
+
+    def go_on(outcome: Verified, slot: ReplySlot) -> None:
+        parts = _produce(ctx, copy, outcome, slot)
+        if parts is not None:
+            slot.fill(parts)
+
+    try:
+        UnverifiedProduce(ctx, transactional_id, verified, unverified, len(body), go_on)
+    except KafkaError as refusal:
+        return _refuse_all(ctx, request, refusal)
+    return None
+
+
+def _batches(ctx: BrokerContext, request: ProduceRequest) -> Iterator[tuple[Partition, memoryview | None]]:
+    for topic, batches in request.topics:
+        hosted = _writable_topic(ctx, topic)
+        if isinstance(hosted, HostedTopic):
+            for index, batch in batches:
+                partition = hosted.partitions.get(index)
+                if partition is not None:
+                    yield partition, batch
+
+
+def _refuse_all(ctx: BrokerContext, request: ProduceRequest, refusal: KafkaError) -> Parts:
+    answers: Answers = [(topic, [_failed(index, refusal) for index, _ in batches]) for topic, batches in request.topics]
+    return _reply(ctx, request.acks, answers)
+
+
+def _produce(
+    ctx: BrokerContext, request: ProduceRequest, verified: Verified = NOTHING, slot: ReplySlot | None = None
+) -> Parts | None:
+    """`slot`: the place of the reply, if the request has waited already."""
     acks = request.acks
-    refusal = _refusal(request) if request.transactional_id is not None or acks not in ACKS else None
+    refusal = None
+    if acks not in ACKS:
+        refusal = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1")
     wall_ms = ctx.broker.clock.wall_ms()
     waits: list[Wait | Unread] = []
     answers: Answers = []
     for topic, batches in request.topics:
         hosted = refusal or _writable_topic(ctx, topic)
         if isinstance(hosted, HostedTopic):
-            outcomes = [_append(ctx, hosted, index, batch, acks, wall_ms, waits) for index, batch in batches]
+            outcomes = [_append(ctx, hosted, index, batch, acks, wall_ms, waits, verified) for index, batch in batches]
         else:
             outcomes = [_failed(index, hosted) for index, _ in batches]
         answers.append((topic, outcomes))
     if waits:
-        ParkedProduce(ctx, request, answers, waits)
+        ParkedProduce(ctx, request, answers, waits, slot)
         return None
     return _reply(ctx, acks, answers)
 
@@ -92,12 +143,6 @@ def _reply(ctx: BrokerContext, acks: int, answers: Answers) -> Parts:
     if acks == ACKS_NONE:
         return _unanswered(ctx, answers)
     return [encode_produce_response(ctx.version, ctx.correlation_id, answers)]
-
-
-def _refusal(request: ProduceRequest) -> KafkaError:
-    if request.transactional_id is not None:
-        return KafkaError(ErrorCode.INVALID_REQUEST, NO_TRANSACTIONS)
-    return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}, not -1, 0 or 1")
 
 
 def _writable_topic(ctx: BrokerContext, topic: str | bytes) -> HostedTopic | KafkaError:
@@ -120,20 +165,28 @@ def _append(
     acks: int,
     wall_ms: int,
     waits: list[Wait | Unread],
+    verified: Verified,
 ) -> ProduceOutcome:
     partition = hosted.partitions.get(index)
     if partition is None:
         return ProduceOutcome(index, missing_partition(ctx, hosted, index))
     if not batch:
         return ProduceOutcome(index, ErrorCode.INVALID_RECORD, error_message="no record batch")
+    verification = None
+    if verified is not NOTHING:
+        if partition in verified.refusals:
+            return _failed(index, verified.refusals[partition])
+        verification = verified.verifications.get(partition)
     try:
         if ctx.version < FIRST_WITH_ZSTD:
             _refuse_zstd(batch)
         if (partition.log.config.looks_inside or partition.unappended) and _comes_later(partition, batch):
             outcome = ProduceOutcome(index)
-            waits.append(Unread(partition, ctx.broker.unappended.add(partition, batch, acks), outcome))
+            arrival = ctx.broker.unappended.add(partition, batch, acks, verification)
+            waits.append(Unread(partition, arrival, outcome))
             return outcome
-        base_offset, last_offset, append_time_ms, log_start_offset, _, _ = partition.append(batch, acks, wall_ms)
+        appended = partition.append(batch, acks, wall_ms, verification)
+        base_offset, last_offset, append_time_ms, log_start_offset, _, _ = appended
     except TooMuchQueued as refusal:
         # Later batches of this client must not be appended before this one.
         ctx.connection.end(refusal.message)
@@ -193,7 +246,12 @@ class ParkedProduce:
     __slots__ = ("_acks", "_answers", "_ctx", "_slot", "_timeout_s", "_timer", "_unread", "_waits")
 
     def __init__(
-        self, ctx: BrokerContext, request: ProduceRequest, answers: Answers, waits: list[Wait | Unread]
+        self,
+        ctx: BrokerContext,
+        request: ProduceRequest,
+        answers: Answers,
+        waits: list[Wait | Unread],
+        slot: ReplySlot | None,
     ) -> None:
         self._ctx = ctx
         self._acks = request.acks
@@ -213,9 +271,12 @@ class ParkedProduce:
                 self._waits[id(wait.outcome)] = (wait.outcome, wait.partition, callback)
         ctx.broker.tally.parked_produces += 1
         # One request of a connection at a time: its batches take memory until they are appended.
-        self._slot: ReplySlot = ctx.connection.park(stop_reading=self._unread > 0, on_lost=self._stop_waiting)
+        self._slot = slot or ctx.connection.park(stop_reading=self._unread > 0, on_lost=self._stop_waiting)
+        self._slot.on_lost = self._stop_waiting
         if not self._unread:
             self._start_timer()
+            if slot is not None:
+                slot.let_pass()
         for wait in waits:
             if isinstance(wait, Wait):
                 self._wait_for(wait.partition, wait.last_offset, wait.outcome)

@@ -1,14 +1,15 @@
 """OffsetFetch 1-10: how far groups have read.
 
 2: null asks for all topics, and errors of the group have their own field; in 1 every partition carries them. 7: the
-client may ask for offsets that nothing pending can change. 8: several groups at once. 9: member and epoch, which
-classic groups ignore. 10: topics by id.
+client may ask for offsets that nothing pending can change: where a transaction is open, it gets UNSTABLE_OFFSET_COMMIT
+and retries. 8: several groups at once. 9: member and epoch, which classic groups ignore. 10: topics by id.
 
 An offset that was never committed is -1 with empty metadata and no error, in an unknown group too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -61,7 +62,11 @@ async def _group(ctx: BrokerContext, asked: OffsetFetchRequestGroup, require_sta
         shard = await _shard(ctx, asked.group_id, require_stable)
     except KafkaError as refusal:
         return _refused(ctx, asked, refusal.code)
-    topics = _all_topics(ctx, shard, asked.group_id) if asked.topics is None else _topics(ctx, shard, asked)
+    unstable = shard.pending_offsets(asked.group_id) if require_stable else ()
+    if asked.topics is None:
+        topics = _all_topics(ctx, shard, asked.group_id, unstable)
+    else:
+        topics = _topics(ctx, shard, asked, unstable)
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
@@ -89,7 +94,9 @@ def _find(ctx: BrokerContext, topic: OffsetFetchRequestTopics) -> _Topic:
     return _Topic(name, topic.topic_id, ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _topics(ctx: BrokerContext, shard: GroupShard, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+def _topics(
+    ctx: BrokerContext, shard: GroupShard, asked: OffsetFetchRequestGroup, unstable: Collection[PartitionKey]
+) -> list[OffsetFetchResponseTopics]:
     committed = shard.committed_offsets(asked.group_id)
     answers = []
     for wanted in asked.topics or ():
@@ -99,8 +106,8 @@ def _topics(ctx: BrokerContext, shard: GroupShard, asked: OffsetFetchRequestGrou
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
-                    _missing(index, topic.error)
-                    if topic.error
+                    _missing(index, error)
+                    if (error := topic.error or _instability(PartitionKey(topic.name, index), unstable))
                     else _partition(index, committed.get(PartitionKey(topic.name, index)), topic.topic_id)
                     for index in wanted.partition_indexes
                 ],
@@ -109,7 +116,13 @@ def _topics(ctx: BrokerContext, shard: GroupShard, asked: OffsetFetchRequestGrou
     return answers
 
 
-def _all_topics(ctx: BrokerContext, shard: GroupShard, group_id: str) -> list[OffsetFetchResponseTopics]:
+def _instability(partition: PartitionKey, unstable: Collection[PartitionKey]) -> ErrorCode:
+    return ErrorCode.UNSTABLE_OFFSET_COMMIT if partition in unstable else ErrorCode.NONE
+
+
+def _all_topics(
+    ctx: BrokerContext, shard: GroupShard, group_id: str, unstable: Collection[PartitionKey]
+) -> list[OffsetFetchResponseTopics]:
     by_topic: dict[str, OffsetFetchResponseTopics] = {}
     image = ctx.broker.image
     for key, committed in shard.committed_offsets(group_id).items():
@@ -120,7 +133,9 @@ def _all_topics(ctx: BrokerContext, shard: GroupShard, group_id: str) -> list[Of
             continue
         if key.topic not in by_topic:
             by_topic[key.topic] = OffsetFetchResponseTopics(name=key.topic, topic_id=topic_id)
-        by_topic[key.topic].partitions.append(_partition(key.partition, committed, ZERO_UUID))
+        error = _instability(key, unstable)
+        found = _missing(key.partition, error) if error else _partition(key.partition, committed, ZERO_UUID)
+        by_topic[key.topic].partitions.append(found)
     return [topic for name, topic in by_topic.items() if ctx.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)]
 
 

@@ -54,6 +54,9 @@ UNKNOWN_SOFTWARE = ClientSoftware()
 class ReplySlot(Protocol):
     """A place in the connection's reply order. Filled once; filling a slot of a lost connection is harmless."""
 
+    # Called when the connection is lost before the slot is filled.
+    on_lost: Callable[[], None] | None
+
     def fill(self, parts: Parts) -> None: ...
 
     def let_pass(self) -> None:
