@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from odradek.client.admin import Admin
 from odradek.testing import Embedded
@@ -101,11 +101,47 @@ def test_a_stream_is_copied_and_resumes_from_its_checkpoint(
     assert all(headers == [("h", b"1")] for *_, headers in stored(cluster, "out"))
 
 
-def copy(spark: SparkSession, cluster: Admin, checkpoint: Path) -> None:
+@pytest.mark.parametrize(("guarantee", "times"), [("exactly-once", 1), ("at-least-once", 2)])
+def test_micro_batch_that_is_repeated_after_a_crash(
+    spark: SparkSession, cluster: Admin, tmp_path: Path, guarantee: str, times: int
+) -> None:
+    for topic in ("in", "out"):
+        cluster.delete_topics([topic])
+        cluster.create_topic(topic, 2)
+    produce(cluster, "in", [f"{number}" for number in range(100)])
+    copy(spark, cluster, tmp_path, **{"delivery.guarantee": guarantee})
+    # The driver died after the tasks had written, and before Spark recorded that the micro-batch is done.
+    for commit in (tmp_path / "commits").glob("*0*"):
+        commit.unlink()
+    copy(spark, cluster, tmp_path, **{"delivery.guarantee": guarantee})
+    expected = sorted([*range(100)] * times)
+    assert sorted(int(message.value()) for message in committed(cluster, "out")) == expected
+
+
+def committed(cluster: Admin, topic: str) -> list[Message]:
+    """What a reader with read_committed sees."""
+    ends = cluster.end_offsets(topic)
+    config = {"isolation.level": "read_committed", "enable.partition.eof": True, "group.id": "committed"}
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **config})
+    consumer.assign([TopicPartition(topic, index, 0) for index in ends])
+    found: list[Message] = []
+    open_partitions = len(ends)
+    while open_partitions:
+        message = consumer.poll(30)
+        assert message is not None
+        if message.error() is None:
+            found.append(message)
+        else:
+            open_partitions -= 1
+    consumer.close()
+    return found
+
+
+def copy(spark: SparkSession, cluster: Admin, checkpoint: Path, **options: str) -> None:
     reader = spark.readStream.format("odradek").option("kafka.bootstrap.servers", cluster.bootstrap)
     rows = reader.options(subscribe="in", startingOffsets="earliest", includeHeaders="true").load()
     writer = rows.select("key", "value", "headers").writeStream.format("odradek")
-    writer = writer.option("kafka.bootstrap.servers", cluster.bootstrap).option("topic", "out")
+    writer = writer.option("kafka.bootstrap.servers", cluster.bootstrap).option("topic", "out").options(**options)
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     assert query.awaitTermination(60)
 

@@ -83,7 +83,7 @@ def test_weaker_settings_disable_idempotence_as_in_java(weaker: dict[str, str]) 
         (BROKER | {"path": "t"}, r"path: a topic is named by the option topic"),
         (BROKER | {"kafka.key.serializer": "org.x.Y"}, r"kafka\.key\.serializer: .*make the key column"),
         (BROKER | {"kafka.value.serializer": "org.x.Y"}, r"kafka\.value\.serializer: .*make the value column"),
-        (BROKER | {"kafka.transactional.id": "t"}, r"kafka\.transactional\.id: not supported: .*at-least-once"),
+        (BROKER | {"kafka.transactional.id": "t"}, r"kafka\.transactional\.id: not supported: .*exactly-once"),
         (BROKER | {"kafka.linger.msec": "t"}, r"kafka\.linger\.msec: .*instead: linger\.ms"),
         (
             BROKER | {"kafka.ssl.truststore.location": "/t.jks"},

@@ -8,6 +8,7 @@
     <state dir>/<app>/@status.json      the status of the queries;
     <state dir>/<app>/@lock             held while the application runs;
     <app>.<query>                       the consumer group that shows the progress of a query;
+    <app>.<query>-markers               the internal topic that says which micro-batches of a query are written;
     <app>-<view>-changelog              the internal topic of a view.
 
 Step names cannot contain `@`, so no query has one of these names. The state directory may be a URL that only Spark can
@@ -75,6 +76,10 @@ class Layout:
     @property
     def lock(self) -> Path:
         return self.folder / "@lock"
+
+
+def markers_of(group: str) -> str:
+    return f"{group}-markers"
 
 
 def applications(state_dir: str) -> list[Layout]:

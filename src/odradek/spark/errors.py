@@ -25,3 +25,7 @@ class ReadTimeout(RuntimeError):
 
 class ClusterUnavailable(RuntimeError):
     """The cluster did not return its topics or offsets, after all retries."""
+
+
+class CheckpointMismatch(RuntimeError):
+    """The checkpoint of a query does not fit the results that its sink has written."""

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 KAFKA = "kafka."
 # Spark passes all options of a streaming write, also checkpointLocation and queryName, which the sink ignores.
 # Spark's documentation lists includeHeaders for writes, but only the columns decide, in Spark's sink and in this one.
-KNOWN = {name.lower(): name for name in ("topic", "checkpointLocation", "queryName", "includeHeaders")}
+NAMES = (
+    *("topic", "checkpointLocation", "queryName", "includeHeaders"),
+    *("delivery.guarantee", "delivery.sink", "delivery.markers"),
+)
+KNOWN = {name.lower(): name for name in NAMES}
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+MARKER_TOPIC = "odradek-sink-markers"
 
 DEFAULTS = {
     # Java's partitioner: a key goes to the same partition as from a Java producer.
@@ -35,9 +41,17 @@ DEFAULTS = {
 }
 OWN = {
     "delivery.report.only.error": "the sink itself tracks the delivery of every record",
-    "transactional.id": "the sink is at-least-once; exactly-once needs transactions that follow Spark's batches",
+    "transactional.id": "the sink has one for each of its tasks (delivery.guarantee=exactly-once)",
     "plugin.library.paths": "a plug-in can change records before they are sent",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """Exactly once: `sink` identifies the sink among those of the cluster, None: its query does."""
+
+    sink: str | None
+    markers: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +59,8 @@ class SinkOptions:
     topic: str | None
     config: dict[str, str]
     """For the producer, in librdkafka's names."""
+    guarantee: Guarantee | None
+    """None: at-least-once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +98,23 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     except RefusedConfig as refused:
         instead = f"; instead: {refused.instead}" if refused.instead else ""
         raise RefusedOption(f"kafka.{refused.name}: {refused.why}{instead}") from None
-    return SinkOptions(topic=options.get("topic"), config=_defaults(config) | config)
+    config = _defaults(config) | config
+    return SinkOptions(topic=options.get("topic"), config=config, guarantee=_guarantee(options, config))
+
+
+def _guarantee(options: Mapping[str, str], config: Mapping[str, str]) -> Guarantee | None:
+    is_idempotent = config.get("enable.idempotence") == "true"
+    wanted = options.get("delivery.guarantee", AT_LEAST_ONCE)
+    if wanted not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+        raise RefusedOption(f"delivery.guarantee: {wanted!r} is neither {EXACTLY_ONCE} nor {AT_LEAST_ONCE}")
+    if wanted == AT_LEAST_ONCE:
+        return None
+    if not is_idempotent:
+        raise RefusedOption(
+            f"delivery.guarantee: {EXACTLY_ONCE} needs an idempotent producer: leave out kafka.acks, kafka.retries=0 "
+            "and more than five kafka.max.in.flight.requests.per.connection"
+        )
+    return Guarantee(sink=options.get("delivery.sink"), markers=options.get("delivery.markers", MARKER_TOPIC))
 
 
 def _check_names(options: Mapping[str, str]) -> None:

@@ -74,7 +74,7 @@ class Failures:
 
 
 class TaskProducer:
-    """The producer of one task. `finish` returns when all records are acknowledged. (Exactly-once needs a transaction.)
+    """The producer of one task. `finish` returns when all records are acknowledged.
 
     with TaskProducer(config) as producer:
         producer.send(records)
@@ -96,34 +96,45 @@ class TaskProducer:
             self._producer.purge()
 
     def send(self, records: Iterable[Record]) -> None:
-        produce = self._producer.produce
-        for record in records:
-            try:
-                try:
-                    produce(*record)
-                except BufferError:
-                    self._send_when_there_is_room(record)
-            except KafkaException as refused:
-                raise DeliveryFailed(record[0], refused.args[0]) from None
-        self._producer.poll(0)
-        self._failures.raise_any()
+        deliver(self._producer, self._failures, records)
 
     def finish(self) -> None:
         while self._producer.flush(POLL_S):
             self._failures.raise_any()
         self._failures.raise_any()
 
-    def _send_when_there_is_room(self, record: Record) -> None:
-        """Returns at the latest when records in the queue time out."""
-        while True:
-            self._producer.poll(POLL_S)
-            self._failures.raise_any()
+
+def deliver(producer: Producer, failures: Failures, records: Iterable[Record]) -> None:
+    """Hands all of them to the producer. Raises the first failure that is known by then."""
+    produce = producer.produce
+    for record in records:
+        try:
             try:
-                self._producer.produce(*record)
+                produce(*record)
             except BufferError:
-                continue
-            else:
-                return
+                _send_when_there_is_room(producer, failures, record)
+        except KafkaException as refused:
+            raise DeliveryFailed(record[0], refused.args[0]) from None
+    producer.poll(0)
+    failures.raise_any()
+
+
+def _send_when_there_is_room(producer: Producer, failures: Failures, record: Record) -> None:
+    """Returns at the latest when records in the queue time out."""
+    while True:
+        producer.poll(POLL_S)
+        failures.raise_any()
+        try:
+            producer.produce(*record)
+        except BufferError:
+            continue
+        else:
+            return
+
+
+def reporting(failures: Failures) -> dict[str, Any]:
+    """Reports of failures cost nothing. A callback for each record would double the cost of a record."""
+    return {"on_delivery": failures, "delivery.report.only.error": True, "error_cb": failures.connection_failed}
 
 
 _PRODUCERS: OrderedDict[frozenset[tuple[str, str]], tuple[Producer, Failures]] = OrderedDict()
@@ -138,13 +149,7 @@ def _producer(config: Mapping[str, str]) -> tuple[Producer, Failures]:
     _drop_deserted(key)
     if key not in _PRODUCERS:
         failures = Failures()
-        # Reports of failures cost nothing. A callback for each record would double the cost of a record.
-        reports = {
-            "on_delivery": failures,
-            "delivery.report.only.error": True,
-            "error_cb": failures.connection_failed,
-        }
-        _PRODUCERS[key] = Producer({**config, **reports}), failures
+        _PRODUCERS[key] = Producer({**config, **reporting(failures)}), failures
         if len(_PRODUCERS) > PRODUCERS_MAX:
             _PRODUCERS.popitem(last=False)
     _PRODUCERS.move_to_end(key)

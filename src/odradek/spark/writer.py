@@ -1,7 +1,8 @@
 """The sink: writes the rows of batches and streaming queries to topics.
 
-At-least-once: `write` returns when the brokers have acknowledged every record of the task. A retried task and a
-micro-batch that is replayed after a crash write their records again.
+A streaming query writes each task of a micro-batch in one transaction (`task_transaction.py`): exactly once for readers
+with read_committed. A batch, and a query with `delivery.guarantee=at-least-once`, write without transactions: `write`
+returns when the brokers have acknowledged every record of the task, and a retried task writes its records again.
 
 Spark refuses two things to Python sinks that it allows its own Kafka sink: output mode Update (write inside
 foreachBatch, as streams do), and a batch without `mode("append")`.
@@ -10,15 +11,17 @@ foreachBatch, as streams do), and a batch without `mode("append")`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from odradek.spark.batch_markers import MarkerTopic
 from odradek.spark.errors import RefusedOption
-from odradek.spark.sink_options import Columns, check_columns, sink_options
+from odradek.spark.sink_options import Columns, Guarantee, check_columns, sink_options
 from odradek.spark.task_producer import Record, TaskProducer
+from odradek.spark.task_transaction import Attempt, TaskTransaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,15 +46,48 @@ class Sink:
     topic: str | None
     columns: Columns
     config: dict[str, str]
+    guarantee: Guarantee | None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         written = 0
-        with TaskProducer(self.config) as producer:
+        with self._producer() as producer:
             for batch in batches:
                 producer.send(records(batch, self.columns, self.topic))
                 written += batch.num_rows
             producer.finish()
         return Written(written)
+
+    def _producer(self) -> TaskProducer | TaskTransaction:
+        task = None if self.guarantee is None else task_of_micro_batch()
+        if self.guarantee is None or task is None:
+            return TaskProducer(self.config)
+        sink = self.guarantee.sink or f"odradek-sink.{task.query_id}.{self.topic or ''}"
+        attempt = Attempt(sink=sink, task=task.number, batch=task.batch, query_id=task.query_id, may_be_repeated=True)
+        return TaskTransaction(self.config, MarkerTopic(self.guarantee.markers), attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatchTask:
+    number: int  # among the tasks of its stage
+    attempt: int  # counted from 0
+    batch: int
+    query_id: str
+
+
+def task_of_micro_batch() -> MicroBatchTask | None:
+    """The task that runs in this worker. None outside a streaming query."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    if context is None or batch is None:
+        return None
+    return MicroBatchTask(
+        number=context.partitionId(),
+        attempt=context.attemptNumber(),
+        batch=int(batch),
+        query_id=str(context.getLocalProperty("sql.streaming.queryId")),
+    )
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -73,7 +109,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> BatchWriter:
     if overwrite:
         raise RefusedOption('a topic cannot be overwritten: write with mode("append")')
-    return BatchWriter(_sink(options, schema))
+    sink = _sink(options, schema)
+    # A batch inside foreachBatch is part of a micro-batch; several writes to a topic are told apart by their sink.
+    is_part_of_query = sink.guarantee is not None and sink.guarantee.sink is not None
+    return BatchWriter(sink if is_part_of_query else replace(sink, guarantee=None))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
@@ -83,7 +122,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWrite
 
 def _sink(options: Mapping[str, str], schema: StructType) -> Sink:
     given = sink_options(options)
-    return Sink(topic=given.topic, columns=check_columns(schema, given.topic), config=given.config)
+    columns = check_columns(schema, given.topic)
+    return Sink(topic=given.topic, columns=columns, config=given.config, guarantee=given.guarantee)
 
 
 def records(batch: pa.RecordBatch, columns: Columns, topic: str | None) -> Iterator[Record]:

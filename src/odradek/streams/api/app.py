@@ -18,7 +18,7 @@ from odradek.streams.graph.expressions import ColumnLike
 from odradek.streams.graph.graph import Graph
 from odradek.streams.graph.nodes import Frame, OnError, Sql, StaticFrame, Topic
 from odradek.streams.graph.planning import Query
-from odradek.streams.graph.settings import DEFAULT_BOOTSTRAP, Settings
+from odradek.streams.graph.settings import AT_LEAST_ONCE, DEFAULT_BOOTSTRAP, EXACTLY_ONCE, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,15 +45,26 @@ class App:
         conf: Mapping[str, str] | None = None,
         config: Mapping[str, str] | None = None,
         every: Duration | None = None,
+        delivery: str = AT_LEAST_ONCE,
     ) -> None:
-        """`every`: a query looks for new rows at most so often; without it, whenever it is done with the last ones."""
+        """`every`: a query looks for new rows at most so often; without it, whenever it is done with the last ones.
+
+        `delivery`: "at-least-once", or "exactly-once", which writes topics in transactions.
+        """
         if not _APP_NAME.fullmatch(name):
             raise PipelineError(
                 f"{name!r} cannot be the name of an application",
                 why="it is part of directories, consumer groups and topics",
                 instead="letters, digits, '.', '_' and '-'",
             )
+        if delivery not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+            raise PipelineError(
+                f"delivery={delivery!r} is no guarantee",
+                why="records reach a topic once, or again after a failure",
+                instead=f"delivery={EXACTLY_ONCE!r} or delivery={AT_LEAST_ONCE!r}",
+            )
         settings = Settings(
+            delivery=delivery,
             bootstrap=bootstrap,
             state_dir=state_dir,
             master=master,

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from odradek.pipeline.durations import interval
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.layout import markers_of
 from odradek.streams.compile.context import Place
 from odradek.streams.compile.event_time import has_watermark
 from odradek.streams.compile.explanations import explaining
@@ -34,10 +35,21 @@ from odradek.streams.graph.nodes import (
     Topic,
 )
 from odradek.streams.graph.planning import grace_of
-from odradek.streams.graph.settings import Settings
+from odradek.streams.graph.settings import AT_LEAST_ONCE, EXACTLY_ONCE, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def delivery(settings: Settings, group: str, sink: str) -> dict[str, str]:
+    """Options of the sink `sink` of a query: its guarantee, and its name in the topic of markers."""
+    if settings.delivery == AT_LEAST_ONCE:
+        return {"delivery.guarantee": AT_LEAST_ONCE}
+    return {
+        "delivery.guarantee": EXACTLY_ONCE,
+        "delivery.sink": f"{group}.{sink}",
+        "delivery.markers": markers_of(group),
+    }
 
 
 class Compilation:
@@ -71,6 +83,9 @@ class Compilation:
 
     def place_of(self, node: Topic) -> Place | None:
         return self._places.get(node)
+
+    def delivery(self, sink: str) -> dict[str, str]:
+        return delivery(self.settings, self.group, sink)
 
     def frame(self, node: Node, *, timed: bool = False) -> DataFrame:
         """The good rows of a node; `timed`: with a watermark on `_time`."""

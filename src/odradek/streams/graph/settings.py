@@ -11,6 +11,7 @@ from typing import Any
 
 from odradek.pipeline.layout import DEFAULT_STATE_DIR
 
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 # `odradek streams run app.py --master ...` reaches the App of the file this way
@@ -31,6 +32,7 @@ class Settings:
     master: str | None = None  # None: this machine
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     config: Mapping[str, str] = field(default_factory=dict)  # of Kafka clients
+    delivery: str = AT_LEAST_ONCE  # or EXACTLY_ONCE: of records in topics
     every: timedelta | None = None  # between the micro-batches of a query; None: one follows the other
     metrics: str | None = None  # where `run` serves /metrics, as host:port; "off"; None: 127.0.0.1:9464 or a free port
     otlp: str | None = None  # a collector that `run` pushes metrics to

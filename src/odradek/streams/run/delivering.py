@@ -1,6 +1,6 @@
 """What happens to a micro-batch of a query: each sink takes its part, in the order in which sinks were written.
 
-A micro-batch that fails is run again from the beginning, so what is written may be written twice.
+A micro-batch that fails is run again from the beginning. Tasks that have written their records write none again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from odradek.pipeline import formats
 from odradek.streams.compile.calling import LETTERS, Calling, EachRow
-from odradek.streams.compile.compiling import Compilation, steps_between
+from odradek.streams.compile.compiling import Compilation, delivery, steps_between
 from odradek.streams.compile.explanations import explained_call, explaining
 from odradek.streams.compile.failures import failed_rows, for_spark
 from odradek.streams.compile.python_rows import with_record
@@ -75,11 +75,11 @@ class MicroBatchWriter:
             case DeadLetters():
                 letters = formats.dead_letters(failed_rows(compilation.outcome(upstream)), upstream.name)
                 if not letters.isEmpty():  # the rule, and much cheaper to find out than to write nothing
-                    self._write(letters, sink.topic)
+                    self._write(letters, sink, sink.topic)
             case TopicSink() | Materialize():
                 with explaining(sink):
                     records = encoded(sink, compilation.frame(upstream))
-                self._write(records, sink.topic)
+                self._write(records, sink, sink.topic)
             case ForeachRow():
                 self._call(sink, compilation.frame(upstream))
             case ForeachBatch():
@@ -94,13 +94,13 @@ class MicroBatchWriter:
         if sink.dlq is None:
             letters.collect()
         else:
-            self._write(letters, sink.dlq)
+            self._write(letters, sink, sink.dlq)
 
-    def _write(self, records: DataFrame, topic: str) -> None:
-        writer = records.write.format("odradek").option("kafka.bootstrap.servers", self._settings.bootstrap)
-        for name, value in self._settings.config.items():
-            writer = writer.option(f"kafka.{name}", value)
-        writer.option("topic", topic).mode("append").save()
+    def _write(self, records: DataFrame, sink: Sink, topic: str) -> None:
+        options = {"kafka.bootstrap.servers": self._settings.bootstrap, "topic": topic}
+        options |= {f"kafka.{name}": value for name, value in self._settings.config.items()}
+        options |= delivery(self._settings, self._group, f"sink-{self._query.sinks.index(sink)}")
+        records.write.format("odradek").options(**options).mode("append").save()
 
 
 def takes_changes(sink: Sink, query: Query) -> bool:

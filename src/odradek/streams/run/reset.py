@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.client.admin import Admin
-from odradek.pipeline.layout import Layout
+from odradek.pipeline.layout import Layout, markers_of
 from odradek.pipeline.lock import AppLock
 from odradek.pipeline.recording import AppRecord
 from odradek.streams.graph.graph import Graph
@@ -52,7 +52,8 @@ def plan_reset(layout: Layout, cluster: Admin, graph: Graph | None = None) -> Re
     )
     wanted_topics |= {layout.changelog(path.stem) for path in layout.folder.glob("@*/*.db")}
     groups = cluster.groups(layout.group_prefix)
-    topics = [topic for topic in cluster.topics() if layout.is_changelog(topic)]
+    wanted_topics |= {markers_of(group) for group in wanted_groups}
+    topics = [topic for topic in cluster.topics() if layout.is_changelog(topic) or topic in wanted_topics]
     return ResetPlan(
         layout=layout,
         checkpoints=checkpoints,

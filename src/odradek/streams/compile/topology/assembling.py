@@ -183,8 +183,11 @@ class Assembly:
         maps = self._maps(level + 1)
         mapped = {one.origin for one in maps}
         given = self._given(level, mapped)
+        given_options = sink_options({**options, **self.context.delivery(f"{level}"), "topic": "any"})
         outlet = Outlet(
-            config=sink_options({**options, "topic": "any"}).config,
+            config=given_options.config,
+            guarantee=given_options.guarantee,
+            run=self.run,
             writes=tuple(self._write(lane, sink) for lane, sink in sinks if not isinstance(sink, ForeachRow)),
             calls=tuple(
                 Call(lane=lane.number, calling=Calling.of(sink)) for lane, sink in sinks if isinstance(sink, ForeachRow)

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from odradek.base.invariants import invariant
-from odradek.spark.sink_options import Columns
+from odradek.spark.batch_markers import MarkerTopic
+from odradek.spark.sink_options import Columns, Guarantee
 from odradek.spark.task_producer import Record, TaskProducer
-from odradek.spark.writer import ANY_PARTITION, records
+from odradek.spark.task_transaction import Attempt, TaskTransaction
+from odradek.spark.writer import ANY_PARTITION, MicroBatchTask, records, task_of_micro_batch
 from odradek.streams.compile.calling import Calling, Letter
 from odradek.streams.compile.python_rows import RowByRow
 from odradek.streams.compile.topology.projecting import (
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from odradek.streams.compile.topology.hosting import MapFunction
 
 Batches = Iterator["pa.RecordBatch"]
+Writer = TaskProducer | TaskTransaction
 EVERY_SOURCE = -1
 """Of a time that a test lets pass: each outlet makes it a beat of all the sources that begin there."""
 WALL = -2
@@ -114,16 +117,32 @@ class Outlet:
     maps: tuple[Map, ...]
     shape: Shape
     shards: int
+    guarantee: Guarantee | None = None  # None: at-least-once
+    run: Run = ONE_RUN
 
     def __call__(self, batches: Batches) -> Batches:
         if not self.writes and not any(call.calling.dlq for call in self.calls):
             yield from self._handed_on(batches, None)
             return
-        with TaskProducer(dict(self.config)) as producer:
+        with self._producer() as producer:
             yield from self._handed_on(batches, producer)
             producer.finish()
 
-    def _handed_on(self, batches: Batches, producer: TaskProducer | None) -> Batches:
+    def _producer(self) -> Writer:
+        task = None if self.guarantee is None else task_of_micro_batch()
+        if self.guarantee is None or self.guarantee.sink is None or task is None:
+            return TaskProducer(dict(self.config))
+        attempt = Attempt(
+            sink=self.guarantee.sink,
+            task=task.number,
+            batch=task.batch,
+            query_id=task.query_id,
+            # Spark begins with the next micro-batch when this one is done. After that, only a restart repeats it.
+            may_be_repeated=task.attempt > 0 or task.batch <= self.run.committed + 1,
+        )
+        return TaskTransaction(dict(self.config), MarkerTopic(self.guarantee.markers), attempt)
+
+    def _handed_on(self, batches: Batches, producer: Writer | None) -> Batches:
         seen: dict[Source, list[tuple[bytes, Micros]]] = {}
         sources = {route.source for route in self.routes if route.source is not None}
         for batch in batches:
@@ -142,13 +161,13 @@ class Outlet:
         for source, times in seen.items():
             yield from self._beats(beats(source, times))
 
-    def _write(self, batch: pa.RecordBatch, producer: TaskProducer) -> None:
+    def _write(self, batch: pa.RecordBatch, producer: Writer) -> None:
         for write in self.writes:
             _, rows = _rows(batch, write.lane)
             if rows.num_rows:
                 producer.send(records(rows, write.columns, write.topic))
 
-    def _call(self, batch: pa.RecordBatch, producer: TaskProducer | None) -> None:
+    def _call(self, batch: pa.RecordBatch, producer: Writer | None) -> None:
         for call in self.calls:
             for letter in call.calling.letters(_rows(batch, call.lane)[1]):
                 if producer is not None and call.calling.dlq is not None:
@@ -331,12 +350,9 @@ def _task() -> int:
 
 def _micro_batch() -> int:
     """The number of the micro-batch of this task."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-    invariant(batch is not None, "a stage runs inside a micro-batch of a streaming query")
-    return int(str(batch))
+    task = task_of_micro_batch()
+    invariant(task is not None, "a stage runs inside a micro-batch of a streaming query")
+    return cast("MicroBatchTask", task).batch
 
 
 def as_record(letter: Letter, topic: str) -> Record:
