@@ -14,6 +14,9 @@ from collections.abc import Callable, Mapping
 from odradek.base.ids import NO_BROKER, BrokerId, random_uuid
 from odradek.base.ports import Ports
 from odradek.controller.brokers import Registration
+from odradek.coordinator.ports import AskBroker
+from odradek.coordinator.runtime import Runtime
+from odradek.coordinator.transaction.shard import TransactionShard
 from odradek.log.directory import LogDirectory
 from odradek.metadata.configs.in_force import effective_broker_config, not_honoured
 from odradek.metadata.features import SUPPORTED_FEATURES
@@ -399,6 +402,27 @@ class Node:
             context=lambda connection, version: BrokerContext(self._broker, connection, version, 0, None),
         )
 
+    def _transaction_coordinator(
+        self, identity: DirectoryIdentity, partitions: PartitionTable, ask_broker: AskBroker
+    ) -> Runtime[TransactionShard]:
+        return transaction_coordinator(
+            config=self._config.broker,
+            broker_id=identity.node_id,
+            clock=self._ports.clock,
+            spawner=self._ports.spawner,
+            partitions=partitions,
+            ask_broker=MarkerGathering(ask_broker, self._ports.spawner).ask,
+        )
+
+    def _transaction_partitions(self, ask_broker: AskBroker) -> TransactionPartitions:
+        return TransactionPartitions(
+            config=self._config.broker,
+            coordinator=lambda key: leader_for(self._broker, self._broker.transactions, key),
+            ask_broker=ask_broker,
+            clock=self._ports.clock,
+            spawner=self._ports.spawner,
+        )
+
     def _new_broker(
         self,
         listener_name: str,
@@ -431,7 +455,6 @@ class Node:
             traffic=Traffic(self.registry),
         )
         ask_broker = self._broker_channel(identity, apis).ask
-        markers = MarkerGathering(ask_broker, ports.spawner)
         return Broker(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
@@ -453,21 +476,8 @@ class Node:
                 partitions=partitions,
                 ask_broker=ask_broker,
             ),
-            transactions=transaction_coordinator(
-                config=config,
-                broker_id=identity.node_id,
-                clock=ports.clock,
-                spawner=ports.spawner,
-                partitions=partitions,
-                ask_broker=markers.ask,
-            ),
-            transaction_partitions=TransactionPartitions(
-                config=config,
-                coordinator=lambda key: leader_for(self._broker, self._broker.transactions, key),
-                ask_broker=ask_broker,
-                clock=ports.clock,
-                spawner=ports.spawner,
-            ),
+            transactions=self._transaction_coordinator(identity, partitions, ask_broker),
+            transaction_partitions=self._transaction_partitions(ask_broker),
             image=self._quorum.feed.image,
             on_configured=self._housekeeping.configure,
             tally=tally,
