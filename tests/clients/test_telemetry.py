@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -99,3 +101,17 @@ def test_a_client_that_closes_pushes_once_more(broker: BrokerProcess, tap: Wiret
             producer.produce("orders", b"value")
             assert producer.flush(10) == 0
         producer.close()
+
+
+def test_a_subscription_survives_a_kill(tmp_path: Path) -> None:
+    process = BrokerProcess(tmp_path / "data").start()
+    subscribe(process, "kept", "match=client_id=app-.*")
+    process.kill()
+    with process:
+        shown = CliRunner().invoke(
+            main, ["config", "get", "client-metrics", "kept", "-o", "json", "-b", process.bootstrap]
+        )
+    assert {row["config"]: row["value"] for row in json.loads(shown.stdout)} == {
+        "metrics": "org.apache.kafka.producer.",
+        "match": "client_id=app-.*",
+    }

@@ -64,7 +64,7 @@ def run_one(name: str, seconds: int) -> int:
 def fuzz(name: str) -> int:
     import atheris
 
-    with atheris.instrument_imports(include=["odradek.protocol", "odradek.log", "odradek.base"]):
+    with atheris.instrument_imports(include=["odradek.protocol", "odradek.log", "odradek.telemetry", "odradek.base"]):
         from fuzz.targets import TARGETS, compile_codecs
     compile_codecs()
     atheris.instrument_all()

@@ -171,6 +171,7 @@ STEPS = [
     Step(f"kafka-client-metrics --alter {SLOW} --match client_id"),
     Step(f"kafka-client-metrics --alter {SLOW} --match client_id=(", part=_up_to_the_pattern),
     Step(f"kafka-client-metrics --alter {SLOW} --metrics same,same"),
+    Step(f"kafka-client-metrics --describe {SLOW}", part=_sorted_lines),
     Step(f"kafka-client-metrics --alter {SLOW} --metrics one,,two"),
     Step("kafka-client-metrics --alter --name other --metrics *"),
     Step("kafka-client-metrics --describe", part=_sorted_lines),

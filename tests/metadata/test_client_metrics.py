@@ -41,7 +41,6 @@ def test_valid_values_are_parsed():
         ),
         ({"interval.ms": "3600001"}, ErrorCode.INVALID_REQUEST, "Invalid value 3600001 for interval.ms"),
         ({"interval.ms": "soon"}, ErrorCode.INVALID_CONFIG, "Invalid value soon for configuration interval.ms"),
-        ({"metrics": "a,a"}, ErrorCode.INVALID_CONFIG, "Configuration 'metrics' values must not be duplicated."),
         ({"metrics": "a,,b"}, ErrorCode.INVALID_CONFIG, "Configuration 'metrics' values must not be empty."),
         ({"match": "client_id"}, ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: client_id"),
         ({"match": "client_id="}, ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: client_id="),
@@ -59,6 +58,12 @@ def test_invalid_values_are_refused_with_kafkas_code(values, code, message):
         validate_client_metrics("slow", values)
     assert refused.value.code == code
     assert refused.value.message.startswith(message)
+
+
+def test_repeated_words_are_accepted_and_count_once():
+    repeated = {"metrics": "x,y,x", "match": "client_id=a,client_id=a"}
+    validate_client_metrics("slow", repeated)
+    assert client_metrics_config(repeated) == ClientMetricsConfig(metrics=("x", "y"), match=("client_id=a",))
 
 
 def test_a_subscription_needs_a_name():

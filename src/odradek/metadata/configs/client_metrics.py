@@ -56,12 +56,18 @@ CLIENT_METRICS_ATTRIBUTES = attributes(ClientMetricsConfig)
 
 
 def client_metrics_config(values: Mapping[str, str]) -> ClientMetricsConfig:
-    """The effective config of a subscription. Ignores values in a directory of Kafka that are not valid here."""
+    """The effective config of a subscription: as in Kafka, a word that is repeated in a list counts once.
+
+    Ignores values in a directory of Kafka that are not valid here.
+    """
     parsed: dict[str, Any] = {}
     for name, definition in CLIENT_METRICS_CONFIGS.items():
         if name in values:
             with suppress(KafkaError):
-                parsed[CLIENT_METRICS_ATTRIBUTES[name]] = definition.parse(values[name])
+                value = definition.parse(values[name])
+                parsed[CLIENT_METRICS_ATTRIBUTES[name]] = (
+                    tuple(dict.fromkeys(value)) if isinstance(value, tuple) else value
+                )
     return ClientMetricsConfig(**parsed)
 
 
@@ -86,8 +92,6 @@ def validate_client_metrics(name: str, values: Mapping[str, str]) -> None:
 
 
 def _check_list(key: str, values: tuple[str, ...]) -> None:
-    if len(dict.fromkeys(values)) != len(values):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{key}' values must not be duplicated.")
     if "" in values:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{key}' values must not be empty.")
 
