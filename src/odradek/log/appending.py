@@ -8,6 +8,7 @@ from odradek.log import safeguards, validation
 from odradek.log.appended import Appended
 from odradek.log.content import Content
 from odradek.log.markers import replay_control
+from odradek.log.producer import WrittenBatch
 from odradek.log.producers import Producers
 from odradek.log.rolling import Rolling
 from odradek.log.segment import RELATIVE_OFFSET_MAX
@@ -89,25 +90,44 @@ class Appending:
             or wall_ms - max_time > config.message_timestamp_before_max_ms
         ):
             validation.check_timestamps(first_time, max_time, config, wall_ms)
+        if attributes & TRANSACTIONAL:
+            return self._as_leader_in_transaction(batch, max_time, leader_epoch, wall_ms, append_time, verification)
         if pid < 0:
-            if attributes & TRANSACTIONAL:
-                raise validation.refusal(batch, config)
             return self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
         producers = content.producers.known or content.known_producers(wall_ms)
-        transactional = attributes & TRANSACTIONAL
-        if not transactional:
-            duplicate = producers.check(pid, pid_epoch, sequence, delta)
-        else:
-            if verification is None:
-                raise validation.without_transactional_id()
-            duplicate = producers.check_transactional(pid, pid_epoch, sequence, delta, verification)
+        duplicate = producers.check(pid, pid_epoch, sequence, delta)
         if duplicate is not None:
-            append_time = duplicate.timestamp if config.stamps_append_time else -1
-            return self._appended(duplicate.first_offset, duplicate.last_offset, append_time, duplicate=True)
+            return self._written_before(duplicate)
         appended = self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
-        record = producers.record_transactional if transactional else producers.record
-        record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
+        producers.record(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
         return appended
+
+    def _as_leader_in_transaction(
+        self,
+        batch: memoryview,
+        max_time: int,
+        leader_epoch: int,
+        wall_ms: int,
+        append_time: int,
+        verification: Verification | None,
+    ) -> Appended:
+        """Apart from `as_leader`, so that batches outside of transactions pay for one comparison only."""
+        _, length, _, _, _, _, delta, _, _, pid, pid_epoch, sequence, _ = HEADER.unpack_from(batch)
+        if pid < 0:
+            raise validation.refusal(batch, self._content.config)
+        if verification is None:
+            raise validation.without_transactional_id()
+        producers = self._content.known_producers(wall_ms)
+        duplicate = producers.check_transactional(pid, pid_epoch, sequence, delta, verification)
+        if duplicate is not None:
+            return self._written_before(duplicate)
+        appended = self._append(batch, length, delta, max_time, leader_epoch, wall_ms, append_time)
+        producers.record_transactional(pid, pid_epoch, sequence, appended.last_offset, delta, max_time)
+        return appended
+
+    def _written_before(self, duplicate: WrittenBatch) -> Appended:
+        append_time = duplicate.timestamp if self._content.config.stamps_append_time else -1
+        return self._appended(duplicate.first_offset, duplicate.last_offset, append_time, duplicate=True)
 
     def trusted(
         self, batch: bytearray, leader_epoch: int, wall_ms: int, verification: Verification = NOT_REQUIRED

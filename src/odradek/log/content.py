@@ -129,6 +129,8 @@ class Content:
         transactions = self.producers.transactions
         if transactions is None:
             transactions = self.producers.restored_transactions(self.log_end_offset)
+        if transactions.unstable_from >= high_watermark:
+            return high_watermark
         unstable = transactions.first_unstable(high_watermark)
         if unstable >= high_watermark:
             return high_watermark

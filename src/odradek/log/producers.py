@@ -42,7 +42,7 @@ class Producers:
             duplicate = self._check_sequence(producer_id, producer, epoch, sequence, offset_delta)
             if duplicate is not None:
                 return duplicate
-        if producer.transaction_start != NO_TRANSACTION:
+        if producer.transaction_start >= 0:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {producer_id} has an open transaction here: a batch outside of it is refused",

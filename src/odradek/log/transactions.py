@@ -27,7 +27,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class Transactions:
-    __slots__ = ("_decided", "_open", "_unstable_from")
+    __slots__ = ("_decided", "_open", "unstable_from")
 
     def __init__(self, first_offsets: Iterable[int] = ()) -> None:
         # First offsets, ascending: a transaction begins at the log end.
@@ -35,7 +35,8 @@ class Transactions:
         # With a marker that the high watermark had not passed when last looked at: first offset by marker offset,
         # ascending.
         self._decided: dict[int, int] = {}
-        self._unstable_from = self._first()
+        # The first offset of any of them. If it is not below the high watermark, everything there is stable.
+        self.unstable_from = self._first()
 
     def __len__(self) -> int:
         """How many transactions are open."""
@@ -43,7 +44,7 @@ class Transactions:
 
     def begin(self, first_offset: int) -> None:
         self._open[first_offset] = None
-        self._unstable_from = min(self._unstable_from, first_offset)
+        self.unstable_from = min(self.unstable_from, first_offset)
 
     def end(self, first_offset: int, marker_offset: int) -> None:
         del self._open[first_offset]
@@ -57,7 +58,7 @@ class Transactions:
         """The first offset that read_committed may not see yet. The high watermark bounds it, too."""
         if self._decided and next(iter(self._decided)) < high_watermark:
             self._stabilize(high_watermark)
-        return self._unstable_from
+        return self.unstable_from
 
     def _stabilize(self, high_watermark: int) -> None:
         passed = []
@@ -67,7 +68,7 @@ class Transactions:
             passed.append(marker_offset)
         for marker_offset in passed:
             del self._decided[marker_offset]
-        self._unstable_from = self._first()
+        self.unstable_from = self._first()
 
     def _first(self) -> int:
         return min(self.first_open(), min(self._decided.values(), default=NOTHING_UNSTABLE))

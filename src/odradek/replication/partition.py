@@ -549,14 +549,16 @@ class Partition:
             self._commit(end)
 
     def _commit(self, end_offset: int) -> None:
-        stable = self.last_stable_offset if self.stable_readers else 0
+        if self.stable_readers:
+            stable = self.last_stable_offset
+            self.high_watermark = Offset(end_offset)
+            if self.last_stable_offset > stable:
+                self._wake(self.stable_readers)
         self.high_watermark = Offset(end_offset)
         if self._committing:
             self._committing.passed(end_offset)
         if self.readers:
             self._wake(self.readers)
-        if self.stable_readers and self.last_stable_offset > stable:
-            self._wake(self.stable_readers)
 
     def _wake(self, readers: dict[Reader, None]) -> None:
         for reader in list(readers):
