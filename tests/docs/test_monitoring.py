@@ -22,7 +22,7 @@ def with_free_port(block: Block) -> Block:
 
 
 def test_commands_of_the_monitoring_page_work(tmp_path: Path) -> None:
-    (tmp_path / "monitor.toml").write_text(blocks(PAGE, "toml")[0].text)
+    (tmp_path / "monitor.toml").write_text("\n".join(block.text for block in blocks(PAGE, "toml")))
     first, check = blocks(PAGE, "sh")
     with Embedded() as broker, Terminal(tmp_path, broker.bootstrap_servers) as terminal:
         succeed(broker, "produce", "orders", stdin="one\ntwo\n")

@@ -80,3 +80,5 @@ dogstatsd_udp_bytes_max = 1432
 dogstatsd_unix_bytes_max = 8 * KIB
 # The monitor's history of log ends, for lag in seconds: dense for the last minutes, sparse for days.
 log_end_samples_max = 40
+alert_messages_max = 10_000  # of the monitor, not yet delivered
+alert_scrape_bytes_max = 64 * MIB

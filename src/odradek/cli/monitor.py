@@ -59,6 +59,7 @@ def _run(settings: MonitorSettings, log_format: str) -> None:
     import logging
 
     from odradek.node.logs import log_to_stderr
+    from odradek.watch.alert_state import BadState
     from odradek.watch.service import serve
 
     log_to_stderr(logging.WARNING, log_format)
@@ -71,7 +72,7 @@ def _run(settings: MonitorSettings, log_format: str) -> None:
 
     try:
         serve(settings, ready)
-    except OSError as refused:
+    except (OSError, BadState) as refused:
         raise click.ClickException(str(refused)) from refused
     except KeyboardInterrupt:
         click.echo("stopped", err=True)

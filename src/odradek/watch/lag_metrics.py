@@ -20,6 +20,11 @@ from odradek.monitor.lag.cluster_lag import GroupLag
 from odradek.monitor.registry import Reading, Registry
 from odradek.watch.watched_cluster import WatchedCluster
 
+# What is known only while the cluster can be read. The first label is the cluster.
+GROUP_METRICS = frozenset(
+    {GROUP_LAG, GROUP_STATUS, GROUP_SECONDS, TOPIC_LAG, PARTITION_LAG, PARTITION_OFFSET, PARTITION_STATUS, TOPIC_OFFSET}
+)
+
 
 def measure_lag(registry: Registry, clusters: Sequence[WatchedCluster], *, partitions: bool) -> None:
     for cluster in clusters:

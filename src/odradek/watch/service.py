@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from odradek.monitor.registry import Registry
+from odradek.watch.alerting import Alerting
 from odradek.watch.burrow_api import BurrowApi
 from odradek.watch.lag_metrics import measure_lag
 from odradek.watch.settings import MonitorSettings
@@ -30,10 +31,15 @@ def serve(settings: MonitorSettings, on_ready: Callable[[str], None]) -> None:
     measure_lag(registry, clusters, partitions=settings.partition_metrics)
     api = BurrowApi(settings, clusters)
     routes = [*api.routes(), *monitoring_routes(lambda: fresh_snapshot(registry))]
+    alerting = Alerting(settings.alerts, registry, clusters) if settings.alerts.rules else None
     for cluster in clusters:
         cluster.start()
+    if alerting is not None:
+        alerting.start()
     try:
         HttpServer(application([*routes, api.fallback(routes)]), settings.host, settings.port).serve_forever(on_ready)
     finally:
+        if alerting is not None:
+            alerting.stop()
         for cluster in clusters:
             cluster.stop()

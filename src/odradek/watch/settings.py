@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
 from odradek.client.addresses import BadAddress, parse_addresses
 from odradek.client.java_names import librdkafka_config
 from odradek.client.refused import RefusedConfig
+from odradek.monitor.alerts.rules import Rule
+from odradek.monitor.catalogue.consumer_lag import GROUP_STATUS
+from odradek.monitor.lag.evaluation import Status
 from odradek.monitor.lag.settings import LagSettings
+from odradek.watch.alerting import EVERY_S, AlertSettings
+from odradek.watch.receivers import Command, Receiver, Webhook
 from odradek.watch.watched_cluster import ClusterSettings
 
 ADDRESS = "127.0.0.1:8000"  # the port in Burrow's example
@@ -38,6 +44,7 @@ class MonitorSettings:
     port: int = 8000
     access_control_allow_origin: str = ""
     partition_metrics: bool = False
+    alerts: AlertSettings = field(default_factory=AlertSettings)
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
@@ -67,7 +74,48 @@ class _Http(_Section, frozen=True):
     access_control_allow_origin: str = ""
 
 
+class _Alerts(_Section, frozen=True):
+    every: Positive = EVERY_S
+    state: str = "odradek-alerts.json"
+
+
+class _Scrape(_Section, frozen=True):
+    url: str
+
+
+class _Webhook(_Section, frozen=True):
+    url: str
+    headers: dict[str, str] = {}
+    timeout: Positive = 10
+
+
+class _Command(_Section, frozen=True):
+    run: Annotated[list[str], msgspec.Meta(min_length=1)]
+    timeout: Positive = 30
+
+
+class _Alert(_Section, frozen=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    send: Annotated[list[str], msgspec.Meta(min_length=1)]
+    for_: NotNegative = msgspec.field(default=0, name="for")
+    close_after: NotNegative = 0
+    # Either the status of groups …
+    group: str | None = None
+    cluster: str = ".*"
+    status: Literal["WARN", "ERR"] = "WARN"
+    # … or a metric.
+    metric: str | None = None
+    labels: dict[str, str] = {}
+    above: float | None = None
+    below: float | None = None
+
+
 class _File(_Section, frozen=True):
+    alerts: _Alerts = _Alerts()
+    alert: list[_Alert] = []
+    scrape: dict[str, _Scrape] = {}
+    webhook: dict[str, _Webhook] = {}
+    command: dict[str, _Command] = {}
     cluster: dict[str, _Cluster] = {}
     lag: _Lag = _Lag()
     http: _Http = _Http()
@@ -89,6 +137,7 @@ def configured(path: Path | None, cluster: ClusterSettings, listen: str | None, 
             port=port,
             access_control_allow_origin=read.http.access_control_allow_origin,
             partition_metrics=read.lag.partition_metrics,
+            alerts=_alerts(read),
         )
     except _BadKey as wrong:
         raise BadSettings(f"{path}: {wrong}" if path is not None else str(wrong)) from wrong
@@ -159,3 +208,60 @@ def _pattern(key: str, text: str) -> re.Pattern[str] | None:
         return re.compile(text) if text else None
     except re.error as wrong:
         raise _BadKey(key, f"{text!r} is not a regular expression: {wrong}") from None
+
+
+def _alerts(read: _File) -> AlertSettings:
+    names = [each.name for each in read.alert]
+    for name in {*names}:
+        if names.count(name) > 1:
+            raise _BadKey("alert.name", f"two alerts are called {name!r}")
+    if both := sorted(read.webhook.keys() & read.command.keys()):
+        raise _BadKey(f"command.{both[0]}", "a webhook has the same name")
+    receivers: dict[str, Receiver] = {
+        name: Webhook(url=_url(f"webhook.{name}.url", each.url), headers=each.headers, timeout_s=each.timeout)
+        for name, each in read.webhook.items()
+    }
+    receivers |= {name: Command(run=tuple(each.run), timeout_s=each.timeout) for name, each in read.command.items()}
+    return AlertSettings(
+        rules=tuple(_rule(each, receivers.keys()) for each in read.alert),
+        receivers=receivers,
+        targets={name: _url(f"scrape.{name}.url", each.url) for name, each in read.scrape.items()},
+        every_s=read.alerts.every,
+        state=Path(read.alerts.state),
+    )
+
+
+def _rule(said: _Alert, receivers: Collection[str]) -> Rule:
+    key = f"alert {said.name!r}"
+    for name in said.send:
+        if name not in receivers:
+            raise _BadKey(f"{key}.send", f"there is no webhook and no command called {name!r}")
+    if (said.group is None) == (said.metric is None):
+        raise _BadKey(key, "needs either group or metric")
+    if said.group is not None:
+        if said.labels or said.above is not None or said.below is not None:
+            raise _BadKey(key, "labels, above and below belong to a metric; a group has a status")
+        labels = {"cluster": said.cluster, "consumer_group": said.group}
+        metric = GROUP_STATUS.name
+        above: float | None = float(Status[said.status] - 1)
+        below: float | None = None
+    else:
+        if (said.above is None) == (said.below is None):
+            raise _BadKey(key, "needs either above or below")
+        metric, labels, above, below = said.metric or "", said.labels, said.above, said.below
+    return Rule(
+        name=said.name,
+        metric=metric,
+        labels={name: pattern for name, text in labels.items() if (pattern := _pattern(f"{key}.{name}", text))},
+        above=above,
+        below=below,
+        for_s=said.for_,
+        close_after_s=said.close_after,
+        send=tuple(said.send),
+    )
+
+
+def _url(key: str, text: str) -> str:
+    if urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).netloc:
+        raise _BadKey(key, f"{text!r} is not a URL with http or https")
+    return text

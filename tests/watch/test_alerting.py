@@ -1,0 +1,181 @@
+"""Alerts from a real scrape to a real webhook and a real command, across restarts."""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from odradek.monitor.registry import Registry
+from odradek.watch.alerting import Alerting, AlertSettings
+from odradek.watch.settings import BadSettings, configured
+from odradek.watch.watched_cluster import ClusterSettings
+
+
+class Server(ThreadingHTTPServer):
+    """Gives one sample to scrapes, and takes messages of alerts. A message is refused while `refusals` remain."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.value = 0
+        self.scrapes = threading.Semaphore(0)
+        self.refusals = 0
+        self.messages: queue.Queue[dict] = queue.Queue()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def message(self) -> tuple[str, str]:
+        told = self.messages.get(timeout=60)
+        return told["status"], told["alerts"][0]["labels"]["alertname"]
+
+    def await_scrapes(self, count: int) -> None:
+        for _ in range(count):
+            assert self.scrapes.acquire(timeout=60)
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f'queue_length{{queue="a"}} {self.server.value}\n'.encode())
+        self.server.scrapes.release()
+
+    def do_POST(self) -> None:
+        told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        is_refused = self.server.refusals > 0
+        self.server.refusals -= is_refused
+        self.send_response(503 if is_refused else 200)
+        self.end_headers()
+        if not is_refused:
+            self.server.messages.put(told)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def settings(tmp_path: Path, server: Server, more: str = "") -> AlertSettings:
+    path = tmp_path / "monitor.toml"
+    path.write_text(f"""
+        [alerts]
+        every = 1
+        state = "{tmp_path / "alerts.json"}"
+        [scrape.app]
+        url = "{server.url}/metrics"
+        [webhook.team]
+        url = "{server.url}/alerts"
+        [[alert]]
+        name = "QueueTooLong"
+        metric = "queue_length"
+        above = 10
+        send = ["team"]
+        {more}
+    """)
+    return read(path).alerts
+
+
+def read(path: Path):
+    cluster = ClusterSettings(name="none", servers="127.0.0.1:1", offset_refresh_s=10, topic_refresh_s=60, client={})
+    return configured(path, cluster, None, is_named=False)
+
+
+@pytest.fixture
+def alerting(tmp_path, server) -> Iterator:
+    running: list[Alerting] = []
+
+    def start(more: str = "") -> Alerting:
+        alerting = Alerting(settings(tmp_path, server, more), Registry(time.monotonic_ns), ())
+        alerting.start()
+        running.append(alerting)
+        return alerting
+
+    yield start
+    for each in running:
+        each.stop()
+
+
+def test_one_message_when_an_alert_opens_and_one_when_it_closes(server, alerting):
+    server.value = 11
+    alerting()
+    assert server.message() == ("firing", "QueueTooLong")
+    server.await_scrapes(3)
+    server.value = 10
+    assert server.message() == ("resolved", "QueueTooLong")
+    assert server.messages.empty()
+
+
+def test_restarted_monitor_does_not_open_an_alert_again_and_closes_it(server, alerting):
+    server.value = 11
+    first = alerting()
+    assert server.message() == ("firing", "QueueTooLong")
+    first.stop()
+    alerting()
+    server.await_scrapes(3)
+    assert server.messages.empty()
+    server.value = 0
+    assert server.message() == ("resolved", "QueueTooLong")
+
+
+def test_message_that_could_not_be_delivered_is_sent_after_a_restart(server, alerting):
+    server.value, server.refusals = 11, 1_000_000
+    first = alerting()
+    server.await_scrapes(3)
+    first.stop()
+    server.refusals = 0
+    alerting()
+    assert server.message() == ("firing", "QueueTooLong")
+
+
+def test_command_gets_the_message_on_standard_input(server, alerting, tmp_path):
+    out = tmp_path / "said"
+    program = f"import os, sys; open({str(out)!r}, 'w').write(os.environ['ODRADEK_ALERT_STATE'] + sys.stdin.read())"
+    server.value = 11
+    alerting(f"""
+        [[alert]]
+        name = "Again"
+        metric = "queue_length"
+        above = 5
+        send = ["script"]
+        [command.script]
+        run = [{json.dumps(sys.executable)}, "-c", {json.dumps(program)}]
+    """)
+    assert server.message() == ("firing", "QueueTooLong")
+    while not (out.exists() and out.read_text().endswith("}")):
+        server.await_scrapes(1)
+    state, _, told = out.read_text().partition("{")
+    assert state == "open"
+    assert json.loads("{" + told)["alerts"][0]["labels"]["alertname"] == "Again"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("colour = 1", "colour"),
+        ("below = 3", "either above or below"),
+        ('[[alert]]\nname = "x"\nmetric = "m"\nabove = 1\nsend = ["nobody"]', "no webhook and no command called"),
+        ('[[alert]]\nname = "x"\nsend = ["team"]', "either group or metric"),
+        ('[[alert]]\nname = "QueueTooLong"\ngroup = "g"\nsend = ["team"]', "two alerts"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(tmp_path, server, more, told):
+    with pytest.raises(BadSettings, match=told):
+        settings(tmp_path, server, more)
