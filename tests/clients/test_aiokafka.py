@@ -116,3 +116,24 @@ def test_topics_are_created_and_deleted(tap: Wiretap) -> None:
         await admin.close()
 
     run(story())
+
+
+def test_transactions_that_are_committed_and_aborted(tap: Wiretap) -> None:
+    async def story() -> None:
+        await create_topic(tap, "in-transactions")
+        async with AIOKafkaProducer(bootstrap_servers=tap.bootstrap, transactional_id="aiokafka") as producer:
+            await producer.begin_transaction()
+            await producer.send_and_wait("in-transactions", b"aborted")
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send_and_wait("in-transactions", b"committed")
+        reader = AIOKafkaConsumer(
+            "in-transactions",
+            bootstrap_servers=tap.bootstrap,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+        async with reader:
+            assert (await reader.getone()).value == b"committed"
+
+    run(story())

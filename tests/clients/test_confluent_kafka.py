@@ -230,10 +230,51 @@ def test_topic_is_auto_created_by_the_first_write(tap: Wiretap) -> None:
     assert len(produce(tap, "sprung-up", [b"hello"])) == 1
 
 
-def test_a_transactional_producer_is_refused_with_a_reason(tap: Wiretap) -> None:
-    producer = Producer({"bootstrap.servers": tap.bootstrap, "transactional.id": "t", "transaction.timeout.ms": 1000})
-    with pytest.raises(KafkaException, match="no transactions yet"):
-        producer.init_transactions(5)
+def test_consume_transform_produce_in_transactions(tap: Wiretap) -> None:
+    """An aborted transaction leaves neither records nor offsets for readers with read_committed."""
+    create_topic(tap, "into")
+    create_topic(tap, "out-of")
+    produce(tap, "into", [b"a", b"b"])
+    member = consumer(tap, "copier")
+    member.subscribe(["into"])
+    copied = read(member, 2)
+    producer = Producer({"bootstrap.servers": tap.bootstrap, "transactional.id": "copier"})
+    producer.init_transactions(30)
+
+    def copy() -> None:
+        producer.begin_transaction()
+        for message in copied:
+            producer.produce("out-of", message.value())
+        offsets = [TopicPartition("into", 0, copied[-1].offset() + 1)]
+        producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), 30)
+
+    copy()
+    producer.abort_transaction(30)
+    assert member.committed([TopicPartition("into", 0)], 30)[0].offset < 0
+    copy()
+    producer.commit_transaction(30)
+    assert member.committed([TopicPartition("into", 0)], 30)[0].offset == 2
+    member.close()
+    reader = consumer(tap, "reader", **{"isolation.level": "read_committed"})
+    reader.assign([TopicPartition("out-of", 0, OFFSET_BEGINNING)])
+    assert [message.value() for message in read(reader, 2)] == [b"a", b"b"]
+    reader.close()
+    careless = consumer(tap, "careless", **{"isolation.level": "read_uncommitted"})
+    careless.assign([TopicPartition("out-of", 0, OFFSET_BEGINNING)])
+    assert [message.value() for message in read(careless, 4)] == [b"a", b"b", b"a", b"b"]
+    careless.close()
+
+
+def test_older_transactional_producer_is_fenced(tap: Wiretap) -> None:
+    create_topic(tap, "fenced")
+    old, new = (Producer({"bootstrap.servers": tap.bootstrap, "transactional.id": "same"}) for _ in range(2))
+    old.init_transactions(30)
+    old.begin_transaction()
+    old.produce("fenced", b"old")
+    new.init_transactions(30)
+    with pytest.raises(KafkaException) as refused:
+        old.commit_transaction(30)
+    assert refused.value.args[0].code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
 def test_a_client_is_not_offered_telemetry_without_a_subscription(tap: Wiretap) -> None:
