@@ -71,7 +71,7 @@ cleaning_in_thread_bytes_max = 256 * KIB
 # Metrics. Collecting this many readings takes well under a millisecond, the longest that a scrape holds an event loop.
 metric_readings_per_slice_max = 250
 metric_series_max = 100_000  # of one process, made by its instruments
-# Of one client, of those that it uses.
+# Topics and partitions that one client uses.
 client_metric_topics_max = 200
 client_metric_partitions_max = 1_000
 otlp_points_per_request_max = 2_000  # some 300 KB; collectors refuse bodies of several MB

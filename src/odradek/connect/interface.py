@@ -71,9 +71,6 @@ class Source(Generic[C]):
     def committed(self, partition: Partition, offset: Offset) -> None:
         """Called in the task when all records up to `offset` are durable in their topics."""
 
-    def check_offsets(self, offsets: Sequence[tuple[Partition, Offset | None]]) -> None:
-        """Raises ValueError if offsets that a user wants to set do not belong to this source."""
-
     def close(self) -> None:
         """Releases connections and files. Called once, also after an error."""
 
