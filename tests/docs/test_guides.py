@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from docs.pages import DOCS, Terminal, blocks, broker_on_the_usual_port
+from odradek.client import Producer
 from odradek.testing import Embedded
 from support.command_line import succeed
+from support.hanging import WITHOUT_VERIFICATION, hang
 
 
 def run_python(text: str, directory: Path) -> str:
@@ -68,6 +70,19 @@ def test_snippets_of_the_client_page_run(on_the_usual_port: Embedded, tmp_path: 
 def test_snippet_of_the_transactions_page_runs(on_the_usual_port: Embedded, tmp_path: Path) -> None:
     [snippet] = blocks(DOCS / "transactions.md", "python")
     assert run_python(snippet.text, tmp_path).strip() == "[b'credit', b'debit']"
+
+
+def test_commands_of_the_transactions_page_work(tmp_path: Path) -> None:
+    looking, hanging = blocks(DOCS / "transactions.md", "sh")
+    with Embedded(config=WITHOUT_VERIFICATION) as broker, Terminal(tmp_path, broker.bootstrap_servers) as terminal:
+        succeed(broker, "topic", "create", "payments", "-p", "2")
+        with Producer(broker.bootstrap_servers, transactional_id="bookkeeper") as producer:
+            tx = producer.transaction().__enter__()
+            tx.send("payments", b"debit", partition=1)
+            producer.flush()
+            assert "Ongoing" in terminal.run(looking)
+            hang(broker.port, "payments", b"lost")
+            assert "aborted the transaction at payments:0:0" in terminal.run(hanging)
 
 
 @pytest.mark.parametrize("number", range(3))

@@ -17,6 +17,7 @@ COMMANDS = {
     "produce": ("odradek.cli.produce", "Write records, one per line of input."),
     "consume": ("odradek.cli.consume", "Read records. Without --group, commit nothing."),
     "group": ("odradek.cli.group", "List, describe, reset and delete consumer groups."),
+    "txn": ("odradek.cli.txn", "List, describe and abort transactions; find hanging ones."),
     "config": ("odradek.cli.config", "Show and change the configs of topics and brokers."),
     "monitor": ("odradek.cli.monitor", "Watch consumer lag: Burrow's HTTP API and metrics."),
     "log": ("odradek.cli.log", "Dump and verify segment files."),
