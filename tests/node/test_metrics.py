@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.monitor.catalogue import broker as catalogue_of_broker
-from odradek.monitor.catalogue import groups, monitoring, process, quorum, requests, topics
+from odradek.monitor.catalogue import groups, monitoring, process, quorum, requests, topics, transactions
 from odradek.monitor.metric import Metric
 from support.broker_process import BrokerProcess, free_port
 from support.scraping import scrape, scrape_until
@@ -145,7 +145,7 @@ def test_every_declared_metric_of_a_node_is_served(broker):
     served = set(found.types) | {f"{name}_total" for name, kind in found.types.items() if kind == "counter"}
     declared = {
         metric.name
-        for module in (requests, topics, catalogue_of_broker, groups, quorum, process, monitoring)
+        for module in (requests, topics, catalogue_of_broker, groups, transactions, quorum, process, monitoring)
         for metric in vars(module).values()
         if isinstance(metric, Metric)
     }

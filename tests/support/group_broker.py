@@ -96,6 +96,7 @@ class GroupBroker(AdminBroker):
             spawner=broker.spawner,
             partitions=broker.partitions,
             ask_broker=MarkerGathering(channel.ask, broker.spawner).ask,
+            timed_out=broker.tally.timed_out_transactions,
         )
         broker.transaction_partitions = TransactionPartitions(
             config=broker.config,
@@ -103,6 +104,7 @@ class GroupBroker(AdminBroker):
             ask_broker=channel.ask,
             clock=self.clock,
             spawner=broker.spawner,
+            tally=broker.tally,
         )
         if image is not None:
             broker.image = image

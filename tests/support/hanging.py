@@ -10,13 +10,14 @@ from traps.wire import Wire, batch
 WITHOUT_VERIFICATION = {"transaction.partition.verification.enable": "false"}
 
 
-def hang(port: int, topic: str, *values: bytes, partition: int = 0) -> int:
+def hang(port: int, topic: str, *values: bytes, partition: int = 0, timestamp: int | None = None) -> int:
     """Writes a batch of a transaction that no coordinator knows. Returns its producer id."""
     with Wire(port) as wire:
         begun = wire.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
         assert begun.error_code == 0
         data = batch(
             *values,
+            timestamp=timestamp,
             producer_id=begun.producer_id,
             producer_epoch=begun.producer_epoch,
             base_sequence=0,

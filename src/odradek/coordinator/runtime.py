@@ -27,6 +27,7 @@ from odradek.coordinator.ports import AskBroker, Leadership
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.timers import Timers
 from odradek.metadata.image import ClusterImage, ImageDelta
+from odradek.monitor.instruments import Recent
 from odradek.protocol.malformed import MalformedRecords
 
 LOAD_BYTES = 256 * limits.KIB
@@ -54,9 +55,10 @@ class InternalTopic:
 class Hosted(Generic[S]):
     """The engine of one partition, for as long as this broker leads it in one epoch."""
 
-    __slots__ = ("engine", "finishing", "leadership")
+    __slots__ = ("began_ms", "engine", "finishing", "leadership")
 
-    def __init__(self, leadership: Leadership, engine: Engine[S]) -> None:
+    def __init__(self, leadership: Leadership, engine: Engine[S], began_ms: int) -> None:
+        self.began_ms = began_ms
         self.leadership = leadership
         self.engine = engine
         # Set once the log has been read: waits until all of it is committed. Ends with the leadership.
@@ -86,6 +88,7 @@ class Runtime(Generic[S]):
         self._hosted: dict[int, Hosted[S]] = {}
         # The first of them is being read.
         self._to_load: deque[Hosted[S]] = deque()
+        self.load_ms = Recent()
         self._timers: Timers[tuple[Hosted[S], TimerKey]] = Timers()
         self._wakeup: asyncio.TimerHandle | None = None
         self._wakeup_at_ms = 0
@@ -215,7 +218,7 @@ class Runtime(Generic[S]):
 
     def _load(self, index: int, leadership: Leadership) -> None:
         engine = Engine(self._new_shard(leadership.leader_epoch), leadership, self.topic.commit_timeout_ms)
-        hosted = self._hosted[index] = Hosted(leadership, engine)
+        hosted = self._hosted[index] = Hosted(leadership, engine, self._clock.monotonic_ms())
         if leadership.log_start_offset == leadership.log_end_offset:
             self._perform(hosted, engine.finish_loading(self._now(), self._image))
         else:
@@ -270,6 +273,7 @@ class Runtime(Generic[S]):
             # Otherwise changes that were acknowledged before a crash would be invisible, as if never made.
             await _until_committed(hosted.leadership, Offset(end - 1))
             self._perform(hosted, hosted.engine.finish_loading(self._now(), self._image))
+            self.load_ms.observe(self._clock.monotonic_ms() - hosted.began_ms, self._clock.monotonic_ns())
             log.info("coordinates %s: %s", hosted.leadership, hosted.engine.shard)
 
     # Effects

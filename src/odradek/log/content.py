@@ -124,6 +124,12 @@ class Content:
 
     # --- producers and transactions
 
+    def has_transaction_idle_since(self, wall_ms: int) -> bool:
+        """Whether the oldest open transaction has no record after that time. False while that was not read yet."""
+        if not self.producers.transactions:
+            return False
+        return self.producers.restored(self.log_end_offset).has_transaction_idle_since(wall_ms)
+
     def last_stable_offset(self, high_watermark: int) -> int:
         """Everything before it is decided: committed, aborted, or written outside of transactions."""
         transactions = self.producers.transactions

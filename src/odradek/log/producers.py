@@ -135,6 +135,13 @@ class Producers:
 
     # --- transactions
 
+    def has_transaction_idle_since(self, wall_ms: int) -> bool:
+        """Whether the oldest open transaction has no record after that time."""
+        if not self.transactions:
+            return False
+        oldest = self.transactions.first_open()
+        return any(each.transaction_start == oldest and each.last_timestamp < wall_ms for each in self.by_id.values())
+
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, adds_partition: bool, wall_ms: int
     ) -> Verification:

@@ -403,7 +403,7 @@ class Node:
         )
 
     def _transaction_coordinator(
-        self, identity: DirectoryIdentity, partitions: PartitionTable, ask_broker: AskBroker
+        self, identity: DirectoryIdentity, partitions: PartitionTable, ask_broker: AskBroker, tally: Tally
     ) -> Runtime[TransactionShard]:
         return transaction_coordinator(
             config=self._config.broker,
@@ -412,15 +412,17 @@ class Node:
             spawner=self._ports.spawner,
             partitions=partitions,
             ask_broker=MarkerGathering(ask_broker, self._ports.spawner).ask,
+            timed_out=tally.timed_out_transactions,
         )
 
-    def _transaction_partitions(self, ask_broker: AskBroker) -> TransactionPartitions:
+    def _transaction_partitions(self, ask_broker: AskBroker, tally: Tally) -> TransactionPartitions:
         return TransactionPartitions(
             config=self._config.broker,
             coordinator=lambda key: leader_for(self._broker, self._broker.transactions, key),
             ask_broker=ask_broker,
             clock=self._ports.clock,
             spawner=self._ports.spawner,
+            tally=tally,
         )
 
     def _new_broker(
@@ -476,8 +478,8 @@ class Node:
                 partitions=partitions,
                 ask_broker=ask_broker,
             ),
-            transactions=self._transaction_coordinator(identity, partitions, ask_broker),
-            transaction_partitions=self._transaction_partitions(ask_broker),
+            transactions=self._transaction_coordinator(identity, partitions, ask_broker, tally),
+            transaction_partitions=self._transaction_partitions(ask_broker, tally),
             image=self._quorum.feed.image,
             on_configured=self._housekeeping.configure,
             tally=tally,

@@ -21,6 +21,7 @@ from odradek.server.own_topics import create_by_itself
 if TYPE_CHECKING:
     from odradek.coordinator.ports import AskBroker
     from odradek.metadata.configs.broker import BrokerConfig
+    from odradek.monitor.instruments import Counter
     from odradek.protocol.txn_marker import TxnMarker
     from odradek.replication.partition import Partition
     from odradek.replication.partition_table import PartitionTable
@@ -60,6 +61,7 @@ def transaction_coordinator(
     spawner: Spawner,
     partitions: PartitionTable,
     ask_broker: AskBroker,
+    timed_out: Counter,
 ) -> Runtime[TransactionShard]:
     settings = TransactionConfig.of(config)
     return Runtime(
@@ -70,7 +72,7 @@ def transaction_coordinator(
             key_too_long=ErrorCode.INVALID_REQUEST,
             commit_timeout_ms=TRANSACTION_COMMIT_TIMEOUT_MS,
         ),
-        new_shard=lambda epoch: TransactionShard(settings, broker_id, epoch),
+        new_shard=lambda epoch: TransactionShard(settings, broker_id, epoch, timed_out),
         lead=lambda topic, index: led_now(partitions, topic, index, clock),
         ask_broker=ask_broker,
         clock=clock,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from odradek.monitor.catalogue import broker as catalogue
+from odradek.monitor.catalogue import transactions
 from odradek.monitor.catalogue.requests import REQUESTS
-from odradek.monitor.instruments import Counter
+from odradek.monitor.instruments import Counter, Decay, Distribution
 from odradek.monitor.metric import Metric
 from odradek.monitor.registry import Registry
 
@@ -32,3 +33,9 @@ class Tally:
         self.isr_shrinks = counter(catalogue.ISR_SHRINKS)
         self.isr_expands = counter(catalogue.ISR_EXPANDS)
         self.isr_failures = counter(catalogue.ISR_FAILURES)
+        self.timed_out_transactions = counter(transactions.TIMED_OUT)
+        # Of batches that wait for the coordinator of their transaction; times in nanoseconds.
+        self.verification_failures = counter(transactions.VERIFICATION_FAILURES)
+        self.verification_times = (
+            Distribution(Decay(0.0)) if registry is None else registry.distribution(transactions.VERIFICATION_TIME)
+        )

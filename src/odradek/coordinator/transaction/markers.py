@@ -60,6 +60,10 @@ class Markers:
     def are_retried(self) -> bool:
         return bool(self._retried)
 
+    @property
+    def retried_count(self) -> int:
+        return len(self._retried)
+
     def __len__(self) -> int:
         """The number of transactions that have not ended in all their partitions."""
         return len(self._unconfirmed)

@@ -32,6 +32,7 @@ from odradek.coordinator.transaction.waiting import WaitingRequests
 from odradek.coordinator.two_views import TwoViews
 from odradek.metadata.features import transaction_version
 from odradek.metadata.image import ClusterImage, ImageDelta
+from odradek.monitor.instruments import Counter
 from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.p27_write_txn_markers import WriteTxnMarkersResponse
 
@@ -77,22 +78,36 @@ class TransactionShard:
         "_config",
         "_ended",
         "_image",
-        "_markers",
+        "_timed_out",
         "_transaction_version",
         "_waiting",
+        "markers",
         "transactions",
     )
 
-    def __init__(self, config: TransactionConfig, broker_id: BrokerId, coordinator_epoch: int) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig,
+        broker_id: BrokerId,
+        coordinator_epoch: int,
+        timed_out: Counter | None = None,
+    ) -> None:
+        """`timed_out` counts transactions that are aborted because they took too long."""
         self._config = config
         self._broker_id = broker_id
         self.transactions: TwoViews[str, Transaction] = TwoViews()
-        self._markers = Markers(coordinator_epoch)
+        self.markers = Markers(coordinator_epoch)
+        self._timed_out = timed_out or Counter()
         # All their markers are written, but they could not be stored as complete.
         self._ended: dict[str, None] = {}
         self._waiting = WaitingRequests()
         self._image = ClusterImage(cluster_id="")
         self._transaction_version = 0
+
+    @property
+    def unstored_count(self) -> int:
+        """Transactions with all markers that are not stored as complete yet."""
+        return len(self._ended)
 
     def __str__(self) -> str:
         return f"{len(self.transactions.newest)} transactional ids"
@@ -120,7 +135,7 @@ class TransactionShard:
         turn.set_timer(EXPIRED_TIMER, self._config.expired_check_interval_ms)
         for transaction in self.transactions.newest.values():
             if safeguards.resumes(transaction.state.is_prepared):
-                self._markers.add(transaction, image)
+                self.markers.add(transaction, image)
         self._go_on(turn)
         return turn
 
@@ -133,7 +148,7 @@ class TransactionShard:
         turn = Effects(now)
         self._take_image(image)
         if delta.changed or delta.deleted or delta.created:
-            self._markers.leaders_changed(image)
+            self.markers.leaders_changed(image)
             self._go_on(turn)
         return turn
 
@@ -149,7 +164,7 @@ class TransactionShard:
             case ("expired",):
                 self._expire(turn)
             case ("markers",):
-                self._markers.retry(self._image)
+                self.markers.retry(self._image)
                 self._go_on(turn)
             case ("completion",):
                 self._complete(turn)
@@ -327,7 +342,7 @@ class TransactionShard:
         stored = [each for each in prepared if self.transactions.newest.get(each.transactional_id) is each]
         if not error:
             for transaction in stored:
-                self._markers.add(transaction, self._image)
+                self.markers.add(transaction, self._image)
             self._go_on(turn)
         elif stored and error is not ErrorCode.NOT_COORDINATOR:
             # In the log, but not committed in time. The producer got the error, and retries.
@@ -342,7 +357,7 @@ class TransactionShard:
 
     def _go_on(self, turn: Effects) -> None:
         """Sends what can be sent, and completes what has ended."""
-        for broker_id, request in self._markers.requests():
+        for broker_id, request in self.markers.requests():
             turn.ask(
                 Ask(
                     broker_id=broker_id,
@@ -352,9 +367,9 @@ class TransactionShard:
                     then=self._answer_of(broker_id),
                 )
             )
-        if self._markers.are_retried:
+        if self.markers.are_retried:
             turn.set_timer(MARKERS_TIMER, RETRY_MS)
-        self._ended.update(dict.fromkeys(self._markers.take_ended()))
+        self._ended.update(dict.fromkeys(self.markers.take_ended()))
         if self._ended:
             if turn.append is None:
                 self._complete(turn)
@@ -364,7 +379,7 @@ class TransactionShard:
     def _answer_of(self, broker_id: BrokerId) -> Callable[[WriteTxnMarkersResponse | None, Now], Effects]:
         def answered(answer: WriteTxnMarkersResponse | None, now: Now) -> Effects:
             turn = Effects(now)
-            self._markers.answered(broker_id, answer)
+            self.markers.answered(broker_id, answer)
             self._go_on(turn)
             return turn
 
@@ -408,6 +423,7 @@ class TransactionShard:
         fenced: list[Transaction] = []
         for transaction in found:
             log.info("%s took longer than %d ms: aborting it", transaction.transactional_id, transaction.timeout_ms)
+            self._timed_out.count += 1
             if self._lacks_producer_id(transaction, self._transaction_version, NO_PRODUCER):
                 self._abort_with_new_id(turn, transaction)
             else:

@@ -18,6 +18,7 @@ from odradek.monitor.catalogue import (
     requests,
     streams,
     topics,
+    transactions,
 )
 from odradek.monitor.metric import Metric
 
@@ -26,6 +27,7 @@ _MODULES = (
     topics,
     broker,
     groups,
+    transactions,
     quorum,
     consumer_lag,
     clients,

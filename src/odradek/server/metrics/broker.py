@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from odradek.base.limits import partial_requests_bytes_max
 from odradek.monitor.catalogue import broker as catalogue
+from odradek.monitor.catalogue import transactions
 from odradek.monitor.registry import Reading, Registry
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import PartitionTable
@@ -17,6 +18,8 @@ from odradek.server.network.listener import ClientListener
 # Each listener has one event loop: it takes the place of Kafka's network threads.
 PROCESSOR = "0"
 REPLICA_FETCHER = "Replica"
+# As in Kafka: after its timeout, a transaction may wait for its coordinator and its marker.
+LATE_BUFFER_MS = 5 * 60 * 1000
 # The size of a log is the sum over its segments.
 SEGMENTS_PER_READING = 50
 
@@ -36,7 +39,7 @@ def measure_listener(registry: Registry, listener: ClientListener, name: str) ->
 
 def measure_broker(registry: Registry, broker: Broker, clients: ClientListener, fetchers: Fetchers) -> None:
     tally, sessions = broker.tally, broker.fetch_sessions
-    registry.source(lambda: _replicas(broker.partitions))
+    registry.source(lambda: _replicas(broker.partitions, _late_before_ms(broker)))
     for operation, parked in (
         ("Produce", lambda: tally.parked_produces),
         ("Fetch", lambda: len(broker.parked_fetches)),
@@ -69,6 +72,9 @@ class _Sums:
     segments: int = 0
     max_lag: int = 0
     failed_fetchers: int = 0
+    late: int = 0
+    # A transaction whose last record is older is late.
+    late_before_ms: int = 0
 
     def add(self, partition: Partition) -> None:
         self.partitions += 1
@@ -91,11 +97,16 @@ class _Sums:
         self.under_min_isr += in_sync < partition.min_isr
         self.at_min_isr += in_sync == partition.min_isr
         image = partition.image
+        self.late += partition.log.has_transaction_idle_since(self.late_before_ms)
         self.reassigning += image is not None and bool(image.adding or image.removing)
 
 
-def _replicas(table: PartitionTable) -> Iterator[Reading | None]:
-    sums = _Sums()
+def _late_before_ms(broker: Broker) -> int:
+    return broker.clock.wall_ms() - broker.config.transaction_max_timeout_ms - LATE_BUFFER_MS
+
+
+def _replicas(table: PartitionTable, late_before_ms: int) -> Iterator[Reading | None]:
+    sums = _Sums(late_before_ms=late_before_ms)
     for partition in list(table.all()):
         sums.add(partition)
         for _ in range(1 + partition.log.segment_count // SEGMENTS_PER_READING):
@@ -109,6 +120,7 @@ def _replicas(table: PartitionTable) -> Iterator[Reading | None]:
         (catalogue.AT_MIN_ISR, sums.at_min_isr),
         (catalogue.OFFLINE_REPLICAS, sums.offline + unopened),
         (catalogue.REASSIGNING, sums.reassigning),
+        (transactions.LATE, sums.late),
         (catalogue.PRODUCER_IDS, sums.producer_ids),
         (catalogue.LOG_SIZE, sums.size_bytes),
         (catalogue.SEGMENTS, sums.segments),

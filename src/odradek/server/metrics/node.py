@@ -20,6 +20,7 @@ from odradek.server.metrics.broker import measure_broker, measure_listener
 from odradek.server.metrics.groups import measure_groups
 from odradek.server.metrics.quorum import ControllerMetrics, measure_quorum
 from odradek.server.metrics.requests import RequestMetrics
+from odradek.server.metrics.transactions import measure_transactions
 from odradek.server.network.listener import ClientListener
 from odradek.server.network.request import Api, FrameApi
 from odradek.server.quorum.metadata_quorum import MetadataQuorum
@@ -71,6 +72,7 @@ class NodeMetrics:
     def measure_broker(self, broker: Broker, clients: ClientListener, fetchers: Fetchers) -> None:
         measure_broker(self.registry, broker, clients, fetchers)
         measure_groups(self.registry, broker.groups)
+        measure_transactions(self.registry, broker.transactions, self._ports.clock)
         self._read_volume = broker.partitions.volume
         self.registry.gauge(catalogue.DISK_TOTAL, lambda: self._volume.total_bytes)
         self.registry.gauge(catalogue.DISK_USABLE, lambda: self._volume.usable_bytes)

@@ -22,6 +22,7 @@ from odradek.protocol.messages.p24_add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from odradek.server.tally import Tally
 from odradek.server.transactions.gathering import Gathering, Part
 
 VERSION = 5
@@ -39,6 +40,7 @@ class TransactionPartitions:
         ask_broker: AskBroker,
         clock: Clock,
         spawner: Spawner,
+        tally: Tally,
     ) -> None:
         """`coordinator`: the broker that coordinates a transactional id, NO_BROKER if that is unknown."""
         # Of Produce requests that wait for an answer.
@@ -46,6 +48,7 @@ class TransactionPartitions:
         self._config = config
         self._coordinator = coordinator
         self._clock = clock
+        self._tally = tally
         self._gathering: Gathering[AddPartitionsToTxnTransaction] = Gathering(
             ask_broker=ask_broker,
             spawner=spawner,
@@ -67,6 +70,13 @@ class TransactionPartitions:
         return await self._ask(_transaction(transactional_id, producer, partitions, verify_only=False))
 
     async def _ask(self, transaction: AddPartitionsToTxnTransaction) -> Codes:
+        began_ns = self._clock.monotonic_ns()
+        codes = await self._ask_until_idle(transaction)
+        self._tally.verification_times.observe(self._clock.monotonic_ns() - began_ns)
+        self._tally.verification_failures.count += sum(code is not ErrorCode.NONE for code in codes.values())
+        return codes
+
+    async def _ask_until_idle(self, transaction: AddPartitionsToTxnTransaction) -> Codes:
         """Asks again while the previous transaction of the producer is being completed."""
         give_up_ms = self._clock.monotonic_ms() + self._config.add_partitions_to_txn_retry_backoff_max_ms
         while True:
