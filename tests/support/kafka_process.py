@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -48,8 +48,11 @@ class KafkaProcess:
         *,
         configured_voters: bool = False,
         config: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = (),
     ) -> None:
+        """`jvm`: more options of the broker's virtual machine."""
         self.data = data
+        self._jvm = tuple(jvm)
         self._config = config or {}
         self.port = port or free_port()
         self._output = data.with_suffix(".kafka.out")
@@ -66,7 +69,8 @@ class KafkaProcess:
         if not (self.data / "meta.properties").exists():
             self._format()
         with self._output.open("ab") as output:
-            command = [*JAVA, f"{jars()}/*", "kafka.Kafka", str(self._properties)]
+            java, *options = JAVA
+            command = [java, *self._jvm, *options, f"{jars()}/*", "kafka.Kafka", str(self._properties)]
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
         self._await_ready()
         return self

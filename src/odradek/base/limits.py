@@ -71,6 +71,11 @@ cleaning_in_thread_bytes_max = 256 * KIB
 # Metrics. Collecting this many readings takes well under a millisecond, the longest that a scrape holds an event loop.
 metric_readings_per_slice_max = 250
 metric_series_max = 100_000  # of one process, made by its instruments
+# Jolokia: one HTTP request.
+jolokia_request_bytes_max = 256 * KIB
+jolokia_bulk_requests_max = 500
+jolokia_mbeans_per_answer_max = 100_000  # in all answers of a list together
+object_name_chars_max = 2_000
 # Topics and partitions that one client uses.
 client_metric_topics_max = 200
 client_metric_partitions_max = 1_000

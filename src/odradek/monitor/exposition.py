@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from odradek.base.limits import metric_readings_per_slice_max
+from odradek.base.steps import Finished, advance
+from odradek.monitor.families import Families, by_family
 from odradek.monitor.instruments import PERCENTILES, DistributionReading, MeterReading, TimerReading
 from odradek.monitor.metric import Kind, Metric
 from odradek.monitor.registry import Labels, Number, Reading, Snapshot
@@ -52,15 +54,15 @@ def _quality(parameters: list[str]) -> float:
 
 def exposition(snapshot: Snapshot, kind: str) -> Iterator[str]:
     """The text in pieces, each the work of one slice. `kind` is one of the content types above."""
-    lines = _lines(snapshot, open_metrics=kind == OPEN_METRICS)
+    sorting = by_family(snapshot)
+    while not isinstance(step := advance(sorting), Finished):
+        yield ""
+    lines = _lines(step.result, open_metrics=kind == OPEN_METRICS)
     while piece := list(islice(lines, metric_readings_per_slice_max)):
         yield "\n".join(piece) + "\n"
 
 
-def _lines(snapshot: Snapshot, *, open_metrics: bool) -> Iterator[str]:
-    families: dict[Metric, list[Reading]] = {}
-    for reading in snapshot:
-        families.setdefault(reading.metric, []).append(reading)
+def _lines(families: Families, *, open_metrics: bool) -> Iterator[str]:
     for metric, readings in families.items():
         is_counter = metric.kind in (Kind.COUNTER, Kind.METER)
         family = metric.name.removesuffix("_total") if open_metrics and is_counter else metric.name

@@ -1,4 +1,4 @@
-"""/metrics: the registry of a process for Prometheus.
+"""/metrics and /jolokia: the registry of a process for Prometheus and for clients of Jolokia.
 
 A slice of a scrape is short, and the pause after it lets other threads of the process take the interpreter lock.
 """
@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 from odradek.base.steps import in_slices
 from odradek.monitor.exposition import content_type, exposition
 from odradek.monitor.registry import Registry, Snapshot
+from odradek.web.jolokia import jolokia_routes
 
 PAUSE_S = 0.001
 
@@ -37,4 +38,4 @@ def monitoring_routes(snapshot: Callable[[], Awaitable[Snapshot]]) -> list[BaseR
 
         return StreamingResponse(pieces(), headers={"content-type": kind})
 
-    return [Route("/metrics", metrics)]
+    return [Route("/metrics", metrics), *jolokia_routes(snapshot, PAUSE_S)]
