@@ -258,8 +258,9 @@ def test_values_of_kafka_that_this_broker_refuses_are_ignored():
 
 
 def test_the_dynamic_keys_are_those_of_kafka_except_listeners():
-    """Except listeners and their protocols: a node has one listener, which cannot change."""
+    """Except listeners and their protocols: a node has one listener, which cannot change. Metrics are ours."""
     assert [name for name, definition in BROKER_CONFIGS.items() if definition.dynamic] == [
+        "metrics.partitions.enable",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.max.bytes.per.second",

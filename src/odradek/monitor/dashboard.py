@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.monitor.catalogue import modules
+from odradek.monitor.catalogue import modules, partitions
 from odradek.monitor.metric import Kind, Metric
 
 UID = "odradek"
@@ -58,7 +58,9 @@ def panels() -> Iterator[tuple[str, tuple[Panel, ...]]]:
         ),
     )
     for title, metrics in modules():
-        yield title, tuple(_panel(metric) for metric in metrics)
+        # A panel with a line for each of thousands of partitions shows nothing.
+        if partitions.SIZE not in metrics:
+            yield title, tuple(_panel(metric) for metric in metrics)
 
 
 def _panel(metric: Metric) -> Panel:

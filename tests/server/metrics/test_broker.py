@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from odradek.monitor.catalogue import broker as catalogue
 from odradek.monitor.registry import MORE_WORK_OF_DISTRIBUTION, Registry
 from odradek.protocol.messages.p01_fetch import FetchResponse
 from odradek.server.metrics.broker import measure_broker, measure_listener
+from odradek.server.metrics.partitions import measure_partitions
 from odradek.server.tally import Tally
 from support.data_broker import DataBroker, batch
 
@@ -113,15 +115,17 @@ def test_connections_and_bytes_are_counted(run, registry, time):
 
 
 def test_five_thousand_partitions_are_read_in_slices(run, registry):
-    """Each slice reads at most `metric_readings_per_slice_max` partitions, so none holds the event loop for long."""
+    """Each slice reads at most `metric_readings_per_slice_max` series, so none holds the event loop for long."""
 
     async def scenario():
         async with DataBroker() as running:
             for number in range(50):
                 running.create_topic(f"t{number}", 100)
             measure(registry, running)
+            running.broker.config = replace(running.broker.config, metrics_partitions_enable=True)
+            measure_partitions(registry, running.broker)
             slices = list(registry.collect())
-            assert sum(slices) >= 5_000
+            assert sum(slices) >= 55_000
             assert max(slices) <= limits.metric_readings_per_slice_max + MORE_WORK_OF_DISTRIBUTION
             assert value(registry, catalogue.PARTITION_COUNT) == 5_000
 

@@ -88,7 +88,7 @@ class BrokerConfig:
     http_listener: str | None = text(
         "http.listener",
         None,
-        "Where to serve HTTP (/healthz, /readyz, /metrics), as host:port; empty turns it off. The default is "
+        "Where to serve HTTP (/healthz, /readyz, /metrics, /jolokia), as host:port; empty turns it off. The default is "
         "127.0.0.1, at the port of the first listener plus 552: 9644 for 9092.",
     )
     metrics_otlp_endpoint: str | None = text(
@@ -108,6 +108,13 @@ class BrokerConfig:
     )
     metrics_enable: bool = boolean(
         "metrics.enable", True, "Whether requests, replicas, groups and the metadata quorum are measured for /metrics."
+    )
+    metrics_partitions_enable: bool = boolean(
+        "metrics.partitions.enable",
+        False,
+        "Whether /metrics and /jolokia also have the size, offsets and replicas of every partition of this broker: "
+        "ten series for a leader, five for a follower.",
+        dynamic=True,
     )
     log_dirs: tuple[str, ...] = words("log.dirs", (".odradek",), "The data directory.")
 

@@ -18,6 +18,7 @@ from odradek.server.controller.active_controller import ActiveController
 from odradek.server.fetchers import Fetchers
 from odradek.server.metrics.broker import measure_broker, measure_listener
 from odradek.server.metrics.groups import measure_groups
+from odradek.server.metrics.partitions import measure_partitions
 from odradek.server.metrics.quorum import ControllerMetrics, measure_quorum
 from odradek.server.metrics.requests import RequestMetrics
 from odradek.server.metrics.transactions import measure_transactions
@@ -71,6 +72,7 @@ class NodeMetrics:
 
     def measure_broker(self, broker: Broker, clients: ClientListener, fetchers: Fetchers) -> None:
         measure_broker(self.registry, broker, clients, fetchers)
+        measure_partitions(self.registry, broker)
         measure_groups(self.registry, broker.groups)
         measure_transactions(self.registry, broker.transactions, self._ports.clock)
         self._read_volume = broker.partitions.volume
