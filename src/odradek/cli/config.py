@@ -121,7 +121,7 @@ def diff(bootstrap: str, output: str, kind: str, name: str, other: str) -> None:
 
 
 def _is_set(kind: str, entries: dict[str, DescribeConfigsResourceResult], entry: DescribeConfigsResourceResult) -> bool:
-    """Loggers have no defaults: those that differ from the root logger count as set."""
+    """Loggers have no defaults: a logger counts as set if its level differs from the root logger's."""
     if kind == "logger":
         return entry.name == ROOT_LOGGER or entry.value != entries[ROOT_LOGGER].value
     return entry.config_source in SET_HERE[kind]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Tasks mostly wait for other systems, so more of them run at once than there are cores.
 SLOTS_PER_CORE = 8
 
-# Runs are long. Spark would keep the Python workers of those that have ended, with about 50 MB each.
+# Runs are long. Spark would keep the Python workers of finished runs, with about 50 MB each.
 CONF = {"spark.python.worker.reuse": "false"}
 
 WORKER_MODULES = ("odradek.connect.tasks.running", "odradek.connect.connectors")

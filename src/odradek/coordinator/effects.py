@@ -39,7 +39,7 @@ class Producer(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-    # Opaque: what the log was told about the transaction's coordinator, see `PartitionWriter.append`.
+    # Opaque: what the log knows about the transaction's coordinator, see `PartitionWriter.append`.
     verification: Any = None
 
 

@@ -68,7 +68,7 @@ class Producer:
         self.next_sequence = 0
         self.last_timestamp = -1
         self.coordinator_epoch = -1  # of its last marker
-        self.marker_offset = -1  # of its last marker, or larger if only a snapshot tells of it
+        self.marker_offset = -1  # of its last marker, or larger if it was read from a snapshot
         self.transaction_start = NO_TRANSACTION  # the first offset of its open transaction
 
     def add(self, epoch: int, batch: WrittenBatch) -> None:

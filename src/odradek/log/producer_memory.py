@@ -32,7 +32,7 @@ class ProducerMemory:
         self._durability = durability
         self._snapshots = snapshots  # their offsets, ascending
         self.known = known  # None: not restored yet from the snapshot at the log end
-        # Of the known producers, or read alone from the snapshot. None: neither yet.
+        # The transactions of the known producers, or those in the snapshot. None: neither has been read yet.
         self.transactions = None if known is None else known.transactions
 
     @property

@@ -1,6 +1,6 @@
 """Producer snapshots in Kafka's format: the state of all producers of a log at one offset.
 
-Of each producer, a snapshot has only the last batch.
+A snapshot has only the last batch of each producer.
 """
 
 from __future__ import annotations

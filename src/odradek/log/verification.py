@@ -15,7 +15,7 @@ class Verification:
     def __init__(self, *, epoch: int, sequence: int, adds_partition: bool, wall_ms: int) -> None:
         self.started_ms = wall_ms
         self.epoch = epoch
-        # A batch with a higher sequence must not overtake the one that waits for its verification.
+        # A batch with a higher sequence must not overtake the batch that waits for verification.
         self.lowest_sequence = sequence
         # The producer speaks transaction version 2: the question adds the partition to the transaction.
         self.adds_partition = adds_partition

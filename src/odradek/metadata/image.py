@@ -29,7 +29,7 @@ GROUP_RESOURCE = 32
 
 class ConfigResource(NamedTuple):
     type: int  # TOPIC_RESOURCE, BROKER_RESOURCE or CLIENT_METRICS_RESOURCE
-    # Of a broker: its id as text; the empty name is the default of all brokers.
+    # The name of a broker is its id as text; the empty name is the default of all brokers.
     name: str
 
 

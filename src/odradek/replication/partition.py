@@ -107,7 +107,7 @@ class Partition:
         # Never moves back, except when a follower is truncated.
         # (The checkpoint may be older than the last deletion of records.)
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
-        # Of a follower: the last one that its leader reported.
+        # On a follower: the last high watermark that its leader reported.
         self.leaders_high_watermark = self.high_watermark
         self.leader_id = NO_BROKER
         self.is_leader = False

@@ -31,7 +31,7 @@ NOT_FAILURES = frozenset(
 
 
 class TotalTraffic:
-    """Of all topics, including deleted ones."""
+    """The traffic of all topics, including deleted ones."""
 
     __slots__ = (
         "bytes_in",

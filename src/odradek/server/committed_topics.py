@@ -1,4 +1,4 @@
-"""The topics that a commit of offsets names: those that exist, with name and id, and the answer for the others.
+"""The topics of an OffsetCommit request: name and id of existing topics, and the error for the others.
 
 The topic's id is stored with the offset, whatever the client sent: a topic that is created again under the same name
 starts without offsets.

@@ -110,7 +110,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     if overwrite:
         raise RefusedOption('a topic cannot be overwritten: write with mode("append")')
     sink = _sink(options, schema)
-    # A batch inside foreachBatch is part of a micro-batch; several writes to a topic are told apart by their sink.
+    # A batch inside foreachBatch is part of a micro-batch; the sink distinguishes several writes to a topic.
     is_part_of_query = sink.guarantee is not None and sink.guarantee.sink is not None
     return BatchWriter(sink if is_part_of_query else replace(sink, guarantee=None))
 

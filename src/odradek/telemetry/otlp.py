@@ -48,7 +48,7 @@ class Point(NamedTuple):
     kind: Kind
     # The value counts from the previous push, not from the start of the client.
     is_delta: bool
-    # Of the point and of its resource.
+    # The attributes of the point and of its resource.
     attributes: Attributes
     value: float
 

@@ -55,7 +55,7 @@ def test_other_steps_are_refused_with_what_differs_and_what_to_do(layout):
     begin(layout)
     kept = layout.steps(QUERY).read_text()
     told = refused(layout, shop(window="3 minutes", value="b"))
-    assert told.splitlines()[0] == "clicks has a checkpoint of other steps than these"
+    assert told.splitlines()[0] == "clicks has a checkpoint that different steps wrote"
     assert "test_checkpoint_steps.py:" in told
     assert "aggregate: over tumbling 2 minutes → aggregate: over tumbling 3 minutes" in told
     assert "aggregate: sum(a) → aggregate: sum(b)" in told
@@ -93,7 +93,7 @@ def test_one_step_that_changed_refuses_the_query_with_all_its_steps(layout):
     assert "1 minute" not in told
 
 
-def test_steps_without_state_may_change_and_another_name_begins_anew(layout):
+def test_steps_without_state_may_change_and_another_name_starts_without_state(layout):
     started(layout, shop())
     begin(layout)
     begin(layout, "orders")
@@ -140,7 +140,7 @@ def test_the_application_is_refused_before_spark_or_a_broker_is_asked(layout):
     begin(layout)
     app = shop(window="3 minutes")
     for _ in range(2):  # the lock is free again
-        with pytest.raises(PipelineError, match="other steps"):
+        with pytest.raises(PipelineError, match="different steps"):
             app.start(bootstrap="127.0.0.1:1", state_dir=layout.state_dir)
 
 
@@ -163,7 +163,7 @@ def test_a_query_that_would_leave_its_checkpoint_behind_under_another_name_is_re
     begin(layout)
     told = refused(layout, two_streams("orders", "clicks"))
     assert told.splitlines()[0] == "the checkpoint of clicks would be left behind"
-    assert "the query orders also reads topic clicks and topic orders, and begins anew" in told
+    assert "the query orders also reads topic clicks and topic orders, but would begin without the state" in told
     assert "test_checkpoint_steps.py:" in told
     assert f"odradek streams reset shop --state-dir {layout.state_dir}" in told
     assert not layout.steps("orders").exists()

@@ -1,7 +1,7 @@
 """The transactions of one partition of `__transaction_state`: every request, answer and timer is one turn.
 
 Decisions are made on the newest state, which is in the log. Nothing leaves this broker before that state is committed:
-neither a reply nor a marker. So a new coordinator knows of everything that a producer or a partition was told.
+neither a reply nor a marker. So a new coordinator knows everything that a producer or a partition has received.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Transaction:
     # Wall clock, when the first partition joined.
     started_ms: int = NO_TIMESTAMP
     updated_ms: int
-    # The transaction.version by which the producer acts: the last request says so.
+    # The transaction.version that the producer follows, from its last request.
     client_version: int = 0
 
     @property

@@ -1,7 +1,7 @@
 """The trucking application: who drives dangerously, how fast, how often, and who is it?
 
-An ordinary application of the Streams API: `odradek streams run` starts it, on this machine or on a cluster. The topics
-are spelled out here, as in anybody's application.
+An ordinary application of the Streams API: `odradek streams run` starts it, on this machine or on a cluster. The names
+of the topics are written out, as in a user's application.
 """
 
 # ruff: noqa: N815 (the fields are those of the records)

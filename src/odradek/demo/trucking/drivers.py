@@ -1,4 +1,4 @@
-"""The drivers: invented people, how they drive, and their row in the company's table as Debezium tells of it."""
+"""The drivers: invented people, how they drive, and the change events that Debezium would write for their rows."""
 
 # ruff: noqa: N815 (the columns of the table are the fields of the records)
 

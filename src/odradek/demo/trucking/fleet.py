@@ -22,7 +22,7 @@ FAST_MPH = (80, 105)
 LEGAL_MPH = 75
 TRIPS_PER_ROUTE = 4
 SPARE_TRUCKS = 5
-# A second on the page is two and a half minutes on the road, or nobody would see a truck move.
+# A second on the page is two and a half minutes on the road. Otherwise the trucks would not visibly move.
 TIME_LAPSE = 150
 INTERVAL_MS = (950, 1050)
 SPEED_LAG_MS = (-150, 250)  # when speed is measured, seen from the position it belongs to
@@ -137,7 +137,7 @@ class Fleet:
         return records
 
     def change_driver(self, driver_id: int) -> None:
-        """Somebody edits a row now; the change comes out with the next step."""
+        """Edits the row of a driver; the next step returns the change event."""
         self._pending.append(self._change(driver_id, self._now_ms))
 
     def _interval_ms(self) -> int:

@@ -83,7 +83,7 @@ class BehindWatch:
         self._first.close()
 
     def _measured(self) -> Behind | None:
-        """Of several groups that read a topic, the one that is furthest behind."""
+        """The lag of the consumer group with the largest lag."""
         ends: dict[str, dict[int, int]] = {}
         found = (behind(self._cluster, self._first, group, ends) for group in self._cluster.groups(self._prefix))
         known = [one for one in found if one is not None]

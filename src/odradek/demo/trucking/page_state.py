@@ -23,7 +23,7 @@ MINUTE_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartState:
-    """A part of the demo as the page tells of it."""
+    """The state of one part of the demo, as the page shows it."""
 
     name: str
     state: str  # waiting, starting, alive, restarting, stopped
@@ -183,7 +183,7 @@ class PageState:
         return round((now[topic] - before[topic]) / (now_s - before_s), 1)
 
     def _violations_per_minute(self) -> int:
-        """Of the last minute; of what there is of it, projected, while the demo is younger."""
+        """The violations of the last minute. During the first minute: projected from the seconds so far."""
         if len(self._seconds) < 2:
             return 0
         (before_s, _, before), (now_s, _, now) = self._seconds[0], self._seconds[-1]

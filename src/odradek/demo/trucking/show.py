@@ -40,7 +40,7 @@ PROBLEMS_TOLD = 12
 
 
 class _Stopped(Exception):
-    """Ctrl-C, or somebody's SIGTERM."""
+    """The demo received Ctrl-C or SIGTERM."""
 
 
 class DemoFailed(Exception):

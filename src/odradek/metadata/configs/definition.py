@@ -41,7 +41,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Wire codes of DescribeConfigs. Of a topic or broker, the smallest code that has a value wins."""
+    """Wire codes of DescribeConfigs. A source with a smaller code overrides a source with a larger one."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2

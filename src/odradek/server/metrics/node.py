@@ -48,7 +48,7 @@ class NodeMetrics:
         self._ports = ports
         self._requests = RequestMetrics(registry, ports.clock.monotonic_ns)
         self._flushes = registry.timer(catalogue.FLUSH_TIME)
-        # Of the broker.
+        # The state of the broker.
         self.state = BrokerState.STARTING
         registry.gauge(catalogue.BROKER_STATE, lambda: self.state)
         self._read_volume: Callable[[], Volume] | None = None

@@ -75,7 +75,7 @@ def _levels(image: ClusterImage) -> Iterator[tuple[Labels, int]]:
 
 
 class ControllerMetrics:
-    """Of a node with the controller role."""
+    """The metrics of a node with the controller role."""
 
     def __init__(self, registry: Registry, quorum: MetadataQuorum, controller: ActiveController, clock: Clock) -> None:
         self._quorum = quorum
@@ -116,7 +116,7 @@ class ControllerMetrics:
                 yield Reading(catalogue.HEARTBEAT_AGE, labels, silent_ms)
 
     def _partitions(self) -> Iterator[Reading | None]:
-        """Of the image at the start: it never changes, a commit makes another one."""
+        """Counts partitions in the image at the start. The image never changes: a commit makes another one."""
         partitions = offline = imbalanced = 0
         for topic in self._quorum.feed.image.topics.values():
             for partition in topic.partitions:

@@ -1,4 +1,4 @@
-"""Requests by API: counted and with their errors, exactly; their times and sizes, from those that are measured."""
+"""Request metrics by API: exact counts of requests and errors; times and sizes of the sampled requests."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Times:
 
 
 class RequestMetrics:
-    """Of all listeners of a node."""
+    """The request metrics of all listeners of a node."""
 
     def __init__(self, registry: Registry, now_ns: Callable[[], int]) -> None:
         self._registry = registry

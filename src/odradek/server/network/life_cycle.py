@@ -1,4 +1,4 @@
-"""Counts every request of a listener, and reports the ends of those that are measured.
+"""Counts every request of a listener, and reports the ends of the sampled requests.
 
 A request is received, handled, perhaps parked, answered and sent. All requests are counted, by API and version, and so
 are the errors in their replies. Reading the clock at each step costs more than that, so only some requests of an API

@@ -73,7 +73,7 @@ class Connection(Protocol):
     @property
     def principal(self) -> str: ...
 
-    # What ApiVersions told of the client.
+    # Name and version of the client's software, from its ApiVersions request.
     software: ClientSoftware
 
     # The request whose handler is being called.
@@ -237,7 +237,7 @@ class ControllerContext(RequestContext):
 # The context of a request, and the decoded request.
 Handler = Callable[[Any, Any], "Message | Awaitable[Message]"]
 Refuse = Callable[[Any, Any, KafkaError], "Message"]
-# Of the context and a request: the part of the request that is forwarded (None: nothing), and what makes the reply to
+# From the context and a request: the part of the request that is forwarded (None: nothing), and what makes the reply to
 # this part, or None, the reply to all of it.
 Keep = Callable[[Any, Any], tuple[Any, Callable[[Any], "Message"]]]
 # Gets the frame's body without a copy and must keep no view of it. Returns the reply's parts (none: no reply),
@@ -255,7 +255,7 @@ class Api:
     handle: Handler
     # The reply when the handler raises KafkaError. None: it raises none.
     refuse: Refuse | None = None
-    # Of a forwarded API: a part of the request may concern the node that received it, not the cluster.
+    # For a forwarded API: a part of the request may concern the node that received it, not the cluster.
     keep: Keep | None = None
 
     @property

@@ -197,7 +197,7 @@ class App:
     def static(self, frame: DataFrame | Callable[[SparkSession], DataFrame], *, name: str | None = None) -> Static:
         """A batch DataFrame, or a function of the session that makes one, to join streams with.
 
-        Files and tables behind it are read anew for each micro-batch, so their new rows are seen.
+        Spark reads the files and tables behind it again for each micro-batch, so joins see new rows.
         """
         return Static(self.graph.add(StaticFrame, name, frame=frame))
 

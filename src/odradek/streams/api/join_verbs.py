@@ -73,7 +73,7 @@ def check_never_late(late_to: str | None) -> None:
 def join_table(
     graph: Graph, left: Rows, right: Rows, *, on: On, how: JoinKind, suffix: str, as_of: bool, name: str | None
 ) -> Node:
-    """Of a stream: its rows look into the table."""
+    """Joins a stream with a table: each row of the stream looks up a row of the table."""
     _check_how("a stream and a table", how, ("inner", "left"))
     pairs = _pairs_by_key(graph, left, right, on)
     if set(pairs.values()) != set(keys_of(right)):

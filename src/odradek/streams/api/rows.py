@@ -45,7 +45,7 @@ class Rows:
 
     @property
     def df(self) -> DataFrame:
-        """The streaming DataFrame, with the user's columns and `_key`, `_time`. Starts Spark if nobody has."""
+        """The streaming DataFrame, with the user's columns and `_key`, `_time`. Starts Spark if it is not running."""
         return _frame_of(self._app, self._node)
 
     def filter(self, condition: ColumnLike) -> Self:
@@ -111,11 +111,11 @@ class Rows:
         partitions: int | None = None,
         name: str | None = None,
     ) -> None:
-        """Keep the newest row per key where it can be asked for: `running.view(name)`, `GET /views/{name}/{key}`.
+        """Stores the newest row per key as a view, for `running.view(name)` and `GET /views/{name}/{key}`.
 
-        It lives in the compacted topic `<app>-<view>-changelog`. Of an aggregate, "updates" unless `emit` says "final".
-        A row with nothing in its key column is left out. `keep`: rows that were not written for so long are forgotten,
-        by the topic and by its views; without it they stay, those of windows that are long over too.
+        The view is in the compacted topic `<app>-<view>-changelog`. An aggregate writes every update unless `emit` is
+        "final". A row whose key column is null is left out. `keep`: topic and views drop rows that were not written
+        for that long. Without `keep` rows stay, also those of windows that ended long ago.
         """
         self._app.graph.add(
             Materialize,

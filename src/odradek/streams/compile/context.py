@@ -38,4 +38,4 @@ class Context(Protocol):
     def schema_of(self, node: Node) -> StructType: ...
 
     def place_of(self, node: Topic) -> Place | None:
-        """Of a topic in the canonical order; None where rows need no position."""
+        """The position of a topic in the canonical order. None if rows need no position."""

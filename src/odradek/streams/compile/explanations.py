@@ -154,14 +154,14 @@ def explained(
 
 
 def explained_failure(message: str, trunk: Node, steps: Mapping[str, Node]) -> PipelineError:
-    """Why a running query stopped. `steps` by name: the message may name the one that failed."""
+    """Why a running query stopped. `steps` are by name, since the message may name the failed step."""
     message = message.split("=== Streaming Query ===", maxsplit=1)[0]  # its plan has the words of every error in it
     raised_by = r"(?:USER_RAISED_EXCEPTION\]|RecordFailed:)"
     if failed := re.search(rf"{raised_by} {FAILED_RECORD} (?P<step>\S+): (?P<rest>[^\n]*)", message):
         node = steps.get(failed["step"], trunk)
         return QueryFailed(
             f"{node.name} cannot handle {_with_topic(_unquoted(failed['rest']), steps)}",
-            why="nobody takes the records that fail here, and none is dropped silently",
+            why="this step has no dead-letter topic for failed records, and records are never dropped silently",
             instead='dlq="some-topic" to set them aside with the reason in their headers, or on_error="skip"',
             origin=node.origin,
         )

@@ -26,14 +26,14 @@ class MicroBatchFailed(Exception):
 
 
 def good_rows(node: Topic | MapRows | Process, outcome: DataFrame) -> DataFrame:
-    """The outcome without its failures. Where nobody takes those, the first one ends the query."""
+    """The outcome without its failures. Without a dead-letter topic, the first failure ends the query."""
     if "_error" not in outcome.columns:
         return outcome
     return outcome.where(is_good(node)).drop("_error")
 
 
 def is_good(node: Topic | MapRows | Process) -> Column:
-    """Whether a row of an outcome did not fail. Where nobody takes failures, asking for one raises it."""
+    """Whether a row of an outcome did not fail. Without a dead-letter topic, evaluating a failed row raises."""
     good = F.col("_error").isNull()
     if node.dlq is None and node.on_error == "fail":
         return F.when(good, F.lit(True)).otherwise(F.raise_error(_message(node.name)).cast("boolean"))

@@ -72,7 +72,7 @@ def fingerprint(query: Query) -> tuple[Line, ...]:
 
 
 def _in_order_of_names(query: Query) -> list[Node]:
-    """The sources, then the steps with state, each after those that it gets its rows from."""
+    """The sources, then the steps with state, each after its inputs."""
     sources = sorted(query.sources, key=_by_name)
     steps = sorted((node for node in query.steps if node.stateful), key=_by_name)
     return list(dict.fromkeys([*sources, *(above for step in steps for above in step.ancestry())]))
@@ -83,7 +83,7 @@ def _by_name(node: Node) -> str:
 
 
 def _places(query: Query) -> Iterator[Line]:
-    """Where the engine keeps the state of each step, and by which time its timers are set."""
+    """Where the engine keeps the state of each step, and which clock its timers use."""
     plan = topology(query.sinks)
     for node in sorted(query.steps, key=_by_name):
         if node.stateful:
@@ -177,7 +177,7 @@ def _kept_whole(nodes: list[Node]) -> Iterator[Node]:
 
 
 def _shaping(node: Node) -> Iterator[Node]:
-    """Those that say which columns the rows of a node have, up to those that do not ask what came in."""
+    """The nodes that determine the columns of this node, up to nodes whose columns do not depend on their input."""
     yield node
     if not isinstance(node, Select | MapRows | MapPandas | Aggregate | Fold | Process | Sql):
         for upstream in streaming_inputs(node):
@@ -237,7 +237,7 @@ def _text(value: ColumnLike) -> str:
 
 
 def _value(value: Any) -> str:  # noqa: ANN401 whatever a fold begins with
-    """Fields and all, so that sets inside are told in an order that the next process finds too."""
+    """The value as text, with its fields. Sets are sorted, so every process gives the same text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     return _text(shown(value.model_dump() if hasattr(value, "model_dump") else value))

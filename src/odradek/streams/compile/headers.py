@@ -1,4 +1,4 @@
-"""The headers of written records, made of what a sink was told: a column, or expressions by name."""
+"""The headers of written records, from the `headers=` of a sink: a column, or expressions by name."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def queried(node: Sql, inputs: list[DataFrame], context: Context) -> DataFrame:
 
 
 def _with_reserved(rows: DataFrame) -> DataFrame:
-    """With `_key` and `_time`: where nobody says when a row happened, it is when it was processed."""
+    """Adds `_key` and `_time` if they are missing. The default of `_time` is the processing time."""
     if "_key" not in rows.columns:
         rows = rows.withColumn("_key", F.lit(None).cast("binary"))
     if "_time" not in rows.columns:

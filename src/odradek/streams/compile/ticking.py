@@ -24,6 +24,6 @@ def tick_times(spark: SparkSession, ticks: str) -> DataFrame:
 def watermarked(rows: DataFrame, delay: str, ticks: str) -> DataFrame:
     ticks_alone = tick_times(rows.sparkSession, ticks).withColumn("_tick", F.lit(True))
     ticking = rows.unionByName(ticks_alone, allowMissingColumns=True).withWatermark("_time", delay)
-    # Spark moves conditions below the watermark: this one, and those that joins infer, such as "the key is not null".
+    # Spark moves conditions below the watermark: this one, and conditions of joins, such as "the key is not null".
     # Then no tick would reach it. Nothing is moved past a condition that seems to be non-deterministic.
     return ticking.where(once(F.col("_tick").isNull())).drop("_tick")

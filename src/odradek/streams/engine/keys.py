@@ -22,7 +22,7 @@ def key_bytes(key: Key) -> bytes:
 
 
 def identity(values: Key) -> Key | bytes:
-    """What a dict or a set knows values by that are columns of the same types; smaller and faster than bytes."""
+    """A hashable key for dicts and sets of values with the same column types; smaller and faster than bytes."""
     return values if all(type(part) in _PLAIN for part in values) else key_bytes(values)
 
 

@@ -131,7 +131,7 @@ def check_format(format: Any, schema: Any) -> None:  # noqa: A002, ANN401 whatev
 
 
 def check_rows_schema(schema: Any) -> None:  # noqa: ANN401 whatever formats take
-    """Of the rows that a user's function makes."""
+    """Checks the schema of the rows that a user's function returns."""
     from odradek.pipeline.formats import check_schema
 
     if isinstance(schema, type | str):

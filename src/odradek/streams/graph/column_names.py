@@ -117,7 +117,7 @@ def check_columns(node: Node, known: Mapping[Node, Columns]) -> None:
 
 
 def check_keys(node: Node, side: int, columns: Iterable[str]) -> None:
-    """The columns by which a step tells rows of an input apart. Spark alone does not mind how they are capitalised."""
+    """Checks that the key columns of a step exist, with exact case. Spark itself ignores case."""
     wanted = key_columns(node)
     there = (*columns, *(CARRIED if isinstance(node, Rekey | Aggregate | Fold | Process | StaticJoin) else ()))
     if isinstance(node, Aggregate | StaticJoin):

@@ -64,7 +64,7 @@ class SchemaOf:
 class Topic(Node):
     """Records of topics; with `table_key` the changelog of a table, where a null value deletes."""
 
-    topics: tuple[str, ...]  # empty: those whose whole name matches `pattern`
+    topics: tuple[str, ...]  # empty: all topics whose whole name matches `pattern`
     pattern: str | None = None
     schema: Any
     format: Any  # a name, or a format with its options
@@ -117,7 +117,7 @@ class Frame(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StaticFrame(Node):
-    """A batch DataFrame, or a function of the session that makes one: read anew for each micro-batch."""
+    """A batch DataFrame, or a function of the session that makes one: Spark reads it again for each micro-batch."""
 
     frame: Any
 

@@ -5,8 +5,8 @@ column it does not see: results begun by the old code would be finished by the n
 is kept beside its checkpoint and compared before anything starts. A checkpoint without one is from before there were
 any, and is taken as it is.
 
-A query finds its checkpoint by its name. Where the name has changed and nobody asked for it, the query would begin with
-no state and at `start=`: that is refused, too.
+A query finds its checkpoint by its name. If another declaration order changed the name, the query would begin without
+state at `start=`: that is refused, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from odradek.streams.graph.planning import Query
 from odradek.streams.run.durable import write_durably
 
 WORDING = "steps, in the words of version 1"
-"""The first line. Fingerprints in other words than ours cannot be compared, and are written anew."""
+"""The first line. Fingerprints of another version cannot be compared, and are replaced."""
 
 
 def keep_to_the_steps(layout: Layout, queries: Sequence[Query]) -> None:
@@ -44,11 +44,10 @@ def _check(layout: Layout, query: Query, lines: tuple[Line, ...]) -> None:
     if wording != WORDING or old == new or not _has_begun(layout, query.name):
         return
     raise PipelineError(
-        f"{query.name} has a checkpoint of other steps than these",
-        why=f"what is in {layout.checkpoint(query.name)} would be taken for something else:\n"
-        + "\n".join(changes(old, new)),
+        f"{query.name} has a checkpoint that different steps wrote",
+        why=f"these steps would misread the state in {layout.checkpoint(query.name)}:\n" + "\n".join(changes(old, new)),
         instead=f"the step as it was, or\n{_reset(layout)}, to begin again, or\n"
-        f"another name= for {query.trunk.name}: it begins anew, and the old checkpoint is left behind",
+        f"another name= for {query.trunk.name}: it starts without state, and the old checkpoint is left behind",
         origin=next((line.origin for line in lines if line.text not in old), query.trunk.origin),
     )
 
@@ -71,9 +70,9 @@ def _check_heirs(layout: Layout, orphan: str, queries: Sequence[Query]) -> None:
             continue
         raise PipelineError(
             f"the checkpoint of {orphan} would be left behind",
-            why=f"the query {query.name} also reads {' and '.join(same)}, and begins anew: without the state in "
-            f"{layout.checkpoint(orphan)}, and where start= says",
-            instead="the streams as they were: a query is named after the one that is declared first, or\n"
+            why=f"the query {query.name} also reads {' and '.join(same)}, but would begin without the state in "
+            f"{layout.checkpoint(orphan)}, at start=",
+            instead="the streams in the old order, since a query is named after its first declared stream, or\n"
             f"{_reset(layout)}, to begin again",
             origin=query.trunk.origin,
         )
@@ -102,7 +101,7 @@ def _read(path: Path) -> list[str] | None:
 
 
 def _keep(path: Path, lines: list[str]) -> None:
-    """On disk before the first state is: a machine that dies leaves no state whose steps nobody knows."""
+    """Writes the steps to disk before the first state, so that a crash leaves no state without its steps."""
     if _read(path) == lines:
         return
     write_durably(path, "\n".join(lines) + "\n")

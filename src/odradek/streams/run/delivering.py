@@ -57,7 +57,7 @@ class MicroBatchWriter:
                 frame.unpersist()
 
     def _below(self, batch: DataFrame) -> Compilation:
-        """Of the steps below the trunk, on a micro-batch of it."""
+        """Compiles the steps below the trunk for one micro-batch."""
         return Compilation(
             batch.sparkSession,
             self._settings,
@@ -106,8 +106,8 @@ class MicroBatchWriter:
 def takes_changes(sink: Sink, query: Query) -> bool:
     """Whether a row that a filter no longer accepts must go from a view.
 
-    It cannot go if a Python function is between: that is not called with what was rejected, so nobody knows what it
-    made.
+    It stays if a Python function is in between: the function is not called with rejected rows, so its result is
+    unknown.
     """
     between = steps_between(query.trunk, sink)
     return keeps_windows(sink, query.trunk) and not any(isinstance(step, MapRows | MapPandas) for step in between)

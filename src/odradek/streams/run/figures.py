@@ -19,7 +19,7 @@ Stamp = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class ShardFigures:
-    """Of all shards under a folder. A file that nobody has written to since is not read again."""
+    """The figures of all shards under a folder. An unchanged file is not read again."""
 
     folder: Path
     _known: dict[Path, tuple[Stamp, dict[str, int]]] = field(default_factory=dict)

@@ -151,7 +151,7 @@ def start(
     signals: Signals | None = None,
     meter: Meter | None = None,
 ) -> RunningApp:
-    """All queries, or those that were started when a signal came."""
+    """Starts all queries. If a signal arrives meanwhile, the rest is not started."""
     queries = app.queries(settings)
     _require_an_end(app, queries, available_now=available_now)
     internal = [sink.topic for sink in app.graph.sinks if isinstance(sink, Materialize)]
@@ -179,7 +179,9 @@ def start(
             running.queries.append(
                 start_query(app, settings, running.session, query, available_now=available_now, signals=signals)
             )
-            if available_now:  # what it writes must be there before those that read it look for what there is
+            if (
+                available_now
+            ):  # its output must be complete before a later query, which may read it, looks for the end offsets
                 running.await_termination()
         if available_now:  # done: the next run may begin while this one is still asked for its views
             tenure.end()

@@ -19,7 +19,7 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def create_topics(queries: tuple[Query, ...], settings: Settings) -> None:
-    """Those that sinks write and nobody has made yet. What is read must be there, unless this application writes it."""
+    """Creates the missing topics of sinks. Topics of sources must exist, unless this application writes them."""
     cluster = Admin(settings.bootstrap, librdkafka_config(settings.config))
     made = [sink for query in queries for sink in query.sinks if _makes_its_topic(sink)]
     known = {*cluster.topics(), *(sink.topic for sink in made)}
@@ -44,7 +44,7 @@ def _makes_its_topic(sink: Sink) -> TypeGuard[TopicSink | Materialize | DeadLett
 
 
 def spread_state(queries: tuple[Query, ...], settings: Settings, session: SparkSession) -> None:
-    """On a cluster for which nobody said how: into as many parts as the widest topic that is read has partitions.
+    """On a cluster, sets the default number of shards: the largest number of partitions of an input topic.
 
     Rows do not come in more parallel than that, and every micro-batch would visit each of Spark's 200 parts. A query
     that has a checkpoint keeps the number it began with.

@@ -1,8 +1,8 @@
 """How Spark plans the micro-batches of a query of the engine: with as little work as their size allows.
 
 Spark plans each micro-batch from the beginning. Rules that were applied to the plan once (`condensing`) find nothing
-more, and are left out. The text of the generated code is written anew each time, and only then found to be compiled
-already: worth it for large micro-batches, half of the JVM's work for small ones, whose expressions are interpreted.
+more, and are left out. Spark generates the code of a plan each time before it finds the compiled code in its cache.
+For small micro-batches that is half of the JVM's work, so their expressions are interpreted instead.
 What the user sets stays as it is.
 """
 
@@ -53,7 +53,7 @@ class Tuning:
 
 
 def explicit(session: Any) -> dict[str, str]:  # noqa: ANN401 a session of the JVM
-    """Of the settings that are tuned, those that somebody has set."""
+    """The tuned settings that the user has set."""
     conf = session.sessionState().conf()
     return {name: conf.getConfString(name) for name in {**ALWAYS, **SMALL} if conf.contains(name)}
 

@@ -42,7 +42,7 @@ class Carriage:
 
     @property
     def schema(self) -> T.StructType:
-        """Of the packed columns: the masks come last."""
+        """The schema of the packed columns. The masks come last."""
         columns = [T.StructField(self._name(i), _packed_type(f.dataType)) for i, f in enumerate(self.fields)]
         return T.StructType(columns + [T.StructField(mask, T.LongType()) for mask in self._masks()])
 

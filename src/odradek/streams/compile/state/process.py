@@ -3,7 +3,7 @@
 - Rows of a key come in the order of their times within a micro-batch. One call gets all rows of its key, or with
   `dead_letters` one row, so that what a row fails at is that row's failure and leaves no trace in the state.
 - With a watermark on `_time` the clock of timers and `ttl` is event time, rows later than the watermark are dropped,
-  and the result keeps the watermark. `timers="processing"` takes the wall's clock; event time then ends here.
+  and the result keeps the watermark. `timers="processing"` uses wall-clock time; event time then ends here.
 - `ttl`: all state of a key is gone once a row, or the watermark, is so much later than the newest row before.
 - A result has the time and `_key` of the row read last; out of a timer, the timer's time and no `_key`.
 """
@@ -104,7 +104,7 @@ def _check(plan: Plan, timed: bool) -> None:
     if plan.ttl_ms is not None and plan.uses_timers:
         raise PipelineError(
             "a function with timers cannot have a ttl",
-            why="both would be timers of the same key, and nobody could tell them apart",
+            why="both would be Spark timers of the same key, and Spark does not say which of them fired",
             instead="a timer that calls clear() on the state",
         )
     if plan.parameters.timers and plan.on_timer is None:
@@ -114,7 +114,7 @@ def _check(plan: Plan, timed: bool) -> None:
             raise PipelineError(f"state {name} is of one type for rows and of another for timers")
     if (plan.uses_timers or plan.ttl_ms is not None) and plan.clock == "event" and not timed:
         raise PipelineError(
-            "timers and ttl need a watermark, or the wall's clock",
-            why="without a watermark nobody knows how late it is in event time",
+            "timers and ttl need a watermark or processing time",
+            why="without a watermark there is no event time that could reach the timer",
             instead='.withWatermark("_time", ...) before, or timers="processing"',
         )

@@ -41,8 +41,8 @@ class Plan:
     on_timer: Function | None
     parameters: Parameters
     timer_parameters: Parameters
-    schema: T.StructType  # of the rows that come in
-    out: T.StructType  # of those that go out
+    schema: T.StructType  # of the input rows
+    out: T.StructType  # of the output rows
     ttl_ms: int | None
     clock: Clock
     dead_letters: bool

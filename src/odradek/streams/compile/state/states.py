@@ -264,7 +264,7 @@ class MapState(MutableMapping[K, V]):
 class Timers(_Growing):
     """Timers of one key. One fires when the clock (event time, or the wall's) has reached it.
 
-    A time that is already past fires the next time the clock moves. Of those that were set before `clear()` none does.
+    A timer in the past fires when the clock next advances. `clear()` cancels all timers that were set before it.
     """
 
     def __init__(self, handle: TimerHandle) -> None:

@@ -101,7 +101,7 @@ def _output(events: Carriage, rows: Carriage, timed: bool) -> T.StructType:
 def _first_changes(
     keys: list[tuple[Any, ...]], sides: list[int], payloads: list[tuple[Any, ...]]
 ) -> dict[tuple[Any, ...], tuple[Any, ...] | None]:
-    """Per key the first that this micro-batch tells of its row."""
+    """By key: the first version of the row in this micro-batch."""
     first: dict[tuple[Any, ...], tuple[Any, ...] | None] = {}
     for key, side, payload in zip(keys, sides, payloads, strict=True):
         if side < EVENT:

@@ -1,4 +1,4 @@
-"""The plan of a query with its projections merged: Spark optimises a plan anew for each micro-batch.
+"""The plan of a query with its projections merged: Spark optimises a plan again for each micro-batch.
 
 A lane is made step by step, so an application has hundreds of projections, and merging them takes most of the time that
 Spark spends on a small micro-batch. It is done once here, by Spark's own rules; the next time they change nothing.

@@ -80,7 +80,7 @@ def user_columns(rows: DataFrame) -> list[str]:
 
 
 def entrance(node: nodes.Node, side: int, rows: DataFrame, shards: int, *, late_rows: bool) -> Entrance:
-    """Of a lane's rows into a side of a hosted step; `late_rows`: it gives those that come too late as they were."""
+    """The entrance of a lane's rows into a side of a hosted step. `late_rows`: the step returns late rows unchanged."""
     check_keys(node, side, user_columns(rows))
     entry = _own_entrance(node, side, rows, shards)
     return replace(entry, whole=as_json(rows, user_columns(rows))) if late_rows else entry
@@ -138,7 +138,7 @@ def comparable_keys(node: Join, inputs: Inputs) -> tuple[tuple[str, ...], ...]:
 
 
 def same_key(one: T.DataType, other: T.DataType) -> bool:
-    """Whether equal values of both are the same text, by which rows find their shard, and the same key there."""
+    """Whether equal values of both types have the same text, so that they reach the same shard and are one key."""
     if isinstance(one, T.DecimalType) and isinstance(other, T.DecimalType):
         return one.scale == other.scale
     whole = T.ByteType, T.ShortType, T.IntegerType, T.LongType

@@ -1,4 +1,4 @@
-"""Which step is hosted by which operator, and what it takes its rows from. Pure: nothing here knows Spark.
+"""Finds the operator that hosts each step, and the inputs of each step. Pure: this module does not use Spark.
 
 An origin is where rows begin: a topic, or a step that an operator hosts. A lane leads from an origin through steps that
 are expressions to a target: a sink, or an input of a hosted step. Merged streams are lanes to one target.

@@ -331,7 +331,7 @@ def open_store(path: Path) -> ShardStore:
     """Stores outlive their task: a worker runs the next micro-batch of the shard, too, or of another one."""
     inode, store = _stores.pop(path, (None, None))
     if store is not None and (not path.exists() or path.stat().st_ino != inode):
-        store.close()  # a reset, and another worker began anew
+        store.close()  # after a reset, another worker created a new file
         store = None
     store = store or ShardStore(path)
     _stores[path] = path.stat().st_ino, store

@@ -247,7 +247,7 @@ def record_of(rows: DataFrame, sink: TopicSink | Materialize) -> tuple[Column, l
         compacted = "compact" in sink.config.get("cleanup.policy", "")
     else:
         columns, compacted = record_columns(rows, "json", sink.key, values), True
-    # a compacted topic takes no record without a key, and in a table it would be the row of nobody
+    # a compacted topic rejects records without a key, and a table cannot store such a row
     return columns[0].isNotNull() if compacted else F.lit(True), columns
 
 

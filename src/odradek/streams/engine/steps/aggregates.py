@@ -168,7 +168,7 @@ _LAST = Function(
 
 
 def _where(function: Function, is_wanted: Callable[[Arguments], bool], arguments: int | None) -> Function:
-    """Of the rows that are wanted alone; `arguments`: the function gets as many, from the first on."""
+    """The function over the wanted rows only. `arguments`: how many arguments it receives, from the first on."""
     return Function(
         begin=function.begin,
         add=lambda kept, values: function.add(kept, values[:arguments]) if is_wanted(values) else kept,

@@ -1,8 +1,8 @@
 """Sliding windows that are aligned to records, as Kafka Streams has them. Times are integers; both ends are inclusive.
 
-A record at t has the window that ends with it, [t - size, t], and the one that begins after it, [t + 1, t + 1 + size],
-if any record is in that. So there is a window for every set of records that fit together into `size`, and each is
-named by its end.
+A record at t has the window that ends with it, [t - size, t]. It also has the window after it, [t + 1, t + 1 + size],
+if that window contains a record. So there is a window for every set of records that fit together into `size`. The end
+of a window identifies it.
 """
 
 from __future__ import annotations

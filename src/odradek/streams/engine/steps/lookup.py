@@ -1,7 +1,7 @@
 """Each row of a stream with the row that a table had for its key at the row's time.
 
-The table is kept with its past, as far back as a row of the stream may come. A row sees the newest version that is no
-newer than itself, of those that came before it in the canonical order.
+The table is kept with its past, as far back as a row of the stream may come. Among the
+versions before it in the canonical order, a row sees the newest version that is not newer than the row.
 """
 
 from __future__ import annotations

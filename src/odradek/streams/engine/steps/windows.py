@@ -38,7 +38,7 @@ class _Windows(ABC):
 
     @abstractmethod
     def _add(self, row: Arrival, now: Micros | None, of_key: _OfKey) -> tuple[list[Span], list[Span]]:
-        """The windows that the row changed, and those that are no more because of it."""
+        """The windows that the row changed, and the windows that it removed."""
 
     def take(self, row: Arrival, now: Micros | None, step: Bench) -> None:
         key = tuple(row.values[index] for index in self._keys)

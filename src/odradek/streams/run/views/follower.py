@@ -2,7 +2,7 @@
 
 No consumer group: each follower reads all partitions, from the positions in its store. A topic that was deleted and
 created again, or that lost records the store has not seen, makes it begin again: rows of the old one must not survive.
-So does an absence for longer than compaction keeps deletions: nobody would hear of some. What the topic keeps for a
+So does an absence for longer than compaction keeps deletions: the store would miss some. What the topic keeps for a
 limited time, the store does not keep longer.
 """
 
@@ -49,7 +49,7 @@ _log = logging.getLogger("odradek.streams.views")
 
 
 class Misfit(Exception):
-    """What is being read is no longer what the topic is: look at both anew."""
+    """The topic is not the topic that the reader began with: compare store and topic again."""
 
 
 class Follower:
@@ -146,7 +146,7 @@ class Follower:
         next_check = time.monotonic() + CHECK_S
         next_seen = 0.0
         while not self._stopping.is_set():
-            # poll waits for one record, consume takes those that are there already
+            # poll waits for one record, consume takes the records that are already fetched
             first = consumer.poll(POLL_S if pending.is_empty else 0)
             messages = [first, *consumer.consume(CONSUME_MAX, 0)] if first is not None else []
             pending.add(messages)

@@ -1,4 +1,4 @@
-"""Views over HTTP, for whoever does not speak Kafka.
+"""Views over HTTP, for programs without a Kafka client.
 
     GET /views                                  all views and how far they are
     GET /views/{name}?prefix=&after=&limit=     rows in the order of their keys, fewer if they are large; `next` goes on

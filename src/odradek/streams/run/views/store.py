@@ -153,7 +153,7 @@ class Store:
 
 
 def locked(path: Path) -> IO[bytes]:
-    """Nobody else opens the store until this is closed."""
+    """Locks the store. Another process cannot open it until the returned file is closed."""
     lock_file = path.with_name(path.name + ".lock").open("wb")
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)

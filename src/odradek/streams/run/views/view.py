@@ -122,7 +122,7 @@ class View:
         return _as_json(dict(zip(names, values, strict=True)))
 
     def _key_columns(self) -> list[str] | None:
-        """Of a view with a key of several columns; None while it has no row."""
+        """The key columns of a view whose key has several columns. None while the view is empty."""
         for key, _ in self._running()[0].scan(b"{", None):
             try:
                 columns = json.loads(key)
@@ -150,7 +150,7 @@ class View:
 
     @property
     def following(self) -> bool:
-        """Whether it has reached the end of its topic once since it started. Asks nobody."""
+        """Whether it has reached the end of its topic once since it started. Sends no request."""
         return self._running()[1].state == "following"
 
     def caught_up(self) -> bool:
@@ -187,7 +187,7 @@ class View:
                 self._wait(self._is_of_this_topic, "its topic", deadline)
                 return self._cluster.end_offsets(self.topic)
             except ClientError as problem:
-                # A question has less time than whoever waits: a slow cluster is asked again.
+                # The time-out of one request is shorter than that of the caller: retry on a slow cluster.
                 late = problem.error.code() == KafkaError._TIMED_OUT  # noqa: SLF001 librdkafka names its own codes so
                 if not late or time.monotonic() > deadline:
                     raise
