@@ -31,6 +31,7 @@ STORM = (
     ("org.apache.storm", "storm-kafka-client", "2.8.3"),
     ("org.apache.storm", "storm-server", "2.8.3"),
 )
+JOLOKIA = ("org.jolokia", "jolokia-agent-jvm", "2.6.0")
 # Only the jars of the client: Storm has its own versions of the rest.
 CLIENT_PARTS = ("kafka-clients", "lz4-java", "snappy-java", "zstd-jni")
 
@@ -55,6 +56,12 @@ def storm() -> list[Path]:
     dependencies = "".join(DEPENDENCY.format(*coordinates, "") for coordinates in STORM)
     own = sorted(_copied(STORM[0][1], OUT / "storm", dependencies).glob("*.jar"))
     return own + [jar for part in CLIENT_PARTS for jar in jars().glob(f"{part}-*.jar")]
+
+
+def jolokia_agent() -> Path:
+    """The agent that serves the MBeans of a JVM over HTTP."""
+    dependency = DEPENDENCY.format(*JOLOKIA, f"<classifier>javaagent</classifier>{ALONE}")
+    return next(_copied(JOLOKIA[1], OUT / "jolokia", dependency).glob("*.jar"))
 
 
 def version() -> str:

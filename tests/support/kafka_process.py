@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from support.broker_process import free_port
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
-from kafka_jars import jars, tools
+from kafka_jars import jars, jolokia_agent, tools
 
 PROPERTIES = """
 process.roles=broker,controller
@@ -117,6 +117,11 @@ class KafkaProcess:
         while not _has_leaders(admin):
             assert self._process.poll() is None, f"Kafka did not start:\n{self._output.read_text()}"
             assert time.monotonic() < deadline, f"Kafka is not ready:\n{self._output.read_text()}"
+
+
+def with_jolokia(port: int, policy: Path) -> str:
+    """The option of the virtual machine that serves its MBeans over HTTP."""
+    return f"-javaagent:{jolokia_agent()}=port={port},host=127.0.0.1,policyLocation=file://{policy}"
 
 
 def _has_leaders(admin: AdminClient) -> bool:

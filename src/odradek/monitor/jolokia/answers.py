@@ -179,7 +179,7 @@ def _read_all(request: Request, pattern: ObjectName, mbeans: list[MBean]) -> Ste
         if work % metric_readings_per_slice_max == 0:
             yield metric_readings_per_slice_max
     if not values:
-        raise no_attribute(f"No attribute found for any MBean matching {pattern.canonical} pattern")
+        raise no_attribute(f"No attribute found for any MBean matching {pattern.written} pattern")
     return inside(values, request.path[:1])
 
 

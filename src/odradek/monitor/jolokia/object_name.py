@@ -33,9 +33,13 @@ class ObjectName:
     def canonical(self) -> str:
         return self._written(sorted(self.properties))
 
+    @property
+    def written(self) -> str:
+        return self._written(self.properties)
+
     def __str__(self) -> str:
         """As Jolokia repeats it in its answer."""
-        return self.canonical if self.is_pattern else self._written(self.properties)
+        return self.canonical if self.is_pattern else self.written
 
     def _written(self, properties: Sequence[Property]) -> str:
         parts = [f"{key}={value}" for key, value in properties]
