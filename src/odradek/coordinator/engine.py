@@ -156,6 +156,9 @@ class Engine(Generic[S]):
         except KafkaError as refusal:
             log.warning("%d changes were not appended: %s", len(append.changes) or 1, refusal)
             return _AS_COORDINATOR.get(refusal.code, refusal.code)
+        except OSError as broken:  # raised before the log wrote anything
+            log.warning("%d changes were not appended: %s", len(append.changes) or 1, broken)
+            return _AS_COORDINATOR[ErrorCode.KAFKA_STORAGE_ERROR]
         finally:
             self._appending = False
         return ErrorCode.NONE

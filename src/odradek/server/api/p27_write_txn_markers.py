@@ -6,6 +6,7 @@ Markers for `__consumer_offsets` go through the group coordinator, which then co
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.p27_write_txn_markers import (
@@ -22,6 +23,8 @@ from odradek.server.internal_topics import OFFSETS_TOPIC
 from odradek.server.led_partition import led_partition
 from odradek.server.network.request import Api, BrokerContext
 from odradek.server.outcome import outcome
+
+logger = logging.getLogger(__name__)
 
 _NOT_READY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -77,6 +80,9 @@ async def _write(ctx: BrokerContext, marker: TxnMarker, topic: str, index: int) 
         return await outcome(partition, partition.when_committed, appended.last_offset)
     except KafkaError as refusal:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if refusal.code in _NOT_READY else refusal.code
+    except OSError as broken:  # raised before the log wrote anything
+        logger.warning("no marker for producer %d in %s-%d: %s", marker.producer_id, topic, index, broken)
+        return ErrorCode.KAFKA_STORAGE_ERROR
 
 
 API = Api(key=27, versions=(1, 2), request=WriteTxnMarkersRequest, handle=handle)
