@@ -14,7 +14,7 @@ from odradek.protocol.messages.p27_write_txn_markers import (
 )
 from odradek.testing import Embedded
 from support.command_line import odradek_command, succeed
-from traps.wire import Wire
+from traps.wire import Wire, batch
 
 QUICK = {"log_level": 0, "retry.backoff.ms": 10, "retry.backoff.max.ms": 50}
 # By API: an error that clients retry.
@@ -95,7 +95,8 @@ def test_commands_report_a_refusal(odradek: Embedded, api: str) -> None:
 
 def test_a_marker_for_a_full_disk_is_answered_with_a_storage_error(odradek: Embedded) -> None:
     with Wire(odradek.port) as wire:
-        wire.create_topic("t", 1)
+        wire.create_topic("t", 1, internal_segment_bytes="150")
+        assert wire.produce("t", batch(b"the marker does not fit into the segment of this record")).error_code == 0
         odradek.fill_disk()
         topic = WritableTxnMarkerTopic(name="t", partition_indexes=[0])
         request = WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=5, producer_epoch=0, topics=[topic])])
