@@ -1,0 +1,1 @@
+"""Programs that copy a topic in transactions: consume, produce, and commit the offsets, until they are killed."""
