@@ -49,6 +49,13 @@ def command() -> None:
     type=click.FloatRange(0),
     help="Seconds until an idle task leaves Spark.",
 )
+@click.option(
+    "--exactly-once-source-support",
+    type=click.Choice(["enabled", "disabled"]),
+    default="enabled",
+    show_default=True,
+    help="Write records and offsets of sources in transactions.",
+)
 @client_options
 def serve(
     bootstrap: str,
@@ -58,6 +65,7 @@ def serve(
     master: str | None,
     replication_factor: int,
     linger: float,
+    exactly_once_source_support: str,
     settings: Mapping[str, str],
 ) -> None:
     """Run a connect service until Ctrl-C. Its state is in topics: started again, it goes on where it was."""
@@ -79,6 +87,7 @@ def serve(
         master=master,
         replication_factor=replication_factor,
         linger_s=linger,
+        exactly_once_sources=exactly_once_source_support == "enabled",
         clients=settings,
     )
     try:

@@ -78,6 +78,11 @@ class CommonOptions:
 class SourceOptions(CommonOptions):
     topic_creation: dict[str, str] = option("How missing topics are created: groups, partitions, configs.", default={})
     producer_override: dict[str, str] = option("Configs of the producer.", default={})
+    exactly_once_support: Literal["requested", "required"] = option(
+        "required: the connector fails on a cluster without transactions, instead of writing at least once.",
+        default="requested",
+    )
+    transaction_boundary: Literal["poll"] = option("Each batch that was read is one transaction.", default="poll")
     poll_interval_ms: int = option(
         "How often an idle source is asked for news.", default=1_000, check=at_least(10), importance="LOW"
     )

@@ -21,6 +21,8 @@ class Settings:
     master: str | None = None
     # An idle task leaves Spark after this time, and is started again when there is news.
     linger_s: float = 5.0
+    # Records and offsets of sources in one transaction for each batch, where the cluster has transactions (KIP-618).
+    exactly_once_sources: bool = True
     # Configs of all clients, in librdkafka's names.
     clients: Mapping[str, str] = field(default_factory=dict)
     # Where tasks reach this process: another address than loopback for a Spark cluster.

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from odradek.client.admin import Admin
-from odradek.connect.common_options import CommonOptions
-from odradek.connect.plugins import BrokenPlugin, NoSuchPlugin
+from odradek.connect.common_options import CommonOptions, SourceOptions
+from odradek.connect.plugins import BrokenPlugin, NoSuchPlugin, plugin
 from odradek.connect.providers import Unresolved
 from odradek.connect.service.assignment import task_configs
+from odradek.connect.service.fencing import Fence, transactional_id
 from odradek.connect.service.fleet import Fleet, Halt, Launch, ListTasks, RestartPolicy, Tell
 from odradek.connect.service.jobs import Ended, Jobs
 from odradek.connect.service.leashes import Leashes
@@ -79,6 +80,8 @@ class Steward:
         self._applied: dict[str, tuple[int, Target]] = {}
         self._generation = 0
         self._stop = threading.Event()
+        self._unfenced: set[tuple[str, int]] = set()
+        self._fence = Fence(settings.bootstrap, settings.clients, settings.group)
         self._open_storage()
         self._watching: Watching | None = None
         self._membership = Membership(
@@ -101,7 +104,8 @@ class Steward:
         self.status_log = TopicLog(
             self.admin, wanted.status_topic, wanted.status_partitions, wanted.clients, self.statuses.apply, **more
         )
-        for log in (self.config_log, self.offset_log, self.status_log):
+        # A killed service may have left transactions open in the topic of offsets. The active service aborts them.
+        for log in (self.config_log, self.status_log):
             log.catch_up()
 
     def start(self) -> None:
@@ -208,7 +212,10 @@ class Steward:
 
     def _activated(self) -> None:
         _log.info("this service is active: %s owns %s", self.settings.worker_id, self.settings.config_topic)
-        for log in (self.config_log, self.offset_log, self.status_log):
+        self.config_log.catch_up()
+        # Before the offsets are read: an older service that wakes up later can no longer commit any.
+        self._fence.raise_for((name, task) for name in self.configs.tasks for task in range(self._count(name)))
+        for log in (self.offset_log, self.status_log):
             log.catch_up()
         known = [*self.statuses.connectors.values(), *(s for t in self.statuses.tasks.values() for s in t.values())]
         self._generation = max([status.generation for status in known], default=0) + 1
@@ -216,6 +223,23 @@ class Steward:
         self._watching = Watching(self.admin, lambda sighting: self._post(lambda: self._saw(sighting)))
         self._applied.clear()
         self.figures.clear()
+
+    def _count(self, name: str) -> int:
+        """How many tasks may have transactions. Those of sinks have none."""
+        try:
+            is_source = plugin(self.configs.connectors[name]["connector.class"]).kind == "source"
+        except (KeyError, NoSuchPlugin, BrokenPlugin):
+            is_source = True  # deleted, or not installed here
+        return len(self.configs.tasks[name]) if is_source else 0
+
+    def _transactional_id(self, found: Connector, task: int) -> str | None:
+        """None: the task writes at least once."""
+        options = found.common
+        if not isinstance(options, SourceOptions) or not self.settings.exactly_once_sources:
+            return None
+        # If it is required but not possible, the task fails with the broker's reason.
+        is_wanted = self._fence.works or options.exactly_once_support == "required"
+        return transactional_id(self.settings.group, options.name, task) if is_wanted else None
 
     def _deactivated(self) -> None:
         if self.fleet is None or self._watching is None:
@@ -296,7 +320,10 @@ class Steward:
         for effect in fleet.take():
             match effect:
                 case Launch():
-                    self._launch(effect)
+                    try:
+                        self._launch(effect)
+                    except StorageFailed as failed:
+                        fleet.run_ended(effect.run, Outcome(ending=Ending.FAILED, trace=str(failed)), time.monotonic())
                 case Halt(run, why):
                     self._leashes.halt(run, why)
                     grace_s = HALT_GRACE_S if fleet.is_connected(run) else START_GRACE_S
@@ -331,6 +358,9 @@ class Steward:
             self._watching.unpark(effect.connector, effect.task)
         partitions: tuple[Any, ...] = ()
         if found.is_source:
+            if self._unfenced:
+                self._fence.raise_for(self._unfenced)
+                self._unfenced.clear()
             # The task that ran before wrote its offsets to the topic, and the topic alone is right.
             self.offset_log.catch_up()
             partitions = tuple((dict(part), self.offsets.at(effect.connector, part)) for part in parts)
@@ -347,6 +377,7 @@ class Steward:
                 driver=self._leashes.address,
                 token=self._leashes.token,
                 linger_s=self.settings.linger_s,
+                transactional_id=self._transactional_id(found, effect.task),
                 partitions=partitions,
                 topics=() if found.is_source else parts,
             )
@@ -362,6 +393,8 @@ class Steward:
             return
         name, task = fleet.runs[run]
         if outcome.ending in (Ending.FAILED, Ending.LOST):
+            # It may have left a transaction open, or still be running.
+            self._unfenced.add((name, task))
             _log.warning("task %s of %s failed: %s", task, name, (outcome.trace or "").strip().rpartition("\n")[2])
             self._figures(name).lines.append({"at": time.time(), "task": task, "level": "ERROR", "text": outcome.trace})
         if outcome.ending is Ending.IDLE and self._watching is not None:

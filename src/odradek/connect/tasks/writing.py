@@ -72,10 +72,12 @@ class Transactional:
                     self._send((offsets_topic, value, key))
                 self._producer.commit_transaction(TRANSACTION_S)
             except KafkaException as failed:
-                if failed.args[0].txn_requires_abort():
+                if not failed.args[0].fatal():
+                    # The commit did not happen. An open transaction would hold back readers until it times out.
+                    self._producer.purge()
                     self._producer.abort_transaction(TRANSACTION_S)
+                self._failures.raise_any()
                 raise
-        self._failures.raise_any()
 
     def _send(self, record: Record) -> None:
         while True:
