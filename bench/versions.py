@@ -7,7 +7,8 @@ Prints, per row, CPU per request and throughput as ratios of each pair of runs: 
 contains it with 95 % confidence. Below 1.00 means that this tree uses less. --json keeps the figures. Needs gcc.
 
 --instructions counts the instructions of the node's process per request instead, with valgrind: the same count on a
-busy machine as on an idle one. It leaves out the kernel.
+busy machine as on an idle one. It leaves out the kernel. Under valgrind a node handles far fewer requests per second,
+so its work per second would count too much: what an idle node does is subtracted, and fewer requests are measured.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from math import comb
@@ -34,6 +36,18 @@ from servers import Odradek
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_ROWS = "small-1 small-50 fetch-100-one produce-1k-1mb"
 CONFIDENCE = 0.95
+IDLE_S = 8.0
+# Starts the command line after the number of requests that are measured per second is divided by how much slower the
+# node runs. A commit that measures no requests has no such number.
+SLOWED = """
+import runpy, sys
+try:
+    from odradek.server.network import life_cycle
+    life_cycle.MEASURED_PER_SECOND /= 100
+except ImportError:
+    pass
+runpy.run_module("odradek.cli", run_name="__main__", alter_sys=True)
+"""
 
 
 class Variant(Odradek):
@@ -53,8 +67,9 @@ class Counted(Variant):
     """The same under valgrind, which counts instructions."""
 
     def command(self, node_id: int) -> list[str]:
-        source, path, *odradek = super().command(node_id)
-        return [source, path, "valgrind", "--tool=callgrind", f"--callgrind-out-file={self._dump}", *odradek]
+        source, path, python, *odradek = super().command(node_id)
+        counted = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={self._dump}"]
+        return [source, path, *counted, python, "-c", SLOWED, *odradek[2:]]
 
     @property
     def _dump(self) -> Path:
@@ -171,6 +186,7 @@ def counted(variants: dict[str, Counted], options: argparse.Namespace) -> dict[s
         try:
             for row in options.rows:
                 rows[row.key][name] = instructions_per_request(row, server)
+                print(f"{row.key}, {name}: {rows[row.key][name]:,.0f}", file=sys.stderr, flush=True)
         finally:
             server.stop()
             server.wipe()
@@ -181,16 +197,25 @@ def counted(variants: dict[str, Counted], options: argparse.Namespace) -> dict[s
 
 
 def instructions_per_request(row: Row, server: Counted) -> float:
-    """The difference between two runs: what a run does besides its requests is left out."""
+    """The difference between two runs, without the work of an idle node: what is done for each request alone."""
     run = CountedRun(row, server)
     few, many = (row_requests // (50 if row.batch_bytes == MB else 1) for row_requests in (1_000, 4_000))
-    counts = []
-    for requests in (few, few, many):
-        server.zero()
-        run.load(requests)
-        counts.append(server.instructions())
+    run.load(few)
+    idle, idle_s = counted_while(server, lambda: time.sleep(IDLE_S))
+    (less, less_s), (more, more_s) = (
+        counted_while(server, lambda requests=requests: run.load(requests)) for requests in (few, many)
+    )
     run.close()
-    return (counts[2] - counts[1]) / (many - few)
+    return (more - less - idle / idle_s * (more_s - less_s)) / (many - few)
+
+
+def counted_while(server: Counted, work: Callable[[], None]) -> tuple[int, float]:
+    """The instructions of the node, and the seconds that `work` takes."""
+    server.zero()
+    began_s = time.monotonic()
+    work()
+    passed_s = time.monotonic() - began_s
+    return server.instructions(), passed_s
 
 
 def in_turn(variants: dict[str, Variant], turn: int) -> list[str]:

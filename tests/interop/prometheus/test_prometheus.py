@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -188,12 +189,12 @@ def test_cluster_that_cannot_be_reached(scene):
 def test_file_descriptors(scene):
     pid = scene.cluster.pid(1)
     open_files = len(os.listdir(f"/proc/{pid}/fd"))
-    limits = subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={open_files + 5}:"], check=False)
-    assert limits.returncode == 0
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (open_files + 5, before[1]))
     try:
         scene.expect("a process near its limit of open files", "FileDescriptorsRunOut")
     finally:
-        subprocess.run(["prlimit", "--pid", str(pid), "--nofile=65536:"], check=False)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     scene.await_quiet("FileDescriptorsRunOut")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import pytest
+
 from odradek.base.errors import ErrorCode
 from odradek.monitor.instruments import Counter
 from odradek.protocol.messages.p00_produce import ProduceResponse
@@ -226,3 +228,31 @@ def test_errors_of_parked_requests_are_counted_when_they_are_answered(run):
             assert not ended
 
     run(scenario())
+
+
+def measured_of(api: ObservedApi, requests: int) -> list[int]:
+    """For how many requests each measured one stands."""
+    measured = []
+    for _ in range(requests):
+        api.until_measured -= 1
+        if api.until_measured <= 0:
+            measured.append(api.take())
+    api.requests[0].count += requests
+    return measured
+
+
+def test_few_requests_of_a_burst_are_measured_and_they_stand_for_all():
+    measured = measured_of(ObservedApi([Counter()], Counter()), 50_000)
+    assert len(measured) < 600
+    assert 45_000 < sum(measured) <= 50_000
+
+
+def test_requests_after_a_short_pause_are_not_all_measured_again_but_after_a_long_one_they_are():
+    api = ObservedApi([Counter()], Counter())
+    measured_of(api, 50_000)
+    api.tick(1.0)
+    api.tick(1.0)
+    assert len(measured_of(api, 50_000)) < 600
+    for _ in range(10):
+        api.tick(1.0)
+    assert measured_of(api, 40) == [pytest.approx(1, abs=1_000)] + [1] * 39

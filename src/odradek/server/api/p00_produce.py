@@ -139,7 +139,11 @@ def _produce(
 
 def _reply(ctx: BrokerContext, acks: int, answers: Answers) -> Parts:
     if ctx.connection.is_observed:
-        ctx.errors = [one.error_code for _, outcomes in answers for one in outcomes if one.error_code]
+        # Loops, because a comprehension is a call, and most requests have one batch without an error.
+        for _, outcomes in answers:
+            for one in outcomes:
+                if one.error_code:
+                    ctx.errors = [*ctx.errors, one.error_code]
     if acks == ACKS_NONE:
         return _unanswered(ctx, answers)
     return [encode_produce_response(ctx.version, ctx.correlation_id, answers)]

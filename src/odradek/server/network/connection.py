@@ -31,6 +31,8 @@ _length_at = Struct(">i").unpack_from
 FLUSH_BYTES = 64 * KIB
 # Why a connection reads nothing more for now, as bits.
 PARKED, UNSENT, ENDING, EARLY = 1, 2, 4, 8
+# With this type, because the type checker does not see that a handler sets the attribute.
+NO_REQUEST: RequestContext | None = None
 
 
 class Slot:
@@ -302,7 +304,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._flush()
 
     def _handle_observed(self, observer: Observer, frame: memoryview, position: int, end: int) -> Parts | None:
-        self.request = cast("RequestContext | None", None)  # the dispatcher sets it, unless it cannot read the header
+        self.request = NO_REQUEST  # the dispatcher sets it, unless it cannot read the header
         api = observer.apis[frame[position + 1]]
         api.until_measured -= 1
         if api.until_measured > 0:

@@ -17,16 +17,30 @@ OnRequest = Callable[[RequestContext], None]
 
 API_KEYS = 256
 MEASURED_PER_SECOND = 200
+# After so many measured requests in a second, the distance between them doubles.
+MEASURED_BEFORE_DOUBLING = 50
+# By how much the distance falls at most from one second to the next, so that a client that pauses for a second and goes
+# on does not have all its requests measured again.
+FALLS_TO = 1 / 8
 
 
 class ObservedApi:
     """One API: counts its requests, and chooses which of them are measured.
 
-    All are measured until `tick` finds that there are more than MEASURED_PER_SECOND. The distance between two measured
-    requests varies, so that the choice does not follow a pattern of the client.
+    All are measured while there are few. In a burst the distance between two measured requests doubles again and again,
+    and `tick` adapts it to the rate. The distance varies, so that the choice does not follow a pattern of the client.
     """
 
-    __slots__ = ("_counted", "_every", "_random", "_stands_for", "requests", "until_measured", "without_error")
+    __slots__ = (
+        "_counted",
+        "_every",
+        "_measured",
+        "_random",
+        "_stands_for",
+        "requests",
+        "until_measured",
+        "without_error",
+    )
 
     def __init__(self, requests: Sequence[Counter], without_error: Counter) -> None:
         # By version.
@@ -38,10 +52,16 @@ class ObservedApi:
         self._stands_for = 1
         self._random = 1
         self._counted = 0
+        # Since the distance was last set.
+        self._measured = 0
 
     def take(self) -> int:
         """For how many requests the measured one stands."""
         stood_for = self._stands_for
+        self._measured += 1
+        if self._measured == MEASURED_BEFORE_DOUBLING:
+            self._measured = 0
+            self._every *= 2
         if self._every > 1:
             self._random = (self._random * 1_103_515_245 + 12_345) & 0x7FFF_FFFF
             self._stands_for = 1 + self._random % (2 * self._every - 1)
@@ -55,8 +75,16 @@ class ObservedApi:
         return sum(version.count for version in self.requests)
 
     def tick(self, passed_s: float) -> None:
+        """Called about once a second."""
         total = self.total
-        self._every = max(1, int((total - self._counted) / (MEASURED_PER_SECOND * passed_s)))
+        by_rate = int((total - self._counted) / (MEASURED_PER_SECOND * passed_s))
+        self._every = max(1, by_rate, int(self._every * FALLS_TO))
+        # The next one was chosen when there were more requests.
+        too_far = self.until_measured - (2 * self._every - 1)
+        if too_far > 0:
+            self.until_measured -= too_far
+            self._stands_for -= too_far
+        self._measured = 0
         self._counted = total
 
 
