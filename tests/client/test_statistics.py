@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import httpx
@@ -18,6 +17,7 @@ from odradek.client import statistics as module
 from odradek.client.librdkafka_report import ReportReading
 from odradek.client.statistics import Statistics, of_open_clients
 from odradek.monitor.catalogue import clients
+from support.waiting import wait_until
 
 PATIENCE_S = 60.0
 SOON = {"statistics_interval_ms": 100}
@@ -34,16 +34,17 @@ def by_name(metrics, **tags):
 
 
 def polled(ask, is_enough):
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_enough(metrics := ask()):
-        assert time.monotonic() < deadline, metrics
-        time.sleep(0.02)
-    return metrics
+    return wait_until(lambda: metrics if is_enough(metrics := ask()) else None, ask)
+
+
+def test_metrics_are_empty_before_the_first_report(bootstrap, topic):
+    with Producer(bootstrap, statistics_interval_ms=3_600_000) as producer:
+        producer.send(topic, b"x").result()
+        assert producer.metrics() == {}
 
 
 def test_producer_measures_what_it_sends(bootstrap, topic):
     with Producer(bootstrap, **SOON) as producer:
-        assert producer.metrics() == {}
         for number in range(40):
             producer.send(topic, b"x" * 100, partition=number % 2)
         producer.flush()
@@ -154,6 +155,28 @@ def test_every_reading_fits_its_declaration_and_names_are_distinct():
     assert rate == 50
 
 
+def test_rates_before_a_second_report_are_since_the_start_of_the_client():
+    report = {**REPORT, "age": 20_000_000, "rx_bytes": 500}
+    (rate,) = [
+        each.value
+        for each in ReportReading(report, None, {}, 0).readings()
+        if each.metric is clients.CONSUMER_BYTES_IN_RATE
+    ]
+    assert rate == 25
+
+
+def test_records_sent_before_the_first_report_count_in_rates(monkeypatch):
+    """On a busy machine the first report comes after the last record."""
+    now = 0.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    statistics = Statistics()
+    for now in range(5, 30, 5):
+        statistics.reported(json.dumps({**REPORT, "ts": now * 1_000_000, "age": now * 1_000_000, "rx_bytes": 500}))
+        (rate,) = [each.value for each in statistics.readings() if each.metric is clients.CONSUMER_BYTES_IN_RATE]
+        assert rate == 500 / now
+    statistics.end()
+
+
 def test_topics_and_partitions_of_a_report_are_bounded(monkeypatch):
     (topic,) = REPORT["topics"].values()
     many = {**REPORT, "topics": {f"topic-{number}": topic for number in range(300)}}
@@ -172,7 +195,7 @@ def test_rates_cover_one_to_two_windows(monkeypatch):
     statistics = Statistics()
     for now in range(0, 200, 5):
         statistics.reported(json.dumps({**REPORT, "ts": now * 1_000_000}))
-        age = now - statistics._earlier.at_s
+        age = now - (statistics._earlier.at_s if statistics._earlier else 0)
         assert age <= 2 * module.RATE_WINDOW_S
         assert age >= module.RATE_WINDOW_S or now < module.RATE_WINDOW_S + 5
     statistics.end()

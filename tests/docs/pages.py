@@ -33,6 +33,8 @@ DOCS = ROOT / "docs"
 STREAMS = [DOCS / "streams.md", *sorted((DOCS / "streams").glob("*.md"))]
 KINDS = {"python", "python on spark", "python raises", "python raises on spark", "sh", "text"}
 PORT_PATIENCE_S = 60.0
+# `consume` may wait for the first micro-batch of a Spark that has just started, on a busy machine.
+COMMAND_PATIENCE_S = 240.0
 READY = re.compile(r"running after|http://")
 
 
@@ -102,7 +104,7 @@ class Terminal:
             text=True,
             cwd=self._directory,
             env=self._environment,
-            timeout=60,
+            timeout=COMMAND_PATIENCE_S,
             check=False,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"

@@ -38,6 +38,7 @@ from odradek.protocol.messages.p22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.p71_get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from odradek.protocol.messages.p72_push_telemetry import PushTelemetryRequest
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 from traps.wire import Wire, batch
 
 MIB = limits.MIB
@@ -80,7 +81,8 @@ def siege(castle: BrokerProcess, bystander: Bystander) -> Iterator[int]:
     said, served = len(castle.output), bystander.acknowledged
     yield castle.port
     bystander.wait_for_more()
-    assert castle.resident_bytes < RESIDENT_BYTES_MAX
+    # Requests of connections that are closed already may still be in work, two batches of 100 MiB at a time.
+    wait_until(lambda: castle.resident_bytes < RESIDENT_BYTES_MAX, lambda: f"{castle.resident_bytes} bytes resident")
     assert max(bystander.latencies_s(served)) < LONGEST_S
     assert [line for line in castle.output[said:].splitlines() if " INFO " not in line] == []
 

@@ -39,13 +39,13 @@ _NODES = {
 
 
 class ReportReading:
-    """The readings of the latest report. `earlier` is a report from before, for rates."""
+    """The readings of the latest report. Rates are since the `earlier` one, or since the start of the client."""
 
     def __init__(self, latest: Report, earlier: Report | None, failed: Mapping[str, int], failed_before: int) -> None:
         """`failed`: records that were not delivered, by topic; `failed_before`: their number at `earlier`."""
         self._latest = latest
         self._earlier: Report = earlier or {}
-        self._passed_s = (latest["ts"] - self._earlier["ts"]) / 1e6 if self._earlier else 0.0
+        self._passed_s = (latest["ts"] - self._earlier["ts"] if self._earlier else latest["age"]) / 1e6
         self._failed = failed
         self._failed_before = failed_before
         self._kind: str = latest["type"]

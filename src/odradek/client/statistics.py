@@ -21,7 +21,7 @@ from odradek.monitor.registry import Number, Reading
 
 INTERVAL = "statistics.interval.ms"
 INTERVAL_MS = 5_000
-# A rate covers between one and two of these.
+# A rate covers between one and two of these, or the time since the start of the client.
 RATE_WINDOW_S = 30.0
 
 
@@ -44,10 +44,13 @@ class Statistics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # The latest report, one that is a window older, and the next one to take its place.
+        # Rates compare the latest report with an earlier one. Without an earlier one, they compare it with the start of
+        # the client, when every counter was 0: a producer may have sent everything before its first report.
         self._latest: _Kept | None = None
-        self._middle: _Kept | None = None
         self._earlier: _Kept | None = None
+        # The next earlier one.
+        self._middle: _Kept | None = None
+        self._middle_at_s = time.monotonic()
         self._failed: Counter[str] = Counter()
         _open.add(self)
 
@@ -56,10 +59,8 @@ class Statistics:
         kept = _Kept(time.monotonic(), report, sum(dict(self._failed).values()))
         with self._lock:
             self._latest = kept
-            if self._earlier is None or self._middle is None:
-                self._earlier, self._middle = self._earlier or kept, kept if self._earlier else None
-            elif kept.at_s - self._middle.at_s >= RATE_WINDOW_S:
-                self._earlier, self._middle = self._middle, kept
+            if kept.at_s - self._middle_at_s >= RATE_WINDOW_S:
+                self._earlier, self._middle, self._middle_at_s = self._middle, kept, kept.at_s
 
     def failed(self, topic: str) -> None:
         """A record of this topic was not delivered."""
@@ -74,12 +75,11 @@ class Statistics:
             latest, earlier = self._latest, self._earlier
         if latest is None:
             return
-        before = None if earlier is None or earlier is latest else earlier
         yield from ReportReading(
             _decoded(latest),
-            None if before is None else _decoded(before),
+            None if earlier is None else _decoded(earlier),
             dict(self._failed),
-            0 if before is None else before.failed,
+            0 if earlier is None else earlier.failed,
         ).readings()
 
     def metrics(self) -> dict[MetricName, Number]:
