@@ -21,7 +21,7 @@ settings.load_profile("unhurried")
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Started with `&` by a script: what is started here in its turn shall heed a Ctrl-C nevertheless.
+    # Started with `&` by a script: processes that tests start must still react to Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

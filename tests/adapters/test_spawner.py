@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from odradek.adapters.disk import OsDisk
 from odradek.adapters.spawner import AsyncioSpawner
 from odradek.base.errors import ErrorCode, KafkaError
 from support.processes import runs
+from support.waiting import until, wait_until
 
 
 def within(scenario):
@@ -70,8 +70,7 @@ def test_cancelling_the_caller_ends_the_process(tmp_path):
 
     async def scenario(spawner):
         task = asyncio.ensure_future(apart(spawner, wait_for_ever, str(note)))
-        while not (note.exists() and note.read_text()):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: note.exists() and note.read_text(), "the process runs")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -130,17 +129,14 @@ def test_the_process_does_not_outlive_its_parent(tmp_path):
         """
     )
     asking = subprocess.Popen([sys.executable, "-c", program])
-    while not (note.exists() and note.read_text()):
-        assert asking.poll() is None
-        time.sleep(0.01)
+    wait_until(lambda: note.exists() and note.read_text(), lambda: f"the process runs (exit code {asking.poll()})")
     asking.kill()
     asking.wait()
     until_gone(int(note.read_text()))
 
 
 def until_gone(pid):
-    while runs(pid):
-        time.sleep(0.01)
+    wait_until(lambda: not runs(pid), f"the end of process {pid}")
 
 
 def commit_suicide():

@@ -13,6 +13,7 @@ from odradek.cli.main import main
 from odradek.cli.remote import REQUEST_TIMEOUT_S
 from odradek.testing import Embedded
 from support.onlooker import await_whole
+from support.waiting import wait_until
 
 WITHIN_S = 30.0
 
@@ -39,11 +40,12 @@ def rows(cluster: Embedded, *arguments: str) -> list[dict[str, object]]:
 
 
 def eventually(cluster: Embedded, holds: Callable[[Result], bool], *arguments: str) -> Result:
-    deadline = time.monotonic() + WITHIN_S
-    while not holds(done := run(cluster, *arguments)):
-        assert time.monotonic() < deadline, done.output
-        time.sleep(0.1)
-    return done
+    return wait_until(
+        lambda: done if holds(done := run(cluster, *arguments)) else None,
+        lambda: run(cluster, *arguments).output,
+        within_s=WITHIN_S,
+        every_s=0.1,
+    )
 
 
 def first_has(what: str, wanted: object) -> Callable[[Result], bool]:

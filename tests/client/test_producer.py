@@ -28,6 +28,7 @@ from odradek.client import (
 )
 from odradek.client.deliveries import AT_END_S, Deliveries
 from odradek.testing import Embedded
+from support.waiting import wait_until
 
 
 def everything(bootstrap: str, topic: str, **options: object) -> list:
@@ -166,10 +167,7 @@ NOBODY = (
 
 def refused(producer: Producer | AsyncProducer) -> None:
     """Waits until the producer knows why it cannot reach a broker, so that its error has the reason."""
-    patience = time.monotonic() + 60
-    while producer._deliveries._reach.trouble is None:
-        assert time.monotonic() < patience
-        time.sleep(0.01)
+    wait_until(lambda: producer._deliveries._reach.trouble is not None, "the reason of the failure")
 
 
 def send_to_nobody() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Coroutine
+
+from support.waiting import wait_until
 
 
 def threads_end(within_s: float = 10.0) -> None:
-    patience = time.monotonic() + within_s
-    while left := [thread.name for thread in threading.enumerate() if thread.name.startswith("odradek-")]:
-        assert time.monotonic() < patience, f"{left} do not end"
-        time.sleep(0.01)
+    def left() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("odradek-")]
+
+    wait_until(lambda: not left(), lambda: f"the end of {left()}", within_s=within_s)
 
 
 def run_and_collect(story: Coroutine[object, object, None]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from support.waiting import until
 from support.wiretap import Wiretap
 
 pytestmark = pytest.mark.clients
@@ -40,8 +41,7 @@ def consumer(tap: Wiretap, *topics: str, group: str | None) -> AIOKafkaConsumer:
 
 
 async def settled(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 the client tells nobody
-        await asyncio.sleep(0.02)
+    await until(condition, "the group is stable")
 
 
 async def produce(tap: Wiretap, topic: str, values: list[bytes], **settings: Any) -> None:

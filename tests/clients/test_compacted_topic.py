@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +21,8 @@ from support.compacted_topic import TOPIC
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 from commits import FIND_COORDINATOR, GROUP, KEYS, commit_all, committed, stored
 from wire import Client, string
+
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 
@@ -123,19 +124,15 @@ def test_compaction_keeps_the_offsets_topic_small(tmp_path):
         commit_all(broker.port, 8_000)
         wanted = committed(broker.port)
         assert sorted(wanted) == list(range(8_000 - KEYS, 8_000))
-        while stored(broker.data)["mb"] > 1.1:
-            time.sleep(0.02)
+        wait_until(lambda: stored(broker.data)["mb"] <= 1.1, "the compaction of the offsets topic")
         assert stored(broker.data)["segments"] <= 2
         broker.kill()
         broker.start()
-        while not (found := committed(broker.port)):
-            time.sleep(0.01)
-        assert found == wanted
+        assert wait_until(lambda: committed(broker.port), "the committed offsets") == wanted
 
 
 def create_topic_of_commits(broker):
     with Client(broker.port) as client:
         client.create_topic("events", [[1]] * KEYS)
         client.request(FIND_COORDINATOR, 0, string(GROUP))
-    while not committed(broker.port):
-        time.sleep(0.01)
+    wait_until(lambda: committed(broker.port), "a committed offset")

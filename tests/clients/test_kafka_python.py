@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.consumer.fetcher import ConsumerRecord
 
+from support.waiting import wait_until
 from support.wiretap import Wiretap
 
 pytestmark = pytest.mark.clients
@@ -69,13 +69,6 @@ class Member:
         assert not self._thread.is_alive()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "the group did not settle"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 def test_produce_and_consume(tap: Wiretap, codec: str | None) -> None:
     topic = f"kp-{codec}"
@@ -92,12 +85,12 @@ def test_produce_and_consume(tap: Wiretap, codec: str | None) -> None:
 def test_group_with_a_rebalance_commit_and_resume(tap: Wiretap) -> None:
     create_topic(tap, "kp-shared", 4)
     first = Member(tap, "kp-shared", "kp-group")
-    until(lambda: first.owns() == 4)
+    wait_until(lambda: first.owns() == 4)
     second = Member(tap, "kp-shared", "kp-group")
-    until(lambda: first.owns() == second.owns() == 2)
+    wait_until(lambda: first.owns() == second.owns() == 2)
     second.enough = 0
     second.join()
-    until(lambda: first.owns() == 4)
+    wait_until(lambda: first.owns() == 4)
     first.enough = 30
     producer = KafkaProducer(bootstrap_servers=tap.bootstrap)
     for number in range(40):

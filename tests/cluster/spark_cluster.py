@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 from typing import Self
@@ -15,6 +14,7 @@ import pyspark
 from odradek.spark.java import find_java
 from support.broker_process import free_port
 from support.quick_java import QUICK_JAVA
+from support.waiting import wait_until
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0
@@ -39,12 +39,12 @@ class SparkCluster:
         for work in self._workers:
             room = ["--cores", "1", "--memory", "2g", "--webui-port", "0", "--work-dir", str(work)]
             self._start(work.name, "org.apache.spark.deploy.worker.Worker", *room, self.url)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while self._alive_workers() < len(self._workers):
-            assert all(process.poll() is None for process in self._processes), "a process of the cluster did not start"
-            assert time.monotonic() < deadline, f"the workers did not come within {START_TIMEOUT_S:.0f} s"
-            time.sleep(POLL_S)
+        wait_until(self._is_whole, "all workers have registered", within_s=START_TIMEOUT_S, every_s=POLL_S)
         return self
+
+    def _is_whole(self) -> bool:
+        assert all(process.poll() is None for process in self._processes), "a process of the cluster did not start"
+        return self._alive_workers() == len(self._workers)
 
     def __exit__(self, *_: object) -> None:
         for process in reversed(self._processes):

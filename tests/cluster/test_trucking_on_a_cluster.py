@@ -24,6 +24,7 @@ from odradek.demo.trucking.truth import truth_of
 from odradek.spark.java import NoJava, find_java
 from support.broker_process import BrokerProcess
 from support.quick_java import QUICK_JAVA
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -103,8 +104,8 @@ def stop(application: subprocess.Popen[bytes]) -> None:
 
 
 def until(condition: Callable[[], object], application: subprocess.Popen[bytes], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
+    def checked() -> object:
         assert application.poll() is None, "the application ended"
-        assert time.monotonic() < deadline, f"waited {TIMEOUT_S:.0f} s for {what()}"
-        time.sleep(POLL_S)
+        return condition()
+
+    wait_until(checked, what, within_s=TIMEOUT_S, every_s=POLL_S)

@@ -598,7 +598,7 @@ def test_a_transition_that_is_not_in_the_table_names_itself():
         next_state(State.PREPARE_COMMIT, Happening.ABORT)
 
 
-def test_what_is_decided_is_not_undecided():
+def test_decided_transaction_stays_decided():
     for state in (State.PREPARE_COMMIT, State.PREPARE_ABORT):
         assert [happening for at, happening in TRANSITIONS if at is state] == [Happening.COMPLETED]
 

@@ -1,4 +1,4 @@
-"""The demo's judge: results that are right pass, and every kind of wrong one is told."""
+"""The demo's judge: correct results pass, and every kind of wrong result is reported."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def test_twice_is_right_after_a_restart_only(truth):
     assert complaint(truth, results, restarted=True) == ""
 
 
-def test_nothing_at_all_is_told_topic_by_topic(truth):
+def test_missing_results_are_reported_for_each_topic(truth):
     told = complaint(truth, Results())
     assert all(topic in told for topic in topics.OUTPUTS)
 
 
-def test_a_wrong_count_is_told(truth):
+def test_wrong_count_is_reported(truth):
     results = right_results(truth)
     results.statistics[14]["events"] += 1
     assert complaint(truth, results).startswith(
@@ -84,7 +84,7 @@ def test_a_wrong_count_is_told(truth):
     )
 
 
-def test_a_wrong_speed_and_an_invented_event_are_told(truth):
+def test_wrong_speed_and_invented_event_are_reported(truth):
     results = right_results(truth)
     (row,) = results.enriched[next(c for c, v in truth.violations.items() if v.speed)]
     row["speed"] = 1
@@ -94,14 +94,14 @@ def test_a_wrong_speed_and_an_invented_event_are_told(truth):
     assert "1 events that were never sent" in told
 
 
-def test_a_driver_that_never_was_like_that_is_told(truth):
+def test_driver_row_that_never_existed_is_reported(truth):
     results = right_results(truth)
     (row,) = results.enriched[min(truth.violations)]
     row["wagePlan"] = "tips"
     assert "is shown as" in complaint(truth, results)
 
 
-def test_the_row_of_an_hour_ago_is_told():
+def test_row_from_an_hour_ago_is_reported():
     fleet = Fleet(seed=1, start_ms=START_MS)
     truth = truth_of(fleet.step(START_MS + 200_000))
     results = right_results(truth)
@@ -115,7 +115,7 @@ def test_the_row_of_an_hour_ago_is_told():
     assert "is shown as" in complaint(truth, results)
 
 
-def test_alerts_that_are_missing_wrong_or_without_reason_are_told(truth):
+def test_missing_wrong_and_unfounded_alerts_are_reported(truth):
     results = right_results(truth)
     windows = sorted(truth.sprees, key=lambda window: window[1])
     del results.alerts[windows[0]]
@@ -135,7 +135,7 @@ def test_a_window_that_is_still_open_may_be_missing(truth):
     assert complaint(truth, results) == ""
 
 
-def test_dead_letters_that_are_missing_or_invented_are_told(truth):
+def test_missing_and_invented_dead_letters_are_reported(truth):
     results = right_results(truth)
     results.dead_letters.pop(next(iter(truth.malformed)))
     results.dead_letters[b"fine"] += 1

@@ -124,7 +124,7 @@ def test_the_driver_table_begins_with_a_snapshot_and_goes_on_with_changes(ten_mi
     assert len(envelopes) - 30 == pytest.approx(600 / 7, abs=1)
 
 
-def test_somebody_edits_a_row():
+def test_changed_driver_is_an_update_record():
     fleet = Fleet(seed=1, start_ms=START_MS)
     fleet.step(START_MS + 100)
     fleet.change_driver(12)

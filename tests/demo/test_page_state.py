@@ -1,4 +1,4 @@
-"""What the page is told, from records alone."""
+"""The state of the page, computed from records alone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_malformed_record_disturbs_nothing():
     assert state.everything()["topics"][topics.POSITIONS]["total"] == 1
 
 
-def test_the_parts_are_told_and_how_far_behind_the_application_is():
+def test_page_shows_the_parts_and_the_lag_of_the_application():
     state = PageState()
     state.tell_parts((PartState(name="spark", state="starting", detail="Java", progress=0.5),))
     state.tick(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from odradek.demo.trucking.parts import Part, PartFailed
 from support.processes import runs
+from support.waiting import wait_until
 
 # Says that it is there, has a child, and stays.
 WORKS = """
@@ -34,11 +34,11 @@ def part(tmp_path: Path, program: str) -> Part:
 
 
 def until(what: Callable[[], bool], watched: Part) -> None:
-    deadline = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < deadline, watched.state()
+    def holds() -> bool:
         watched.watch()
-        time.sleep(0.01)
+        return what()
+
+    wait_until(holds, watched.state)
 
 
 def test_a_killed_part_comes_back_and_its_children_do_not_stay(tmp_path):

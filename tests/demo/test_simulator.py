@@ -14,19 +14,13 @@ from odradek.demo.trucking.fleet import Fleet, Record
 from odradek.demo.trucking.follower import BehindWatch, Follower
 from odradek.demo.trucking.simulator import AHEAD_MS, Simulator
 from odradek.testing import Embedded
+from support.waiting import wait_until
 
 
 def create_topics(bootstrap: str) -> None:
     cluster = Admin(bootstrap)
     for name in topics.INPUTS + topics.OUTPUTS:
         cluster.create_topic(name, topics.PARTITIONS)
-
-
-def until(what) -> None:
-    deadline = time.monotonic() + 30
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_while_the_broker_is_away_the_trucks_wait_and_nothing_is_lost_or_doubled(tmp_path):
@@ -45,21 +39,21 @@ def test_while_the_broker_is_away_the_trucks_wait_and_nothing_is_lost_or_doubled
     follower = Follower(bootstrap, see)
     simulator.start()
     follower.start()
-    until(lambda: len(seen) > 100)
+    wait_until(lambda: len(seen) > 100)
     broker.stop()
-    until(lambda: simulator.waiting)
+    wait_until(lambda: simulator.waiting)
     stands_ms = next(iter(simulator._unacknowledged.values())) + AHEAD_MS
-    until(lambda: time.time() * 1000 > stands_ms + AHEAD_MS / 4)
+    wait_until(lambda: time.time() * 1000 > stands_ms + AHEAD_MS / 4)
     # A position tells the clock; a speed is measured a moment later.
     assert max(record.time_ms for record in sent if record.topic == topics.POSITIONS) <= stands_ms
 
     broker = Embedded(data=tmp_path, port=port)
     broker.start()
-    until(lambda: not simulator.waiting)
+    wait_until(lambda: not simulator.waiting)
     simulator.stop()
-    until(lambda: not simulator.on_their_way())
+    wait_until(lambda: not simulator.on_their_way())
     expected = Counter((record.topic, record.value) for record in sent)
-    until(lambda: seen.total() >= expected.total())
+    wait_until(lambda: seen.total() >= expected.total())
     follower.stop()
     broker.stop()
     assert simulator.failures == []
@@ -67,19 +61,19 @@ def test_while_the_broker_is_away_the_trucks_wait_and_nothing_is_lost_or_doubled
 
 
 def test_trucks_stand_at_once_also_when_the_broker_is_away():
-    """Whoever watches over the broker must not wait for it here, or nobody starts it again."""
+    """The caller restarts the broker, so it must not wait for the broker here."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         bootstrap = f"127.0.0.1:{nobody.getsockname()[1]}"
         simulator = Simulator(bootstrap, Fleet(seed=1, start_ms=int(time.time() * 1000)), lambda _: None)
         simulator.start()
-        until(lambda: simulator.waiting)
+        wait_until(lambda: simulator.waiting)
         simulator.stop()
         assert simulator.on_their_way() > 0
         assert simulator.failures == []
-        # What is on its way keeps its producer alive, which would haunt whoever is given the port.
+        # Records in flight keep their producer alive. It would connect to the next broker on that port.
         simulator._producer.purge()
-        until(lambda: not simulator.on_their_way())
+        wait_until(lambda: not simulator.on_their_way())
 
 
 def produce(bootstrap: str, records: int, age_s: float) -> None:
@@ -102,13 +96,13 @@ def test_behind_is_what_the_slowest_group_has_not_processed_also_after_a_restart
         consumer.close()
     watch = BehindWatch(bootstrap, "trucking")
     watch.start()
-    until(lambda: watch.behind is not None)
+    wait_until(lambda: watch.behind is not None)
     assert watch.behind.records == {topics.POSITIONS: 10}
     assert 500 <= watch.behind.seconds_max < 1000
     broker.stop()
     broker = Embedded(data=tmp_path, port=port)
     broker.start()
     produce(bootstrap, 1, 0)
-    until(lambda: watch.behind.records == {topics.POSITIONS: 11})
+    wait_until(lambda: watch.behind.records == {topics.POSITIONS: 11})
     watch.stop()
     broker.stop()

@@ -10,7 +10,7 @@ from odradek.demo.ports import free_port
 from odradek.demo.traffic import show
 
 
-def test_a_broker_that_dies_at_the_end_is_told(monkeypatch):
+def test_broker_that_dies_at_the_end_is_reported(monkeypatch):
     brokers: list[subprocess.Popen[bytes]] = []
 
     class Watched(subprocess.Popen):

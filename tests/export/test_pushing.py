@@ -27,6 +27,7 @@ from odradek.export.destinations import (
 from odradek.export.exporting import ProcessMetrics
 from odradek.monitor.metric import Kind, Metric
 from odradek.monitor.registry import Registry
+from support.waiting import wait_until
 
 SENT = Metric(name="sent_total", mbean="a:type=B", kind=Kind.COUNTER, unit="bytes", help="Text.", labels=("topic",))
 IDENTITY = Identity(service="billing", instance="1")
@@ -139,13 +140,13 @@ def test_dogstatsd_over_a_unix_socket_that_is_created_later(registry, tmp_path, 
     monkeypatch.setattr(pushing, "BACKOFF_MAX_S", SOON_S)
     path = tmp_path / "agent.sock"
     with pushing_to(registry, dogstatsd=parse_dogstatsd(f"unix://{path}")):
-        wait_for(lambda: "are not pushed" in caplog.text)
+        wait_until(lambda: "are not pushed" in caplog.text)
         registry.counter(SENT, "orders").count += 1
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
             agent.bind(str(path))
             agent.settimeout(PATIENCE_S)
             assert added(agent, 8) == 8, "nothing was lost while there was no agent"
-            wait_for(lambda: "pushed to" in caplog.text and "again" in caplog.text)
+            wait_until(lambda: "pushed to" in caplog.text and "again" in caplog.text)
 
 
 @pytest.mark.parametrize("status", [400, 503])
@@ -203,10 +204,3 @@ def test_addresses_are_checked():
 def test_datagrams_are_not_larger_than_agents_read():
     assert limits.dogstatsd_udp_bytes_max == 1432
     assert limits.dogstatsd_unix_bytes_max == 8192
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -29,6 +29,7 @@ from faults.results import PARTITIONS, Results
 from odradek.client.admin import Admin
 from odradek.spark.java import NoJava, find_java
 from support.broker_process import BrokerProcess
+from support.waiting import wait_until
 
 T = TypeVar("T")
 pytestmark = pytest.mark.faults
@@ -160,14 +161,11 @@ class Story:
         return not self.results.differences(self.clicks)
 
     def _until(self, condition: Callable[[], T], what: str | Callable[[], str]) -> T:
-        deadline = time.monotonic() + TIMEOUT_S
-        while not (answer := condition()):
+        def checked() -> T:
             self.application.check()
-            assert time.monotonic() < deadline, (
-                f"waited {TIMEOUT_S:.0f} s for {what if isinstance(what, str) else what()}"
-            )
-            time.sleep(POLL_S)
-        return answer
+            return condition()
+
+        return wait_until(checked, what, within_s=TIMEOUT_S, every_s=POLL_S)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import threading
 import time
 
 from hostile.standstills import Standstills
+from support.waiting import wait_until
 from traps.wire import Wire, batch, records_of
 
 TOPIC = "bystander"
@@ -46,8 +47,11 @@ class Bystander:
     def wait_for_more(self, count: int = 5) -> None:
         """Wait until it got `count` more replies."""
         wanted = self.acknowledged + count
-        while self.acknowledged < wanted and self.failure is None and self._thread.is_alive():
-            time.sleep(PAUSE_S)
+        wait_until(
+            lambda: self.acknowledged >= wanted or self.failure is not None or not self._thread.is_alive(),
+            f"{count} more replies to the normal client",
+            every_s=PAUSE_S,
+        )
         if self.failure is not None:
             raise self.failure
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from support.broker_process import BrokerProcess
 from support.log_audit import audit_partition
+from support.waiting import wait_until
 from traps.wire import Wire, batch, records_of
 
 DISK_BYTES = 32 << 20
@@ -53,11 +53,7 @@ class Diary:
         return code
 
     def write_until(self, wanted: ErrorCode) -> None:
-        patience = time.monotonic() + PATIENCE_S
-        while (code := self.write()) is not wanted:
-            assert time.monotonic() < patience, f"still {code.name}, not {wanted.name}"
-            if code is not ErrorCode.NONE:
-                time.sleep(0.05)
+        wait_until(lambda: self.write() is wanted, f"{wanted.name} for a record", within_s=PATIENCE_S, every_s=0.001)
 
     def everything(self) -> list[bytes]:
         found: list[bytes] = []

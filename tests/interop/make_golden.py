@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 import zipfile
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support import small_world, transactional_world
 from support.kafka_process import KafkaProcess
+from support.waiting import wait_until
 
 GOLDEN = Path(__file__).parents[1] / "formats" / "golden"
 # As after weeks: a snapshot has replaced the beginning of the metadata log.
@@ -96,8 +96,8 @@ def make_compacted(kafka: KafkaProcess) -> None:
         member.poll(1)
     member.commit(asynchronous=False)
     member.close()
-    while "compacted 0 121" not in (kafka.data / "cleaner-offset-checkpoint").read_text():
-        time.sleep(1)
+    checkpoint = kafka.data / "cleaner-offset-checkpoint"
+    wait_until(lambda: "compacted 0 121" in checkpoint.read_text(), "the compaction of the topic", within_s=600)
     kafka.stop()
     pack(kafka.data)
 
@@ -117,8 +117,8 @@ def make_transactional(kafka: KafkaProcess) -> None:
 
 
 def await_age(metadata: Path) -> None:
-    while (metadata / "00000000000000000000.log").exists():
-        time.sleep(1)
+    first = metadata / "00000000000000000000.log"
+    wait_until(lambda: not first.exists(), "the deletion of the first segment", within_s=600)
 
 
 def pack(directory: Path) -> None:

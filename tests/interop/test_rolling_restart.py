@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.testing import Embedded
 from support.foreign_programs import compiled, java, node_folder
 from support.kafka_process import jars, tools
+from support.waiting import wait_until
 
 PARTITIONS = 3
 # kafkajs and librdkafka are not idempotent by default: a record that is retried after a lost response is stored twice.
@@ -147,8 +148,12 @@ def _await_records(bootstrap: str) -> None:
     """Waits until every client has sent records."""
     watcher = Consumer({"bootstrap.servers": bootstrap, "group.id": "watcher", "log_level": 0})
     places = {topic: [TopicPartition(topic, index) for index in range(PARTITIONS)] for topic in TOPICS}
-    while any(sum(_end_offset(watcher, each) for each in places[topic]) < SENT_BEFORE for topic in TOPICS):
-        time.sleep(0.2)
+    wait_until(
+        lambda: all(sum(_end_offset(watcher, each) for each in places[topic]) >= SENT_BEFORE for topic in TOPICS),
+        "records of every client",
+        within_s=300,
+        every_s=0.2,
+    )
     watcher.close()
 
 
@@ -164,12 +169,13 @@ def _end_offset(client: Consumer, place: TopicPartition) -> int:
 
 def _await_whole(admin: AdminClient) -> None:
     """Waits until every replica is in sync, as an operator would before the next restart."""
-    while True:
+
+    def is_whole() -> bool:
         topics = admin.list_topics(timeout=30).topics.values()
         partitions = [partition for topic in topics for partition in topic.partitions.values()]
-        if all(len(partition.isrs) == len(partition.replicas) for partition in partitions):
-            return
-        time.sleep(0.1)
+        return all(len(partition.isrs) == len(partition.replicas) for partition in partitions)
+
+    wait_until(is_whole, "every replica is in sync", within_s=300, every_s=0.1)
 
 
 @pytest.mark.parametrize("topic", TOPICS)

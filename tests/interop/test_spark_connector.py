@@ -28,6 +28,8 @@ from support.kafka_process import KafkaProcess
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 from kafka_jars import spark_connector
 
+from support.waiting import wait_until
+
 CONNECTORS = ("kafka", "odradek")
 BEGIN_MS = int(time.time() * 1000) - 3_600_000  # not older than a week, or retention would delete the records
 RECORDS = 300
@@ -209,8 +211,7 @@ def test_spark_connector_continues_when_a_node_is_killed(
         .options(**kafka, topic="survivors", checkpointLocation=str(tmp_path))
         .start()
     )
-    while not query.recentProgress:
-        time.sleep(0.1)
+    wait_until(lambda: query.recentProgress, "the first micro-batch", within_s=300, every_s=0.1)
     cluster.nodes[1].kill()
     cluster.nodes[1].start()
     query.processAllAvailable()

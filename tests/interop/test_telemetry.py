@@ -44,7 +44,7 @@ WITHIN_S = 60
 
 
 class Connection:
-    """A client that sends whatever it is told to."""
+    """A client that sends any request."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")

@@ -14,6 +14,7 @@ from odradek.node.local_cluster import local_nodes
 from odradek.node.machine import new_event_loop
 from odradek.node.process import NodeFailed, serve
 from support.loops import WITHIN_S
+from support.waiting import until
 
 
 def open_files(directory):
@@ -114,11 +115,11 @@ def test_a_node_that_waits_for_a_majority_can_be_stopped(tmp_path):
 
 
 async def until_listening(port):
-    while True:
+    def is_listening() -> bool:
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        await asyncio.sleep(0.01)
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    await until(is_listening, f"a listener on port {port}")
 
 
 def test_a_failure_during_a_start_ends_it(tmp_path):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from odradek.node.listeners import Endpoint
 from odradek.node.local_cluster import LocalNode
 from odradek.node.supervisor import Patience, Supervisor
 from support.processes import runs
+from support.waiting import wait_until
 
 STAND_IN = """
 import os, signal, sys, time
@@ -216,11 +216,7 @@ def test_nodes_stop_when_the_supervisor_is_killed(tmp_path):
     """)
     with subprocess.Popen([sys.executable, "-c", script], start_new_session=True) as supervisor:
         children = Path(f"/proc/{supervisor.pid}/task/{supervisor.pid}/children")
-        deadline = time.monotonic() + 20
-        while len(nodes := children.read_text().split()) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: len(children.read_text().split()) == 2, "both nodes run")
+        nodes = children.read_text().split()
         supervisor.send_signal(signal.SIGKILL)
-    while any(runs(int(pid)) for pid in nodes):
-        assert time.monotonic() < deadline, "a node outlives its supervisor"
-        time.sleep(0.01)
+    wait_until(lambda: not any(runs(int(pid)) for pid in nodes), "the nodes end with their supervisor")

@@ -17,6 +17,7 @@ from odradek.pipeline.layout import Layout
 from odradek.pipeline.metering import Metering
 from odradek.pipeline.progress_reports import batches_after
 from odradek.pipeline.recording import QueryRecord, StateFigures, Tenure, recorded
+from support.waiting import wait_until
 
 PATIENCE_S = 60.0
 
@@ -184,10 +185,8 @@ def test_lag_and_dead_letters_are_measured_for_the_next_scrape(registry, layout,
     meter.see((QueryRecord(name="count", state="waiting"),), 0)
     behind = "odradek_streams_query_secondsbehind", "count", "fleet"
     with meter.measuring_lag(bootstrap, {}):
-        deadline = time.monotonic() + PATIENCE_S
-        while behind not in (found := samples(registry)):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: behind in samples(registry), "the lag")
+        found = samples(registry)
     assert 3600 <= found[behind] < 7200
     assert found["odradek_streams_query_recordsbehind", "count", "fleet", "in"] == 3
     assert found["odradek_streams_application_deadletters_total", "fleet", "in.dead"] == 1

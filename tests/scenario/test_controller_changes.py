@@ -15,6 +15,7 @@ from odradek.protocol.messages.p19_create_topics import CreatableTopic, CreateTo
 from odradek.protocol.messages.p60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.testing import Embedded
 from support.onlooker import controller, eventually
+from support.waiting import wait_until
 
 WITHIN_S = 30.0
 
@@ -31,10 +32,7 @@ def leader(cluster: Embedded) -> int:
 
 
 def within(seconds: float, holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+    wait_until(holds, what, within_s=seconds, every_s=0.05)
 
 
 def test_a_request_forwarded_to_a_paused_controller_is_decided_by_the_next_controller(cluster: Embedded) -> None:

@@ -20,6 +20,7 @@ from odradek.node.local_cluster import LocalNode, local_nodes
 from odradek.node.process import serve
 from odradek.node.properties import parse_properties
 from odradek.testing.embedded import QUICK, QUICK_TOGETHER
+from support.waiting import wait_until
 
 WITHIN_S = 60.0
 
@@ -106,9 +107,7 @@ class Story:
             reader.close()
 
     async def until(self, holds) -> None:
-        async with asyncio.timeout(WITHIN_S):
-            while not await asyncio.to_thread(holds):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await asyncio.to_thread(wait_until, holds)
 
 
 @contextmanager

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable
 
 import kafka
 import pytest
@@ -15,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Embedded
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 
@@ -119,25 +118,17 @@ class KafkaPythonPerson:
         self._thread.join(WITHIN_S)
 
 
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    tick = threading.Event()
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        tick.wait(0.02)
-
-
 def test_kafka_python_rebalances_commits_and_resumes(broker):
     topic = filled(broker, "kafka-python")
     ann = KafkaPythonPerson(broker, topic, "kp")
-    wait_for(lambda: sorted(ann.read) == list(range(30)))
+    wait_until(lambda: sorted(ann.read) == list(range(30)))
     ben = KafkaPythonPerson(broker, topic, "kp")
-    wait_for(lambda: bool(ben.owns()) and sorted([*ann.owns(), *ben.owns()]) == list(range(PARTITIONS)))
+    wait_until(lambda: bool(ben.owns()) and sorted([*ann.owns(), *ben.owns()]) == list(range(PARTITIONS)))
     ann.leave()
     produce(broker, topic, 30, 60)
     ann.join()
-    wait_for(lambda: sorted(ann.read + ben.read) == list(range(60)))
-    wait_for(lambda: len(ben.owns()) == PARTITIONS)
+    wait_until(lambda: sorted(ann.read + ben.read) == list(range(60)))
+    wait_until(lambda: len(ben.owns()) == PARTITIONS)
     ben.leave()
     produce(broker, topic, 60, 66)
     ben.join()
@@ -175,7 +166,7 @@ def test_members_of_three_libraries_share_one_group(broker):
         thread.start()
     third = KafkaPythonPerson(broker, topic, "mixed")
     try:
-        wait_for(
+        wait_until(
             lambda: (
                 all(owned := [assigned.get("librdkafka"), assigned.get("aiokafka"), third.owns()])
                 and sorted(partition for partitions in owned for partition in partitions) == list(range(PARTITIONS))

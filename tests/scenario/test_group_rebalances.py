@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 from confluent_kafka import (
@@ -18,6 +16,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Embedded
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 
@@ -115,14 +114,6 @@ class Person:
         self._thread.join(WITHIN_S)
 
 
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    tick = threading.Event()
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        tick.wait(0.02)
-
-
 def shared(*people: Person) -> bool:
     """Each member has partitions, no partition has two members, and none is left over."""
     owned = [partition for person in people for partition in person.owns]
@@ -134,17 +125,17 @@ def test_partitions_are_shared_and_nothing_is_read_twice_or_lost(broker, topic, 
     config = {"partition.assignment.strategy": strategy}
     produce(broker, topic, 60)
     ann = Person(broker, topic, topic, **config)
-    wait_for(lambda: shared(ann))
+    wait_until(lambda: shared(ann))
     ben = Person(broker, topic, topic, **config)
-    wait_for(lambda: shared(ann, ben))
+    wait_until(lambda: shared(ann, ben))
     produce(broker, topic, 60, start=60)
     cat = Person(broker, topic, topic, **config)
-    wait_for(lambda: shared(ann, ben, cat))
-    wait_for(lambda: len(ann.read + ben.read + cat.read) >= 120)
+    wait_until(lambda: shared(ann, ben, cat))
+    wait_until(lambda: len(ann.read + ben.read + cat.read) >= 120)
     ben.leave()
-    wait_for(lambda: shared(ann, cat))
+    wait_until(lambda: shared(ann, cat))
     produce(broker, topic, 60, start=120)
-    wait_for(lambda: len(ann.read + ben.read + cat.read) >= 180)
+    wait_until(lambda: len(ann.read + ben.read + cat.read) >= 180)
     ann.leave()
     cat.leave()
     assert sorted(ann.read + ben.read + cat.read) == list(range(180))
@@ -155,11 +146,11 @@ def test_partitions_are_shared_and_nothing_is_read_twice_or_lost(broker, topic, 
 def test_a_consumer_that_returns_goes_on_where_the_group_stopped(broker, topic):
     produce(broker, topic, 30)
     first = Person(broker, topic, topic)
-    wait_for(lambda: len(first.read) == 30)
+    wait_until(lambda: len(first.read) == 30)
     first.leave()
     produce(broker, topic, 30, start=30)
     second = Person(broker, topic, topic)
-    wait_for(lambda: len(second.read) == 30)
+    wait_until(lambda: len(second.read) == 30)
     second.leave()
     assert sorted(second.read) == list(range(30, 60))
 
@@ -167,11 +158,11 @@ def test_a_consumer_that_returns_goes_on_where_the_group_stopped(broker, topic):
 def test_a_static_member_that_restarts_causes_no_rebalance(broker, topic):
     ann = Person(broker, topic, topic, **{"group.instance.id": "ann"})
     ben = Person(broker, topic, topic, **{"group.instance.id": "ben"})
-    wait_for(lambda: shared(ann, ben))
+    wait_until(lambda: shared(ann, ben))
     had, taken_from_ann = set(ben.owns), len(ann.taken)
     ben.leave()
     back = Person(broker, topic, topic, **{"group.instance.id": "ben"})
-    wait_for(lambda: back.owns == had)
+    wait_until(lambda: back.owns == had)
     assert len(ann.taken) == taken_from_ann
     assert shared(ann, back)
     ann.leave()
@@ -182,7 +173,7 @@ def test_admins_see_the_group_and_can_move_and_delete_it(broker, topic):
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     produce(broker, topic, 12)
     ann = Person(broker, topic, topic, **{"client.id": "app"})
-    wait_for(lambda: len(ann.read) == 12)
+    wait_until(lambda: len(ann.read) == 12)
     group = admin.describe_consumer_groups([topic])[topic].result(WITHIN_S)
     assert (group.state.name, group.partition_assignor) == ("STABLE", "range")
     [member] = group.members
@@ -212,11 +203,11 @@ def test_groups_and_offsets_survive_a_restart(tmp_path):
         admin.create_topics([NewTopic("orders", num_partitions=PARTITIONS)])["orders"].result(WITHIN_S)
         produce(broker, "orders", 30)
         ann = Person(broker, "readers", "orders")
-        wait_for(lambda: len(ann.read) == 30)
+        wait_until(lambda: len(ann.read) == 30)
         ann.leave()
     with Embedded(data=tmp_path, config=config) as broker:
         produce(broker, "orders", 6, start=30)
         ann = Person(broker, "readers", "orders")
-        wait_for(lambda: len(ann.read) == 6)
+        wait_until(lambda: len(ann.read) == 6)
         ann.leave()
         assert sorted(ann.read) == list(range(30, 36))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from confluent_kafka.admin import AdminClient
 
 from odradek.client import Consumer, Producer
 from odradek.testing import Embedded
+from support.waiting import wait_until
 
 PATIENCE_S = 60.0
 
@@ -21,11 +20,10 @@ def test_a_broker_that_is_down_gets_its_replica_of_the_offsets_topic_when_it_is_
             assert len(list(consumer)) == 1
         cluster.nodes[3].start()
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-        patience = time.monotonic() + PATIENCE_S
-        while True:
+
+        def is_whole() -> bool:
             partitions = admin.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
             assert all(len(partition.replicas) == 3 for partition in partitions.values())
-            if all(len(partition.isrs) == 3 for partition in partitions.values()):
-                break
-            assert time.monotonic() < patience, "the third copy is not in sync"
-            time.sleep(0.1)
+            return bool(partitions) and all(len(partition.isrs) == 3 for partition in partitions.values())
+
+        wait_until(is_whole, "the third replica is in sync", every_s=0.1)

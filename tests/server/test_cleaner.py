@@ -18,6 +18,7 @@ from odradek.log.checkpoints import CLEANED_OFFSETS, decode_offsets
 from odradek.protocol.batch import iter_batches, iter_records
 from odradek.server import cleaner, housekeeping
 from support.data_broker import DataBroker, batch
+from support.waiting import until
 
 COMPACTED = {"cleanup_policy": "compact", "internal_segment_bytes": "1000", "file_delete_delay_ms": "0"}
 
@@ -318,8 +319,7 @@ def test_a_stop_does_not_wait_for_a_long_run(run, tmp_path, monkeypatch):
             broker.create_topic("t", **COMPACTED)
             client = await broker.connect()
             await fill(broker, client, "t", 10)
-            while not broker.housekeeping._cleaner.interruptible:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: broker.housekeeping._cleaner.interruptible)
 
     run(scenario())
 
@@ -345,8 +345,7 @@ def test_a_stop_during_the_search_for_dirty_logs_starts_no_compaction(run, monke
                 broker.create_topic(f"other-{n}")
             monkeypatch.setattr(cleaner, "clean", lambda _disk, plan: runs.append(plan))
             monkeypatch.setattr(broker.housekeeping._cleaner, "_due", stop_now)
-            while not stopped:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+            await until(lambda: stopped, every_s=0.001)
             await stopped[0]
 
     run(scenario())

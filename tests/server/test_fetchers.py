@@ -8,6 +8,7 @@ from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.p00_produce import ProduceResponse
 from support.data_broker import batch
 from support.replica_brokers import ReplicaBrokers, until
+from support.waiting import let_others_run
 
 
 def ends(cluster, topic="t", index=0):
@@ -170,7 +171,7 @@ def test_a_follower_fetches_from_the_next_leader_only_after_the_fsync_of_earlier
             await until(lambda: ends(cluster) == [1, 1, 1])
             cluster.change(leader=2, isr=[2, 3])
             await until(lambda: cluster[2].partition().is_synced(0))
-            await asyncio.sleep(0.1)
+            await let_others_run(1000)
             assert (cluster[3].partition().log.recovery_point, watermarks(cluster)[1]) == (0, 0)
             commits._running.cancel()
             commits._running = None

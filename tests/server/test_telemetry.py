@@ -1,4 +1,4 @@
-"""Pushes are read one at a time, off the event loop, and those that wait take a limited amount of memory."""
+"""Pushes are read one at a time, off the event loop, and waiting pushes take a limited amount of memory."""
 
 from __future__ import annotations
 

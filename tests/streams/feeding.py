@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,6 +12,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+
+from support.waiting import wait_until
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -89,7 +90,4 @@ def seconds(moment: datetime) -> float:
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.02)
+    wait_until(condition, what, within_s=timeout_s)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support import small_world
+from support.waiting import wait_until
 
 TOPIC = "accounts"
 BROKER = {"log.cleaner.backoff.ms": "50", "log.flush.offset.checkpoint.interval.ms": "100"}
@@ -58,16 +58,19 @@ def fill(bootstrap: str) -> dict[bytes, bytes | None]:
 
 def await_compacted(data: Path, within_s: float = 60) -> None:
     """Waits until all segments except the newest are compacted, and the old segments are deleted."""
-    deadline = time.monotonic() + within_s
-    while True:
-        logs = sorted((data / f"{TOPIC}-0").glob("*.log*"))
-        checkpoint = data / "cleaner-offset-checkpoint"
-        said = checkpoint.read_text() if checkpoint.exists() else ""
-        newest = int(logs[-1].name.partition(".")[0])
-        if newest and f"{TOPIC} 0 {newest}\n" in said and all(log.suffix == ".log" for log in logs):
-            return
-        assert time.monotonic() < deadline, (said, [(log.name, log.stat().st_size) for log in logs])
-        time.sleep(0.02)
+    checkpoint = data / "cleaner-offset-checkpoint"
+
+    def logs() -> list[Path]:
+        return sorted((data / f"{TOPIC}-0").glob("*.log*"))
+
+    def said() -> str:
+        return checkpoint.read_text() if checkpoint.exists() else ""
+
+    def is_compacted() -> bool:
+        newest = int(logs()[-1].name.partition(".")[0])
+        return newest > 0 and f"{TOPIC} 0 {newest}\n" in said() and all(log.suffix == ".log" for log in logs())
+
+    wait_until(is_compacted, lambda: f"compaction: {said()!r} {[log.name for log in logs()]}", within_s=within_s)
 
 
 def read(bootstrap: str, start: int = 0) -> list[tuple[int, bytes, bytes | None]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from odradek.connect.tasks.running import run
 from odradek.connect.tasks.spec import TaskSpec
 from odradek.spark import task_producer
 from odradek.web.listening import listening
+from support.waiting import wait_until
 
 PATIENCE_S = 60.0
 
@@ -65,7 +65,4 @@ def connect_service(bootstrap: str, *, linger_s: float = 0.5, **settings: object
 
 
 def eventually(condition: Callable[[], object], what: object = None) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what() if callable(what) else what
-        time.sleep(0.02)
+    wait_until(condition, what, within_s=PATIENCE_S)

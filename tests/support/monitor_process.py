@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
+
+from support.waiting import wait_until
 
 PATIENCE_S = 60.0
 
@@ -25,15 +25,6 @@ def fetched(url: str, method: str = "GET", body: bytes | None = None) -> tuple[i
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
-
-
-def wait_until(done: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if found := done():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"waited for {what} in vain")
 
 
 class MonitorProcess:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from odradek.cli.main import main
 from odradek.protocol.messages.p03_metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.p10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.testing import Embedded
+from support.waiting import wait_until
 
 WITHIN_S = 60.0
 R = TypeVar("R")
@@ -36,10 +36,8 @@ class Seen:
 
 def eventually(look: Callable[[], R | None], what: str, within_s: float = WITHIN_S) -> R:
     """Calls `look` until its result is true, and returns the result."""
-    deadline = time.monotonic() + within_s
-    while not (seen := look()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+    seen = wait_until(look, what, within_s=within_s)
+    assert seen is not None
     return seen
 
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 import httpx
 
 from support.broker_process import free_port
+from support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 _PLACES = os.pathsep.join([str(ROOT / ".venv" / "prometheus" / "usr" / "bin"), os.environ.get("PATH", "")])
@@ -84,7 +85,5 @@ class Prometheus:
 def wait_for(what: str, is_so: Callable[[], object], patience_s: float) -> float:
     """Returns after how many seconds it was so."""
     began = time.monotonic()
-    while not is_so():
-        assert time.monotonic() - began < patience_s, f"not within {patience_s:.0f} s: {what}"
-        time.sleep(0.2)
+    wait_until(is_so, what, within_s=patience_s, every_s=0.2)
     return time.monotonic() - began

@@ -43,6 +43,7 @@ from odradek.server.network.listener import ClientListener, ConnectionLimits
 from odradek.server.network.peers import Peers
 from odradek.server.network.request import BrokerContext
 from odradek.server.tally import Tally
+from support import waiting
 from support.admin_broker import CLUSTER_ID, SeededRng
 from support.data_broker import Client
 
@@ -56,8 +57,7 @@ APIS = {
 
 
 async def until(condition) -> None:
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.002)
+    await waiting.until(condition, within_s=86_400, every_s=0.002)
 
 
 class ReplicaBroker:

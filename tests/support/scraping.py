@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+
+from support.waiting import wait_until
 
 WITHIN_S = 60.0
 
@@ -37,11 +38,12 @@ def scrape(url: str) -> Scrape:
 
 
 def scrape_until(url: str, holds: Callable[[Scrape], bool]) -> Scrape:
-    deadline = time.monotonic() + WITHIN_S
-    while not holds(found := scrape(url)):
-        assert time.monotonic() < deadline, found.samples
-        time.sleep(0.05)
-    return found
+    return wait_until(
+        lambda: found if holds(found := scrape(url)) else None,
+        lambda: scrape(url).samples,
+        within_s=WITHIN_S,
+        every_s=0.05,
+    )
 
 
 def http_url(output: str) -> str:

@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.small_world import FIRST_MS, client
+from support.waiting import wait_until
 
 TOPIC, COMPACTED = "payments", "balances"
 GROUP = "copiers"
@@ -159,8 +160,14 @@ def check(bootstrap: str, *, decided: Sequence[bytes] = ()) -> None:
 def await_compacted(data: Path) -> None:
     """The cleaner has seen most of the compacted topic."""
     checkpoint = data / "cleaner-offset-checkpoint"
-    while not checkpoint.exists() or not any(
-        line.startswith(f"{COMPACTED} 0 ") and int(line.split()[2]) > len(ROUNDS) * 3
-        for line in checkpoint.read_text().splitlines()
-    ):
-        time.sleep(0.5)
+    wait_until(
+        lambda: (
+            checkpoint.exists()
+            and any(
+                line.startswith(f"{COMPACTED} 0 ") and int(line.split()[2]) > len(ROUNDS) * 3
+                for line in checkpoint.read_text().splitlines()
+            )
+        ),
+        "the compaction of the topic",
+        within_s=600,
+    )

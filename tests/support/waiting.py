@@ -37,13 +37,10 @@ async def until(
     return result
 
 
-async def turns(condition: Callable[[], T], count: int = 10_000) -> T:
-    """Gives other tasks of the event loop their turns until `condition` is true."""
-    for _ in range(count):
-        if result := condition():
-            return result
+async def let_others_run(turns: int = 100) -> None:
+    """Gives other tasks turns of the event loop, before a check that something has not happened."""
+    for _ in range(turns):
         await asyncio.sleep(0)
-    raise AssertionError(f"not true after {count} turns of the event loop")
 
 
 def _failure(what: object, result: object, within_s: float) -> str:

@@ -175,7 +175,7 @@ def test_a_connection_has_one_instance(scene):
     assert len(scene.instances) == 1
 
 
-def test_instances_are_bounded_and_the_one_that_was_silent_longest_goes(scene):
+def test_instances_are_bounded_and_the_least_recently_active_is_removed(scene):
     first, second = scene.get(connection=0), scene.get(connection=1)
     for connection in range(2, INSTANCES_MAX):
         scene.get(connection=connection)

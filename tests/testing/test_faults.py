@@ -10,6 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from odradek.testing import Embedded
+from support.waiting import wait_until
 from traps.wire import Wire, batch
 
 
@@ -97,8 +98,7 @@ def test_advance_clock_makes_records_expire(odradek: Embedded) -> None:
         def start() -> int:
             return admin.list_offsets({place: OffsetSpec.earliest()})[place].result().offset
 
-        while start() != 3:
-            time.sleep(0.02)
+        wait_until(lambda: start() == 3, start)
 
 
 def test_requests_lists_all_requests(odradek: Embedded) -> None:

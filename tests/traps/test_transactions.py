@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from odradek.base.errors import ErrorCode
@@ -31,6 +29,7 @@ from odradek.protocol.messages.p28_txn_offset_commit import (
 from odradek.protocol.messages.p61_describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.protocol.messages.p65_describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.p66_list_transactions import ListTransactionsRequest
+from support.waiting import wait_until
 from traps.wire import Wire, batch, records_of
 
 READ_COMMITTED = 1
@@ -113,12 +112,14 @@ class Transactor:
 
 def _retried(ask, code_of):
     """As every client does while the previous transaction is being completed."""
-    for _ in range(100):
-        answer = ask()
-        if code_of(answer) != ErrorCode.CONCURRENT_TRANSACTIONS:
-            return answer
-        time.sleep(0.02)
-    raise AssertionError("the previous transaction does not end")
+    answers = []
+
+    def is_answered() -> bool:
+        answers.append(ask())
+        return code_of(answers[-1]) != ErrorCode.CONCURRENT_TRANSACTIONS
+
+    wait_until(is_answered, "the end of the previous transaction")
+    return answers[-1]
 
 
 def committed(wire: Wire, topic: str, partition: int = 0) -> list[bytes]:
@@ -142,11 +143,7 @@ def committed(wire: Wire, topic: str, partition: int = 0) -> list[bytes]:
 
 def eventually(check, expected) -> None:
     """Markers are written after the answer to EndTxn."""
-    for _ in range(200):
-        if (found := check()) == expected:
-            return
-        time.sleep(0.01)
-    assert found == expected
+    wait_until(lambda: check() == expected, lambda: f"{check()} instead of {expected}")
 
 
 def committed_offset(wire: Wire, group: str, topic: str, *, stable: bool = True) -> tuple[int, int]:

@@ -14,13 +14,7 @@ from starlette.routing import Route
 from odradek.web.application import application
 from odradek.web.events import Broadcast, Event
 from odradek.web.server import STOP_GRACE_S, HttpServer
-
-
-def wait_until(condition, what, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.005)
+from support.waiting import wait_until
 
 
 def serving(broadcast: Broadcast) -> HttpServer:

@@ -39,6 +39,7 @@ from odradek.server.network.dispatch import Dispatcher
 from odradek.server.network.listener import ClientListener, ConnectionLimits
 from odradek.server.network.peers import Peers
 from odradek.server.network.request import Api, BrokerContext, ControllerContext
+from support.waiting import let_others_run
 
 LONG_MS = 8_000
 HERE, THERE = 1, 2
@@ -293,7 +294,7 @@ def test_without_a_leader_a_forwarded_request_waits_for_an_election(run):
         async with scene() as held:
             held.leader_id = NO_BROKER
             asked = held.create("a")
-            await asyncio.sleep(0.05)
+            await let_others_run()
             assert not asked.done()
             held.leader_id = THERE
             assert codes(await asked) == [("a", 0)]
@@ -307,7 +308,7 @@ def test_a_broker_elected_meanwhile_answers_the_request_itself(run):
         async with scene() as held:
             held.leader_id = NO_BROKER
             asked = held.create("a")
-            await asyncio.sleep(0.05)
+            await let_others_run()
             held.leader_id = HERE
             assert codes(await asked) == [("a", 0)]
             assert len(held.broker.seen) == 1

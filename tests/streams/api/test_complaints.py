@@ -18,7 +18,7 @@ def told(process):
     return start
 
 
-def test_what_spark_refuses_is_told_with_the_line_that_says_it(told, topics):
+def test_error_of_spark_names_the_line_of_the_user(told, topics):
     topics.create("complaints")
 
     def stream(app: App):
@@ -84,7 +84,7 @@ def test_a_misspelt_key_of_columns_that_only_spark_knows(told, topics, step):
     assert "lambda rows" in refused, "the line of the step"
 
 
-def test_state_of_other_types_is_told_with_the_way_to_begin_again(told, feed, kept, process):
+def test_changed_state_types_are_refused_with_the_way_to_reset(told, feed, kept, process):
     """What a step without state does to types only Spark knows; the rest is refused before it is asked."""
 
     def counting(user) -> App:
@@ -110,7 +110,7 @@ def test_state_of_other_types_is_told_with_the_way_to_begin_again(told, feed, ke
         lambda rows: rows.group_by("user").agg(v=F.sum(rows.user.cast("int"))),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_the_line_of_the_step(told, topics, step):
+def test_value_of_the_wrong_type_names_the_line_of_the_step(told, topics, step):
     topics.send("misfits", {"user": "ann", "n": 1})
     app = App("misfits")
     rows = app.stream("misfits", schema="user string, n int")
@@ -122,7 +122,7 @@ def test_a_value_that_does_not_fit_is_told_with_the_line_of_the_step(told, topic
     assert "'ann'" in refused or "'hot'" in refused
 
 
-def test_a_function_with_state_that_raises_is_told_with_its_record(told, topics):
+def test_error_in_a_function_with_state_names_its_record(told, topics):
     topics.send("raising", {"user": "ann", "n": 0})
     app = App("raising")
     rows = app.stream("raising", schema="user string, n int")

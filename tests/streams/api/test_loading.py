@@ -47,7 +47,7 @@ def test_one_of_several_is_named(write):
         (HEAD + "app = = 1\n", r"pipeline.py:2\n    app = = 1\nSyntaxError: invalid syntax"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_line(write, text, told):
+def test_loading_error_names_the_line(write, text, told):
     with pytest.raises(CannotLoad, match=told):
         load_app(write(text))
 

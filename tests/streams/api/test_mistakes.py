@@ -129,7 +129,7 @@ def test_updates_of_a_window_after_an_outer_join(clicks, views):
     assert "stream_join-1 comes before it" in refused(lambda: counts.to("counts", emit="updates"))
 
 
-def test_a_session_of_nobody(clicks):
+def test_session_window_without_a_group(clicks):
     assert "needs a group" in refused(lambda: clicks.window(session("1 minute")))
 
 
@@ -168,7 +168,7 @@ def test_a_word_that_means_nothing(app, clicks):
         clicks.process(key="user", out="n int", tll="5 s")
 
 
-def test_state_of_nobody(clicks):
+def test_state_without_key_columns(clicks):
     for step in (
         lambda: clicks.deduplicate(within="1 minute"),
         lambda: clicks.group_by().reduce(lambda a, b: a, "user string"),
@@ -187,7 +187,7 @@ def test_waiting_for_time_without_time(app, clicks):
         assert 'time="' in refused(step)
 
 
-def test_a_session_of_nobody_after_pandas(clicks):
+def test_session_window_without_a_group_after_pandas(clicks):
     assert "needs a group" in refused(lambda: clicks.map_pandas(lambda frame: frame, "n int").window(session("1 m")))
 
 

@@ -71,7 +71,7 @@ def node():
         ("Something nobody has seen.\n\tat org.apache.spark.Foo", ["Spark refuses", "Something nobody has seen."]),
     ],
 )
-def test_each_complaint_is_told_with_the_line_and_what_to_write(spark_says, we_say):
+def test_each_error_names_the_line_and_the_fix(spark_says, we_say):
     told = str(explained(spark_says, node().origin, "clicks"))
     assert "test_explanations.py:" in told
     for words in we_say:
@@ -127,7 +127,7 @@ def test_a_record_that_a_function_with_state_fails_at_is_named_by_its_topic():
     assert "the record at offset 17 of partition 3 in topics matching logs-.*" in told("1/3/17")
 
 
-def test_a_fold_that_raises_is_told_with_the_line_of_its_step():
+def test_error_in_a_fold_names_the_line_of_its_step():
     app = App("t")
 
     def total(one, row):

@@ -1,4 +1,4 @@
-"""Event time of several sources, and of those that fall silent."""
+"""Event time of several sources, some of which stop sending."""
 
 from __future__ import annotations
 

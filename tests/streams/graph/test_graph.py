@@ -230,7 +230,7 @@ def test_a_pattern_does_not_take_what_its_query_writes():
         app.queries()
 
 
-def test_headers_and_retries_are_told():
+def test_headers_and_retries_are_described():
     app = App("told")
     clicks = app.stream("clicks", schema="user string", headers=True)
     clicks.to("copies", headers=clicks.headers)

@@ -39,7 +39,7 @@ def test_rows_that_still_fail_are_dead_letters_and_the_others_are_taken(odradek_
         assert counted.value == {"n": 1, "count": 1}, "no record stands behind a count, so it is its own"
 
 
-def test_a_row_that_nobody_takes_stops_the_application_and_is_named(odradek_test_driver):
+def test_refused_row_stops_the_application_and_is_named(odradek_test_driver):
     app = App("each-strict")
     app.stream("numbers", schema="n int").foreach(lambda row: 1 / row.n, name="divide")
     with odradek_test_driver(app) as t:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import httpx
 import pytest
@@ -13,6 +12,7 @@ from odradek.pipeline.errors import StreamsError
 from odradek.streams import App
 from odradek.streams.run.measuring import measured
 from odradek.streams.run.running import start
+from support.waiting import wait_until
 
 
 def settings_of(**given):
@@ -63,10 +63,8 @@ def test_running_application_is_scraped(spark, topics, tmp_path, monkeypatch):
         running.await_all_processed()
         processed = "kafka_streams_stream_thread_metrics_process_total", "scraped.measured-in"
         letters = "odradek_streams_application_deadletters_total", "measured-dead", "scraped"
-        deadline = time.monotonic() + 60
-        while (samples := found()).get(processed) != 4 or samples.get(letters) != 1:
-            assert time.monotonic() < deadline, samples
-            time.sleep(0.05)
+        wait_until(lambda: (now := found()).get(processed) == 4 and now.get(letters) == 1, found)
+        samples = found()
         assert samples["kafka_streams_stream_metrics_state_info", "RUNNING", "scraped"] == 1
         assert samples["odradek_streams_query_batches_total", "measured-in", "scraped"] >= 2
         assert samples["odradek_streams_query_batchtimems_sum", "measured-in", "scraped"] > 0

@@ -112,7 +112,7 @@ def test_streams_meet_streams_and_tables(topics, feed, kept, live):
     ]
 
 
-def test_a_record_that_nobody_takes_stops_the_application_and_is_named(topics, process):
+def test_refused_record_stops_the_application_and_is_named(topics, process):
     app = App("strict")
     app.stream("strict-in", schema="n int").to("strict-out")
     topics.send("strict-in", {"n": 1}, {"n": "many"})

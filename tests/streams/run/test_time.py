@@ -123,7 +123,7 @@ def test_rows_without_a_time_and_timers_of_the_wall(spark: SparkSession, kept, l
     assert sorted(seen.read_text().splitlines()) == ["a1 True", "a2 True", "a4 True", "b3 True"]
 
 
-def test_what_a_function_on_the_driver_raises_is_told_with_its_line(feed, live):
+def test_error_in_a_function_on_the_driver_names_its_line(feed, live):
     app = App("driver")
     source, events = feed(app, "events", "user string")
 

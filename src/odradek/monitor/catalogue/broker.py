@@ -71,10 +71,10 @@ PRODUCER_IDS = gauge(
     _MANAGER + "ProducerIdCount", "producers", "Idempotent producers that this broker remembers, over all partitions."
 )
 ISR_SHRINKS = meter(
-    _MANAGER + "IsrShrinksPerSec", "shrinks", "ISR changes by which this broker, as leader, removed replicas."
+    _MANAGER + "IsrShrinksPerSec", "shrinks", "Removals of replicas from an ISR by this broker as leader."
 )
 ISR_EXPANDS = meter(
-    _MANAGER + "IsrExpandsPerSec", "expands", "ISR changes by which this broker, as leader, added replicas."
+    _MANAGER + "IsrExpandsPerSec", "expands", "Additions of replicas to an ISR by this broker as leader."
 )
 ISR_FAILURES = meter(
     _MANAGER + "FailedIsrUpdatesPerSec", "failedUpdates", "ISR changes that the controller refused or did not answer."

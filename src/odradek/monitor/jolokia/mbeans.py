@@ -1,4 +1,4 @@
-"""The MBeans of a snapshot: their names, their attributes, and those that a pattern matches."""
+"""The MBeans of a snapshot: their names, their attributes, and the MBeans that match a pattern."""
 
 from __future__ import annotations
 

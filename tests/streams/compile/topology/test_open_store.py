@@ -6,7 +6,7 @@ from odradek.streams.compile.topology.operators import open_store
 from odradek.streams.engine.store import ShardStore
 
 
-def test_a_file_that_was_removed_and_made_anew_by_another_worker_is_opened_again(tmp_path):
+def test_file_recreated_by_another_worker_is_opened_again(tmp_path):
     path = tmp_path / "shard-0.db"
     old = open_store(path)
     old.begin(0)

@@ -77,7 +77,7 @@ def test_bytes_that_are_no_text(get):
 
 
 @pytest.mark.parametrize("value", NOT_QUITE_JSON, ids=["nan", "infinite", "half a character", "deep"])
-def test_what_python_takes_for_json_and_nobody_else_does_not_spoil_a_page(value):
+def test_values_that_only_python_accepts_as_json_do_not_break_a_page(value):
     assert _row(b"k", value, "text") == {"key": "k", "value_base64": base64.urlsafe_b64encode(value).decode()}
 
 
@@ -107,7 +107,7 @@ def test_the_views_and_how_far_they_are(get):
     assert view["problem"] is None
 
 
-def test_what_is_not_there_is_told(get):
+def test_missing_view_or_key_is_reported(get):
     assert get("/views/speeds/nobody", 404) == {
         "status": 404, "what": "no row 'nobody'", "why": "the view 'speeds' has no such key",
     }  # fmt: skip

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from odradek.client.admin import Admin
 from odradek.streams.run.views import NotCaughtUp, View
 from odradek.testing import Embedded
+from support.waiting import wait_until
 
 COMPACTED = {"cleanup.policy": "compact"}
 
@@ -141,14 +142,7 @@ def test_what_its_topic_does_not_keep_a_view_does_not_keep_either(odradek, clust
         view.wait_caught_up()
         assert rows_of(view) == {"new": "1"}
         view._store.apply({b"new": b"1"}, {}, {b"new": now_ms - 7_200_000})
-        until(lambda: not rows_of(view))
-
-
-def until(condition) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        wait_until(lambda: not rows_of(view))
 
 
 @pytest.mark.parametrize(("kept_ms", "survives"), [(0, False), (86_400_000, True)])
@@ -227,7 +221,7 @@ def test_a_broker_that_comes_back_is_followed_again(tmp_path):
             assert view.get("a") == b"2"
 
 
-def test_a_full_disk_is_told_and_survived(odradek, cluster, tmp_path):
+def test_full_disk_is_reported_and_survived(odradek, cluster, tmp_path):
     cluster.create_topic("t", 1, COMPACTED)
     with view_of(odradek, "t", tmp_path) as view:
         view.wait_caught_up()
