@@ -10,6 +10,7 @@ TESTS = Path(__file__).parents[1]
 # A sleep costs nothing on the virtual clock of the simulation.
 ON_VIRTUAL_TIME = {
     "coordinator/test_runtime.py",
+    "server/metrics/test_node.py",
     "server/network/test_peers.py",
     "server/test_dynamic_configs.py",
     "server/test_group_apis.py",

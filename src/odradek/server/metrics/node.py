@@ -97,10 +97,12 @@ class NodeMetrics:
         return measured
 
     async def _tick(self) -> None:
-        ticks = 0
+        ticks = volume_due = 0
         while True:
-            if ticks % TICKS_PER_VOLUME == 0:
+            # The first tick comes before the broker: 0 usable bytes for the next 30 ticks would raise an alert.
+            if ticks >= volume_due and self._read_volume is not None:
                 await self._look_at_volume()
+                volume_due = ticks + TICKS_PER_VOLUME
             await asyncio.sleep(TICK_S)
             ticks += 1
             self._requests.tick(TICK_S)
