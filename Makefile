@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help java demo test check unit clients stories crash chaos sim spark replay faults cluster interop bench fuzz screenshot package requirements clean
+.PHONY: help java demo test check unit clients stories crash chaos copiers sim spark replay faults cluster interop bench fuzz screenshot package requirements clean
 .DEFAULT_GOAL := help
 
 help:
@@ -84,6 +84,10 @@ chaos: .venv/dev
 # make sim SEEDS=1000 NODES=3    deterministic simulation: power failures, torn writes, network partitions
 sim: .venv/dev
 	$(if $(SEEDS),$(BIN)/odradek sim --seeds $(SEEDS) --nodes $(or $(NODES),1),$(BIN)/pytest $(BESIDE) -rs tests/sim)
+
+# make copiers SECONDS=600 CLIENTS='java franz-go'   topics copied in transactions, copiers and brokers killed at random (needs JDK 17, Maven, Go)
+copiers: .venv/dev
+	PYTHONPATH=tests $(BIN)/python -m support.copying --seconds $(or $(SECONDS),600) $(if $(CLIENTS),--clients '$(CLIENTS)') $(if $(SEED),--seed $(SEED))
 
 # make ablations         every rule that protects data switched off: which tests fail? writes the table of docs/internals/track-record.md
 ablations: .venv/dev

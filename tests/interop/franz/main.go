@@ -1,4 +1,5 @@
-// Command franz is a franz-go client for interop tests: `franz SERVERS NAME FIRST_MS` prints what it saw.
+// Command franz is a franz-go client for interop tests: `franz SERVERS NAME FIRST_MS` prints what it saw,
+// and `franz copy SERVERS TRANSACTIONAL_ID` copies a topic in transactions.
 package main
 
 import (
@@ -7,10 +8,15 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
 func main() {
+	if os.Args[1] == "copy" {
+		runCopier(context.Background(), strings.Split(os.Args[2], ","), os.Args[3])
+		return
+	}
 	beginMs := must(strconv.ParseInt(os.Args[3], 10, 64))
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -7,56 +7,68 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.testing import Embedded
+from support.copying.judgement import Copied, Judgement, judge
 from support.onlooker import create, eventually, partitions
 
 PARTITIONS = 4
 COPIERS = 2
 RECORDS_PER_S = 100
 COPIED_WITHIN_S = 180.0
-PAUSE_S = (1.0, 4.0)
+WHOLE_WITHIN_S = 120.0
+QUIET_S = 3.0
+DOWN_S = (0.5, 2.0)
+GROUP = "copiers"
 PROGRAMS = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Seconds between two kills, from and to."""
+
+    copiers: tuple[float, float] = (1.0, 5.0)
+    brokers: tuple[float, float] = (1.0, 6.0)
 
 
 @dataclass(slots=True)
 class Figures:
-    records: int = 0
     copiers_killed: int = 0
     copiers_ended: int = 0
     brokers_killed: int = 0
-    duplicates: int = 0
-    lost: int = 0
+    judgement: Judgement = field(default_factory=lambda: judge({}, []))
 
     def __str__(self) -> str:
         return (
-            f"{self.records} records, {self.copiers_killed} copiers and {self.brokers_killed} brokers killed, "
-            f"{self.copiers_ended} copiers ended by errors, {self.duplicates} duplicates, {self.lost} lost"
+            f"{self.copiers_killed} copiers and {self.brokers_killed} brokers killed, "
+            f"{self.copiers_ended} copiers ended by errors: {self.judgement}"
         )
 
 
-def in_python(client: str) -> Sequence[str]:
-    return [sys.executable, str(PROGRAMS / f"with_{client}.py")]
+def in_python(client: str, *arguments: str) -> Sequence[str]:
+    return [sys.executable, str(PROGRAMS / f"with_{client}.py"), *arguments]
 
 
 class Copier:
     """A program that is started again when it ends."""
 
-    def __init__(self, command: Sequence[str], bootstrap: str, transactional_id: str) -> None:
-        self._command = [*command, bootstrap, transactional_id]
+    def __init__(self, command: Sequence[str], bootstrap: str, number: int, output: IO[bytes] | None) -> None:
+        """The program gets the servers, its transactional id, and the partitions it copies if it has no group."""
+        own = ",".join(str(partition) for partition in range(number, PARTITIONS, COPIERS))
+        self._command = [*command, bootstrap, f"copier-{number}", own]
+        self._output = output or subprocess.DEVNULL
         self.ended = 0
         self._start()
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(self._command, stdout=self._output, stderr=self._output)
 
     def kill(self) -> None:
         self._end()
@@ -84,7 +96,7 @@ class Source:
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
         self._stopped = threading.Event()
-        self.acknowledged: list[tuple[int, bytes]] = []
+        self.acknowledged: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
         self._thread = threading.Thread(target=self._write)
         self._thread.start()
 
@@ -98,70 +110,93 @@ class Source:
 
     def _delivered(self, error: object, message) -> None:
         assert error is None, error
-        self.acknowledged.append((message.partition(), message.value()))
+        self.acknowledged[message.partition()].append(message.value())
 
     def stop(self) -> None:
         self._stopped.set()
         self._thread.join()
 
 
-def run(command: Sequence[str], seconds: float, seed: int, tell: Callable[[str], None] = print) -> Figures:
-    """Raises if the output differs from the input."""
-    chance, figures = random.Random(seed), Figures()
-    with Embedded(brokers=3) as cluster, ExitStack() as running:
+class BrokerKiller:
+    """Kills one broker after another, each when the replicas are in sync again."""
+
+    def __init__(self, cluster: Embedded, chance: random.Random, pause_s: tuple[float, float]) -> None:
+        self._cluster = cluster
+        self._chance = chance
+        self._pause_s = pause_s
+        self._down = 0
+        self.killed = 0
+        self._pause(pause_s)
+
+    def _pause(self, between: tuple[float, float]) -> None:
+        self._next = time.monotonic() + self._chance.uniform(*between)
+
+    def look(self) -> None:
+        if time.monotonic() < self._next:
+            return
+        if self._down:
+            self._cluster.nodes[self._down].start()
+            self._down = 0
+            self._pause(self._pause_s)
+        elif _is_whole(self._cluster):
+            self._down = self._chance.choice(list(self._cluster.nodes))
+            self._cluster.nodes[self._down].kill()
+            self.killed += 1
+            self._pause(DOWN_S)
+
+    def finish(self) -> None:
+        if self._down:
+            self._cluster.nodes[self._down].start()
+        eventually(lambda: _is_whole(self._cluster), "a killed broker does not rejoin the ISR", WHOLE_WITHIN_S)
+
+
+def run(
+    command: Sequence[str],
+    seconds: float,
+    seed: int,
+    *,
+    pace: Pace | None = None,
+    log: Path | None = None,
+) -> Figures:
+    """`log`: a folder for the output of brokers and copiers."""
+    chance, figures, pace = random.Random(seed), Figures(), pace or Pace()
+    with ExitStack() as running:
+        cluster = running.enter_context(Embedded(brokers=3, log=log and log / "brokers.log"))
+        output = log and running.enter_context((log / "copiers.log").open("wb"))
         for topic in ("in", "out"):
             create(cluster, topic, PARTITIONS, {"min.insync.replicas": "2"})
         copiers = [
-            running.enter_context(Copier(command, cluster.bootstrap_servers, f"copier-{number}"))
+            running.enter_context(Copier(command, cluster.bootstrap_servers, number, output))
             for number in range(COPIERS)
         ]
         source = Source(cluster.bootstrap_servers)
         running.callback(source.stop)
+        brokers = BrokerKiller(cluster, chance, pace.brokers)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            time.sleep(chance.uniform(*PAUSE_S))
-            if chance.random() < 0.5:
-                chance.choice(copiers).kill()
-                figures.copiers_killed += 1
-            else:
-                _kill_a_broker(cluster, chance)
-                figures.brokers_killed += 1
-            for copier in copiers:
-                copier.look()
+            until = min(deadline, time.monotonic() + chance.uniform(*pace.copiers))
+            while time.monotonic() < until:
+                brokers.look()
+                for copier in copiers:
+                    copier.look()
+                time.sleep(0.1)
+            chance.choice(copiers).kill()
+            figures.copiers_killed += 1
+        brokers.finish()
         source.stop()
-        copied = _read_until(cluster, copiers, source)
+        copied = _read(cluster, copiers, sum(map(len, source.acknowledged.values())))
+        figures.brokers_killed = brokers.killed
         figures.copiers_ended = sum(copier.ended for copier in copiers)
-    wanted = Counter(source.acknowledged)
-    figures.records = len(source.acknowledged)
-    figures.duplicates = sum((copied - wanted).values())
-    figures.lost = sum((wanted - copied).values())
-    tell(str(figures))
-    assert (figures.duplicates, figures.lost) == (0, 0), figures
+    figures.judgement = judge(source.acknowledged, copied)
     return figures
 
 
-def _kill_a_broker(cluster: Embedded, chance: random.Random) -> None:
-    node = cluster.nodes[chance.choice(list(cluster.nodes))]
-    node.kill()
-    time.sleep(chance.uniform(0.5, 2.0))
-    node.start()
-    eventually(
-        lambda: all(
-            seen.is_whole for topic in ("in", "out") for seen in (partitions(cluster, topic) or {0: _MISSING}).values()
-        ),
-        "the killed broker does not rejoin the ISR",
-        120,
-    )
+def _is_whole(cluster: Embedded) -> bool:
+    seen = [partitions(cluster, topic) for topic in ("in", "out")]
+    return all(seen) and all(partition.is_whole for topic in seen for partition in topic.values())
 
 
-class _Missing:
-    is_whole = False
-
-
-_MISSING = _Missing()
-
-
-def _read_until(cluster: Embedded, copiers: Sequence[Copier], source: Source) -> Counter[tuple[int, bytes]]:
+def _read(cluster: Embedded, copiers: Sequence[Copier], wanted: int) -> list[Copied]:
     """Reads `out` until it has as many records as `in`, and then until its end, so that duplicates are seen."""
     settings = {
         "bootstrap.servers": cluster.bootstrap_servers,
@@ -172,18 +207,26 @@ def _read_until(cluster: Embedded, copiers: Sequence[Copier], source: Source) ->
     }
     reader = Consumer(settings)
     reader.assign([TopicPartition("out", partition, 0) for partition in range(PARTITIONS)])
-    copied: Counter[tuple[int, bytes]] = Counter()
+    copied: list[Copied] = []
     deadline, quiet_since = time.monotonic() + COPIED_WITHIN_S, time.monotonic()
     try:
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and (len(copied) < wanted or time.monotonic() - quiet_since < QUIET_S):
             for message in reader.consume(1000, 0.5):
                 if message.error() is None:
-                    copied[message.partition(), message.value()] += 1
+                    copied.append(_copied(message))
                     quiet_since = time.monotonic()
             for copier in copiers:
                 copier.look()
-            if copied.total() >= len(source.acknowledged) and time.monotonic() - quiet_since > 3:
-                break
     finally:
         reader.close()
     return copied
+
+
+def _copied(message) -> Copied:
+    headers = dict(message.headers())
+    return Copied(message.partition(), message.value(), headers["transaction"].decode(), int(headers["size"]))
+
+
+def require_exact(figures: Figures, tell: Callable[[str], None] = print) -> None:
+    tell(str(figures))
+    assert figures.judgement.is_exact, figures.judgement
