@@ -18,6 +18,7 @@ ALSO_NEEDED = {
     "test_hello.py": ("node", "npm", "go"),
     "test_rolling_restart.py": ("javac", "node", "npm"),
     "test_storm.py": ("javac",),
+    "test_transaction_tools.py": ("javac",),
 }
 
 
