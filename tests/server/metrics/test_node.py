@@ -16,7 +16,7 @@ from support.group_broker import LoopSpawner
 def test_disk_is_measured_at_once_when_the_broker_starts_after_the_first_tick():
     loop = SimLoop(Random(1))
     clock = SimpleNamespace(monotonic_ns=lambda: int(loop.time() * 1e9))
-    metrics = NodeMetrics(Registry(), SimpleNamespace(clock=clock, spawner=LoopSpawner(loop)))
+    metrics = NodeMetrics(Registry(clock.monotonic_ns), SimpleNamespace(clock=clock, spawner=LoopSpawner(loop)))
 
     async def story():
         metrics.start()
