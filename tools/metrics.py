@@ -8,6 +8,7 @@ from pathlib import Path
 
 from odradek.monitor.catalogue import all_metrics, modules
 from odradek.monitor.dashboard import dashboard
+from odradek.monitor.left_out import LEFT_OUT
 from odradek.monitor.metric import Kind, Metric
 from odradek.monitor.rules import TARGET_DOWN, alert_rules
 
@@ -26,6 +27,12 @@ A *meter* is a counter; its MBean also has rates. A *histogram* is a summary wit
 label `state`.
 """
 
+LEFT_OUT_INTRODUCTION = """## MBeans of Kafka that do not exist here
+
+`*` stands for any text. `tests/interop/test_jolokia.py` checks that every other MBean and attribute of Kafka 4.3 exists
+here too. MBeans of the Java virtual machine do not exist, except a few attributes of `java.lang` above.
+"""
+
 
 def page() -> str:
     parts = [INTRODUCTION]
@@ -33,7 +40,9 @@ def page() -> str:
         parts += [f"## {title}\n", "| metric | kind, unit | meaning | MBean |", "|---|---|---|---|"]
         parts += [_row(metric) for metric in metrics]
         parts.append("")
-    parts += ["## Alerts\n", "| alert | condition | for | severity |", "|---|---|---:|---|"]
+    parts += [LEFT_OUT_INTRODUCTION, "| MBean | attributes | reason |", "|---|---|---|"]
+    parts += [f"| `{each.mbean}` | {' '.join(each.attributes) or 'all'} | {each.reason} |" for each in LEFT_OUT]
+    parts += ["\n## Alerts\n", "| alert | condition | for | severity |", "|---|---|---:|---|"]
     parts += [
         f"| {alert.name} | `{_in_cell(alert.expression)}` | {alert.for_seconds} s | {alert.severity.value} |"
         for alert in (TARGET_DOWN, *(alert for metric in all_metrics() for alert in metric.alerts))

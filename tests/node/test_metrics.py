@@ -141,6 +141,9 @@ def test_a_deleted_topic_has_no_series_but_stays_in_the_total(broker):
 
 
 def test_every_declared_metric_of_a_node_is_served(broker):
+    # One stays connected, for the metric of clients by their software.
+    client = AdminClient({"bootstrap.servers": broker.bootstrap})
+    client.list_topics(timeout=10)
     found = scrape_until(broker.url, lambda now: now("odradek_log_logmanager_disktotalbytes") > 0)
     served = set(found.types) | {f"{name}_total" for name, kind in found.types.items() if kind == "counter"}
     declared = {

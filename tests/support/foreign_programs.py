@@ -32,18 +32,18 @@ def compiled(folder: str, classpath: Iterable[Path | str]) -> Path:
     return classes
 
 
-def node_folder() -> Path:
-    """A copy of tests/interop/kafkajs with its npm packages."""
-    source, folder = SOURCES / "kafkajs", OUT / "kafkajs"
+def node_folder(name: str = "kafkajs") -> Path:
+    """A copy of tests/interop/<name> with its npm packages."""
+    source, folder = SOURCES / name, OUT / name
     folder.mkdir(parents=True, exist_ok=True)
     wanted = source / "package.json"
     if not _is_newer(folder / "node_modules" / "fetched", [wanted]):
         shutil.copy(wanted, folder)
-        print("fetching kafkajs with npm (once)", flush=True)
+        print(f"fetching the packages of {name} with npm (once)", flush=True)
         quiet = ["--no-package-lock", "--no-audit", "--no-fund", "--silent"]
         subprocess.run(["npm", "install", *quiet], check=True, timeout=300, cwd=folder)
         (folder / "node_modules" / "fetched").touch()
-    for script in source.glob("*.js"):
+    for script in (*source.glob("*.js"), *source.glob("*.mjs")):
         shutil.copy(script, folder)
     return folder
 

@@ -63,6 +63,8 @@ class Datagrams:
 
     def _lines(self, snapshot: Snapshot, seen: set[str]) -> Iterator[_Line]:
         for reading in snapshot:
+            if reading.is_before_first_event:
+                continue
             metric, labels, value = reading
             pairs = zip(metric.labels, labels, strict=True)
             tags = [*(_tag(name, text) for name, text in pairs if text), *self._tags]

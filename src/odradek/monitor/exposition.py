@@ -69,7 +69,8 @@ def _lines(families: Families, *, open_metrics: bool) -> Iterator[str]:
         yield f"# HELP {family} {metric.help.translate(_ESCAPES if open_metrics else _HELP_ESCAPES)}"
         yield f"# TYPE {family} {_TYPES[metric.kind]}"
         for reading in readings:
-            yield from _series(reading)
+            if not reading.is_before_first_event:
+                yield from _series(reading)
     if open_metrics:
         yield "# EOF"
 

@@ -67,7 +67,8 @@ class Metric:
     scale: float = 1.0
     # What one `unit` is in the unit of the MBean attribute, where JMX uses another: 1e9 for seconds as nanoseconds.
     mbean_scale: int = 1
-    # A series appears with its first event, as Kafka creates the MBean then.
+    # A series appears with its first event. The MBean of a METER too, as in Kafka, but that of a HISTOGRAM is there
+    # before, with zeros.
     lazy: bool = False
     alerts: tuple[Alert, ...] = ()
 

@@ -52,6 +52,8 @@ def _pieces(snapshot: Snapshot) -> Iterator[tuple[Metric, list[Reading]]]:
     """The readings by metric, at most a slice at a time."""
     families: dict[Metric, list[Reading]] = {}
     for reading in snapshot:
+        if reading.is_before_first_event:
+            continue
         families.setdefault(reading.metric, []).append(reading)
     size = metric_readings_per_slice_max
     for metric, readings in families.items():

@@ -47,6 +47,11 @@ class Reading(NamedTuple):
     labels: Labels
     value: Value
 
+    @property
+    def is_before_first_event(self) -> bool:
+        """Only MBeans show it."""
+        return self.metric.lazy and isinstance(self.value, DistributionReading) and not self.value.count
+
 
 Snapshot = list[Reading]
 # Yields readings, and None for each piece of work without one. It runs while the process changes what it reads, so it
@@ -169,7 +174,7 @@ class Registry:
                 if reading is not None:
                     snapshot.append(reading)
                     if isinstance(reading.value, DistributionReading | TimerReading):
-                        work += MORE_WORK_OF_DISTRIBUTION
+                        work += 0 if reading.is_before_first_event else MORE_WORK_OF_DISTRIBUTION
                 if work >= metric_readings_per_slice_max:
                     yield work
                     work = 0
@@ -216,9 +221,6 @@ class Registry:
                 continue
             yield Reading(metric, labels, counter.read(now_s) if isinstance(counter, Meter) else counter.count)
         for metric, labels, distribution in self._distributions:
-            if metric.lazy and not distribution.count:
-                yield None
-                continue
             yield Reading(metric, labels, distribution.read(metric.scale))
         for metric, labels, timer in self._timers:
             yield Reading(metric, labels, timer.read(metric.scale, now_s))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from odradek.monitor.catalogue.broker import HANDLER_IDLE, LOOP_LATENCY, NETWORK_IDLE
+from odradek.monitor.catalogue.broker import HANDLER_IDLE, LOOP_LATENCY, NETWORK_IDLE, PROCESSOR, PROCESSOR_IDLE
 from odradek.monitor.registry import Registry
 
 INTERVAL_S = 0.1
@@ -22,8 +22,8 @@ class LoopMetrics:
         self._expected_ns = 0
         self._timer: asyncio.TimerHandle
         self._schedule()
-        for metric in (HANDLER_IDLE, NETWORK_IDLE):
-            registry.rate(metric, self._idle_ns, scale=1 / _NS)
+        for metric, *labels in ((HANDLER_IDLE,), (NETWORK_IDLE,), (PROCESSOR_IDLE, PROCESSOR)):
+            registry.rate(metric, self._idle_ns, *labels, scale=1 / _NS)
 
     def stop(self) -> None:
         self._timer.cancel()

@@ -25,7 +25,7 @@ from odradek.node.logs import TEXT, log_to_stderr
 from odradek.node.machine import MachineSpawner, locked, machine_ports, new_event_loop, tune_allocator
 from odradek.node.pushing import pushed_metrics
 from odradek.node.tcp_ports import require_free
-from odradek.web.process_metrics import measure_process
+from odradek.web.process_metrics import measure_disk_io, measure_process
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +70,8 @@ def run_node(
     status = _Status()
     registry = Registry(time.monotonic_ns)
     measure_process(registry)
+    if config.broker.metrics_enable:
+        measure_disk_io(registry)
     http = _http(config, status, registry)
 
     def started(node: Node) -> None:

@@ -36,6 +36,10 @@ def encode_marker(marker: TxnMarker, wall_ms: int) -> bytearray:
     )
 
 
+# Every marker has this size: its record has no varying part.
+MARKER_BYTES = len(encode_marker(TxnMarker(0, 0, 0, committed=True), 0))
+
+
 def read_marker(header: BatchHeader, batch: memoryview) -> TxnMarker | None:
     """The marker in a control batch. None if it is another control record, or if compaction emptied the batch.
 

@@ -19,6 +19,7 @@ from odradek.base.invariants import invariant
 from odradek.log.recompression import recompressed_own
 from odradek.log.verification import NOT_REQUIRED, Verification
 from odradek.protocol.fetch_response import FetchedPartition
+from odradek.protocol.txn_marker import MARKER_BYTES
 from odradek.replication import safeguards
 from odradek.replication.isolation import FetchIsolation
 from odradek.replication.isr import IsrProposal, LiveBrokers, Propose, nobody_to_ask
@@ -189,6 +190,7 @@ class Partition:
         """Append the end of a transaction, as its coordinator decided."""
         self._require_quorum_to_append()
         appended = self.log.appending.marker(marker, self.leader_epoch, wall_ms)
+        self.traffic.appended(1, MARKER_BYTES)
         self._appended(appended)
         return appended
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from odradek.monitor.catalogue.broker import DISK_READ, DISK_WRITTEN
 from odradek.monitor.catalogue.process import CPU_SECONDS, MAX_FILES, OPEN_FILES, RESIDENT_BYTES, START_TIME
 from odradek.monitor.registry import Registry
 
@@ -22,6 +23,18 @@ def measure_process(registry: Registry) -> None:
         registry.gauge(OPEN_FILES, lambda: len(os.listdir(_PROC / "fd")))
         registry.gauge(RESIDENT_BYTES, _resident_bytes())
         registry.gauge(START_TIME, lambda: started_s)
+
+
+def measure_disk_io(registry: Registry) -> None:
+    """Of a node. Nothing where the kernel does not count it, as in some containers."""
+    if os.access(_PROC / "io", os.R_OK):
+        registry.gauge(DISK_READ, lambda: _io("read_bytes"))
+        registry.gauge(DISK_WRITTEN, lambda: _io("write_bytes"))
+
+
+def _io(name: str) -> int:
+    lines = (line.partition(": ") for line in (_PROC / "io").read_text().splitlines())
+    return next(int(value) for key, _, value in lines if key == name)
 
 
 def _cpu_seconds() -> float:

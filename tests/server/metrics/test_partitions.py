@@ -41,6 +41,7 @@ def test_leaders_and_followers_have_their_series(run):
                 catalogue.LOG_START_OFFSET: 0,
                 catalogue.LOG_END_OFFSET: 2,
                 catalogue.SEGMENTS: 1,
+                catalogue.RETENTION_PERCENT: 0,
                 catalogue.REPLICAS: 2,
                 catalogue.IN_SYNC_REPLICAS: 1,
                 catalogue.UNDER_REPLICATED: 1,

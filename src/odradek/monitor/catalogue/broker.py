@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.monitor.declaring import counter, gauge, meter, timer
-from odradek.monitor.metric import Alert, Metric, Severity
+from odradek.monitor.declaring import counter, gauge, meter, state, timer
+from odradek.monitor.metric import Alert, Kind, Metric, Severity
 
 _MS_OF_NS = 1e-6
 _MANAGER = "kafka.server:type=ReplicaManager,name="
@@ -12,11 +12,37 @@ _SESSIONS = "kafka.server:type=FetchSessionCache,name="
 _FETCHERS = "kafka.server:type=ReplicaFetcherManager,name="
 _SOCKETS = "kafka.server:type=socket-server-metrics"
 _LISTENER = ("listener", "networkProcessor")
+# One event loop takes the place of Kafka's network threads.
+PROCESSOR = "0"
 
 BROKER_STATE = gauge(
     "kafka.server:type=KafkaServer,name=BrokerState",
     "state",
     "1: starting, 2: recovering logs, 3: running, 6: stopping. A controller without the broker role stays at 1.",
+)
+
+VERSION = state(
+    "kafka.server:type=app-info", "The version of Odradek, for each node id.", attribute="Version", labels=("id",)
+)
+STARTED = gauge(
+    "kafka.server:type=app-info", "ms", "When this node started, since 1970.", attribute="StartTimeMs", labels=("id",)
+)
+CLUSTER_ID = Metric(
+    name="kafka_server_kafkaserver_clusterid",
+    mbean="kafka.server:type=KafkaServer,name=ClusterId",
+    kind=Kind.STATE,
+    unit="state",
+    help="The id of the cluster, as the label `state`.",
+)
+DISK_READ = gauge(
+    "kafka.server:type=KafkaServer,name=linux-disk-read-bytes",
+    "bytes",
+    "Bytes that the process has read from disks since its start, as Linux counts them.",
+)
+DISK_WRITTEN = gauge(
+    "kafka.server:type=KafkaServer,name=linux-disk-write-bytes",
+    "bytes",
+    "Bytes that the process has written to disks since its start, as Linux counts them.",
 )
 
 # Replicas
@@ -190,6 +216,31 @@ SOCKET_BYTES_OUT = counter(_SOCKETS, "bytes", "Sent bytes.", attribute="outgoing
 SOCKET_BYTES_OUT_RATE = gauge(
     _SOCKETS, "bytes/second", "Sent in the last minute.", attribute="outgoing-byte-rate", labels=_LISTENER
 )
+LISTENER_REQUESTS = counter(_SOCKETS, "requests", "Received requests.", attribute="request-total", labels=_LISTENER)
+LISTENER_REQUESTS_RATE = gauge(
+    _SOCKETS, "requests/second", "Received requests in the last minute.", attribute="request-rate", labels=_LISTENER
+)
+LISTENER_EXPIRED = gauge(
+    _SOCKETS,
+    "connections",
+    "Connections closed because they were idle for connections.max.idle.ms.",
+    attribute="expired-connections-killed-count",
+    labels=_LISTENER,
+)
+ACCEPT_RATE = gauge(
+    _SOCKETS,
+    "connections/second",
+    "Accepted connections of a listener in the last minute.",
+    attribute="connection-accept-rate",
+    labels=("listener",),
+)
+CLIENT_SOFTWARE = gauge(
+    _SOCKETS,
+    "connections",
+    "Open connections by the software of the client.",
+    attribute="connections",
+    labels=("clientSoftwareName", "clientSoftwareVersion", *_LISTENER),
+)
 EXPIRED_CONNECTIONS = gauge(
     "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount",
     "connections",
@@ -247,3 +298,9 @@ HANDLER_IDLE = _idle(
     ),
 )
 NETWORK_IDLE = _idle("kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent")
+PROCESSOR_IDLE = gauge(
+    "kafka.network:type=Processor,name=IdlePercent",
+    "ratio",
+    "The same as NetworkProcessorAvgIdlePercent: one event loop is the only network processor.",
+    labels=("networkProcessor",),
+)

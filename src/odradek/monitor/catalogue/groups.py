@@ -32,6 +32,18 @@ BY_PROTOCOL = gauge(
     attribute="group-count",
     labels=("protocol",),
 )
+LOAD_TIME_MAX = gauge(
+    _COORDINATOR,
+    "ms",
+    "Longest time to load a partition of __consumer_offsets in the last 30 to 60 seconds.",
+    attribute="partition-load-time-max",
+)
+LOAD_TIME_AVG = gauge(
+    _COORDINATOR,
+    "ms",
+    "Average time to load a partition of __consumer_offsets in the last 30 to 60 seconds.",
+    attribute="partition-load-time-avg",
+)
 COORDINATED_PARTITIONS = gauge(
     _COORDINATOR,
     "partitions",

@@ -23,6 +23,9 @@ SIZE = _log("Size", "bytes", "Size of the log, without indexes.")
 LOG_START_OFFSET = _log("LogStartOffset", "offset", "The first offset of the log.")
 LOG_END_OFFSET = _log("LogEndOffset", "offset", "The offset of the next record.")
 SEGMENTS = _log("NumLogSegments", "segments", "Segments of the log.")
+RETENTION_PERCENT = _log(
+    "RetentionSizeInPercent", "percent", "Size of the log in percent of retention.bytes; 0 if that is not limited."
+)
 REPLICAS = _led("ReplicasCount", "replicas", "Replicas of the partition.")
 IN_SYNC_REPLICAS = _led("InSyncReplicasCount", "replicas", "Replicas in the ISR.")
 UNDER_REPLICATED = _led("UnderReplicated", "partitions", "1 while a replica is not in sync.")

@@ -36,6 +36,11 @@ CURRENT_LEADER = _raft(
 )
 CURRENT_EPOCH = _raft("current-epoch", "epoch", "The leader epoch of the metadata log.")
 CURRENT_VOTE = _raft("current-vote", "id", "The candidate that this node voted for in this epoch; -1 if none.")
+CURRENT_VOTE_DIRECTORY = state(
+    _RAFT,
+    "The directory id of this candidate, as the label `state`; zeros if none.",
+    attribute="current-vote-directory-id",
+)
 CURRENT_STATE = state(
     _RAFT,
     "The role of this node: leader, follower, observer, candidate, prospective, unattached, resigned.",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from odradek.base.limits import partial_requests_bytes_max
 from odradek.monitor.catalogue import broker as catalogue
 from odradek.monitor.catalogue import transactions
-from odradek.monitor.registry import Reading, Registry
+from odradek.monitor.registry import Labels, Reading, Registry
 from odradek.replication.partition import Partition
 from odradek.replication.partition_table import PartitionTable
 from odradek.server.broker import Broker
 from odradek.server.fetchers import Fetchers
 from odradek.server.network.listener import ClientListener
 
-# Each listener has one event loop: it takes the place of Kafka's network threads.
-PROCESSOR = "0"
 REPLICA_FETCHER = "Replica"
 # As in Kafka: after its timeout, a transaction may wait for its coordinator and its marker.
 LATE_BUFFER_MS = 5 * 60 * 1000
@@ -25,16 +24,29 @@ SEGMENTS_PER_READING = 50
 
 
 def measure_listener(registry: Registry, listener: ClientListener, name: str) -> None:
-    labels = (name, PROCESSOR)
+    labels = (name, catalogue.PROCESSOR)
     registry.gauge(catalogue.CONNECTIONS, lambda: listener.connection_count, *labels)
     for total, rate, count in (
         (catalogue.CONNECTIONS_MADE, catalogue.CONNECTIONS_MADE_RATE, lambda: listener.connections_made),
         (catalogue.CONNECTIONS_CLOSED, catalogue.CONNECTIONS_CLOSED_RATE, lambda: listener.connections_lost),
         (catalogue.SOCKET_BYTES_IN, catalogue.SOCKET_BYTES_IN_RATE, lambda: listener.bytes_in),
         (catalogue.SOCKET_BYTES_OUT, catalogue.SOCKET_BYTES_OUT_RATE, lambda: listener.bytes_out),
+        (catalogue.LISTENER_REQUESTS, catalogue.LISTENER_REQUESTS_RATE, lambda: _requests(listener)),
     ):
         registry.gauge(total, count, *labels)
         registry.rate(rate, count, *labels)
+    registry.rate(catalogue.ACCEPT_RATE, lambda: listener.connections_made, name)
+    registry.gauge(catalogue.LISTENER_EXPIRED, lambda: listener.connections_expired, *labels)
+    registry.gauges(catalogue.CLIENT_SOFTWARE, lambda: _software(listener, labels))
+
+
+def _software(listener: ClientListener, labels: Labels) -> Iterator[tuple[Labels, int]]:
+    for software, count in Counter(listener.software()).items():
+        yield (software.name, software.version, *labels), count
+
+
+def _requests(listener: ClientListener) -> int:
+    return 0 if listener.observer is None else listener.observer.requests
 
 
 def measure_broker(registry: Registry, broker: Broker, clients: ClientListener, fetchers: Fetchers) -> None:

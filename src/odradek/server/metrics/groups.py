@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from odradek.base.ports import Clock
 from odradek.coordinator.engine import Phase
 from odradek.coordinator.group.shard import GroupShard
 from odradek.coordinator.group.states import GroupState
@@ -20,8 +21,10 @@ BY_STATE = {
 }
 
 
-def measure_groups(registry: Registry, groups: Runtime[GroupShard]) -> None:
+def measure_groups(registry: Registry, groups: Runtime[GroupShard], clock: Clock) -> None:
     registry.source(lambda: _groups(groups))
+    registry.gauge(catalogue.LOAD_TIME_MAX, lambda: groups.load_ms.maximum(clock.monotonic_ns()))
+    registry.gauge(catalogue.LOAD_TIME_AVG, lambda: groups.load_ms.average(clock.monotonic_ns()))
 
 
 def _groups(groups: Runtime[GroupShard]) -> Iterator[Reading | None]:

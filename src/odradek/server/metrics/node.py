@@ -73,7 +73,7 @@ class NodeMetrics:
     def measure_broker(self, broker: Broker, clients: ClientListener, fetchers: Fetchers) -> None:
         measure_broker(self.registry, broker, clients, fetchers)
         measure_partitions(self.registry, broker)
-        measure_groups(self.registry, broker.groups)
+        measure_groups(self.registry, broker.groups, self._ports.clock)
         measure_transactions(self.registry, broker.transactions, self._ports.clock)
         self._read_volume = broker.partitions.volume
         self.registry.gauge(catalogue.DISK_TOTAL, lambda: self._volume.total_bytes)

@@ -29,6 +29,8 @@ def _partition(partition: Partition) -> Iterator[Reading]:
     yield Reading(catalogue.LOG_START_OFFSET, labels, log.log_start_offset)
     yield Reading(catalogue.LOG_END_OFFSET, labels, log.log_end_offset)
     yield Reading(catalogue.SEGMENTS, labels, log.segment_count)
+    bytes_max = log.config.retention_bytes
+    yield Reading(catalogue.RETENTION_PERCENT, labels, log.size_bytes * 100 // bytes_max if bytes_max > 0 else 0)
     if not partition.is_leader:
         yield Reading(catalogue.FOLLOWER_LAG, (REPLICA_FETCHER, *labels), partition.behind)
         return

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from odradek.base.ids import NO_BROKER
+from odradek import __version__
+from odradek.base.ids import NO_BROKER, ZERO_UUID, uuid_text
 from odradek.base.ports import Clock
 from odradek.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES
 from odradek.metadata.image import BrokerRegistration, ClusterImage, ImageDelta, PartitionImage, TopicChange
+from odradek.monitor.catalogue import broker
 from odradek.monitor.catalogue import quorum as catalogue
 from odradek.monitor.metric import Metric
 from odradek.monitor.registry import Labels, Reading, Registry
@@ -27,6 +29,7 @@ def measure_quorum(registry: Registry, quorum: MetadataQuorum, clock: Clock) -> 
         (catalogue.CURRENT_LEADER, lambda: core.leader_id),
         (catalogue.CURRENT_EPOCH, lambda: core.leader_epoch),
         (catalogue.CURRENT_VOTE, lambda: NO_BROKER if core.election.voted is None else core.election.voted.voter_id),
+        (catalogue.CURRENT_VOTE_DIRECTORY, lambda: _voted_directory(quorum)),
         (catalogue.CURRENT_STATE, lambda: _state(quorum)),
         (catalogue.HIGH_WATERMARK, lambda: core.high_watermark),
         (catalogue.LOG_END_OFFSET, lambda: quorum.log.log_end_offset),
@@ -50,6 +53,10 @@ def measure_quorum(registry: Registry, quorum: MetadataQuorum, clock: Clock) -> 
         (catalogue.SNAPSHOT_AGE, lambda: clock.monotonic_ms() - times.snapshot_ms),
     ):
         registry.gauge(metric, read)
+    own_id, started_ms = str(quorum.own_id), clock.wall_ms()
+    registry.gauge(broker.VERSION, lambda: __version__, own_id)
+    registry.gauge(broker.STARTED, lambda: started_ms, own_id)
+    registry.gauge(broker.CLUSTER_ID, lambda: feed.image.cluster_id)
     registry.rate(catalogue.APPEND_RATE, lambda: times.appended_records)
     registry.rate(catalogue.FETCH_RATE, lambda: times.fetched_records)
     registry.gauges(catalogue.FEATURE_LEVEL, lambda: _levels(feed.image))
@@ -61,6 +68,11 @@ def measure_quorum(registry: Registry, quorum: MetadataQuorum, clock: Clock) -> 
 def _state(quorum: MetadataQuorum) -> str:
     role = quorum.core.role
     return OBSERVER if role is Role.FOLLOWER and not quorum.core.is_voter else role.value
+
+
+def _voted_directory(quorum: MetadataQuorum) -> str:
+    voted = quorum.core.election.voted
+    return uuid_text(ZERO_UUID if voted is None else voted.directory_id)
 
 
 def _unknown_voters(quorum: MetadataQuorum) -> int:
@@ -108,11 +120,11 @@ class ControllerMetrics:
         yield Reading(catalogue.ACTIVE_BROKERS, (), sum(not each.fenced for each in brokers))
         yield Reading(catalogue.FENCED_BROKERS, (), sum(each.fenced for each in brokers))
         yield Reading(catalogue.STOPPING_BROKERS, (), sum(each.in_controlled_shutdown for each in brokers))
-        for broker in brokers:
-            labels = (str(broker.broker_id),)
-            yield Reading(catalogue.REGISTRATION_STATE, labels, _registration_state(broker))
+        for each in brokers:
+            labels = (str(each.broker_id),)
+            yield Reading(catalogue.REGISTRATION_STATE, labels, _registration_state(each))
             if self._controller.is_active:
-                silent_ms = self._controller.heartbeats.silent_ms(broker.broker_id, now_ms)
+                silent_ms = self._controller.heartbeats.silent_ms(each.broker_id, now_ms)
                 yield Reading(catalogue.HEARTBEAT_AGE, labels, silent_ms)
 
     def _partitions(self) -> Iterator[Reading | None]:
@@ -137,10 +149,10 @@ class ControllerMetrics:
                 (self._from_elr if after.leader in before.elr else self._unclean).count += 1
 
 
-def _registration_state(broker: BrokerRegistration) -> int:
-    if broker.fenced:
+def _registration_state(registered: BrokerRegistration) -> int:
+    if registered.fenced:
         return FENCED
-    return CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else ACTIVE
+    return CONTROLLED_SHUTDOWN if registered.in_controlled_shutdown else ACTIVE
 
 
 def _elections(change: TopicChange) -> Iterator[tuple[PartitionImage, PartitionImage]]:

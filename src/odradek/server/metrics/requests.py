@@ -85,6 +85,11 @@ class RequestMetrics:
             for key, api in apis.items()
         }
         self._observed += observed.values()
+        for api in apis.values():
+            self._times_of(name_of(api))
+        if FETCH.key in apis:
+            for name in (FETCH_CONSUMER, FETCH_FOLLOWER):
+                self._times_of(name)
         return Observer(observed, self._has_errors, self._ended, self._now_ns)
 
     def tick(self, passed_s: float) -> None:

@@ -103,6 +103,11 @@ class Observer:
         self._on_end = on_end
         self.now_ns = now_ns
 
+    @property
+    def requests(self) -> int:
+        """Since the start."""
+        return sum(api.total for api in self.apis)
+
     def has_reply(self, request: RequestContext) -> None:
         if request.errors:
             self._on_error(request)

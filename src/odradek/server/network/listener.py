@@ -13,7 +13,7 @@ from odradek.base.ports import Listener, Net
 from odradek.server.network.connection import ClientConnection
 from odradek.server.network.frames import FramePool
 from odradek.server.network.life_cycle import Observer
-from odradek.server.network.request import Parts
+from odradek.server.network.request import ClientSoftware, Parts
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +72,10 @@ class ClientListener:
     @property
     def connection_count(self) -> int:
         return len(self._connections)
+
+    def software(self) -> list[ClientSoftware]:
+        """Of each open connection."""
+        return [connection.software for connection in self._connections]
 
     async def bind(self, host: str, port: int) -> None:
         """Clients may connect from now on; nothing of theirs is read before `serve`."""
