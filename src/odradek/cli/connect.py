@@ -91,13 +91,18 @@ def serve(
         clients=settings,
     )
     try:
-        ended_well = serve_in_foreground(wanted, on_ready=lambda url: click.echo(f"connect is ready: {url}"))
+        ended_well = serve_in_foreground(wanted, on_ready=_announce)
     except CannotListen as refused:
         fail(str(refused.strerror))
     except (StorageFailed, ClientError, NoJava, NoSpark) as failed:
         fail(str(failed))
     if not ended_well:
         raise SystemExit(1)
+
+
+def _announce(url: str) -> None:
+    click.echo(f"connect is ready: {url}")
+    click.echo(f"Metrics: {url}/metrics")
 
 
 @command.command("ls")

@@ -26,7 +26,7 @@ def measure_process(registry: Registry) -> None:
 
 
 def measure_disk_io(registry: Registry) -> None:
-    """Of a node. Nothing where the kernel does not count it, as in some containers."""
+    """Measures nothing where the kernel does not count it, as in some containers."""
     if os.access(_PROC / "io", os.R_OK):
         registry.gauge(DISK_READ, lambda: _io("read_bytes"))
         registry.gauge(DISK_WRITTEN, lambda: _io("write_bytes"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from odradek import __version__
@@ -20,7 +21,10 @@ from odradek.connect.rest.forwarding import Endpoint, to_the_active
 from odradek.connect.service.requests import Refused, Requests
 from odradek.connect.storage.configs import Target
 from odradek.connect.validation import validated
+from odradek.monitor.registry import Registry, Snapshot
 from odradek.web.application import application
+from odradek.web.monitoring import fresh_snapshot, monitoring_routes
+from odradek.web.process_metrics import measure_process
 
 T = TypeVar("T")
 
@@ -34,11 +38,13 @@ class Api:
     def __init__(self, requests: Requests, cluster_id: str) -> None:
         self._requests = requests
         self._cluster_id = cluster_id
+        self._registry = Registry(time.monotonic_ns)
+        measure_process(self._registry)
 
     def application(self) -> ASGIApp:
         return application(self._routes(), errors=ERRORS)
 
-    def _routes(self) -> list[Route]:
+    def _routes(self) -> list[BaseRoute]:
         one = "/connectors/{name:str}"
         active = partial(to_the_active, self._requests)
         return [
@@ -71,7 +77,12 @@ class Api:
             Route("/admin/loggers", loggers.every),
             Route("/admin/loggers/{logger:str}", loggers.one, methods=["GET"]),
             Route("/admin/loggers/{logger:str}", loggers.change, methods=["PUT"]),
+            *monitoring_routes(self._snapshot),
         ]
+
+    async def _snapshot(self) -> Snapshot:
+        of_connectors = await run_in_threadpool(self._requests.readings)
+        return [*await fresh_snapshot(self._registry), *of_connectors]
 
     # --- the service
 

@@ -14,11 +14,13 @@ from odradek.connect.options import MASK
 from odradek.connect.plugins import BrokenPlugin, NoSuchPlugin, plugin
 from odradek.connect.providers import REFERENCE
 from odradek.connect.records import Offset, Partition
+from odradek.connect.service.metering import readings
 from odradek.connect.service.steward import CLIENT, NotActive, Steward
 from odradek.connect.storage.configs import Config, Target, connector_entry, target_entry
 from odradek.connect.storage.offsets import offset_entries
 from odradek.connect.storage.statuses import Status, topic_entry
 from odradek.connect.validation import secrets_of, validated
+from odradek.monitor.registry import Reading
 
 T = TypeVar("T")
 
@@ -128,6 +130,13 @@ class Requests:
             return list(figures.lines) if figures else []
 
         return self._on_steward(found)
+
+    def readings(self) -> list[Reading]:
+        """The metrics of connectors and tasks. None of a service that has ended."""
+        try:
+            return self._steward.call(lambda: readings(self._steward))
+        except NotActive:
+            return []
 
     def figures(self, name: str) -> dict[str, int]:
         def found() -> dict[str, int]:

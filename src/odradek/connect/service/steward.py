@@ -27,6 +27,7 @@ from odradek.connect.service.jobs import Ended, Jobs
 from odradek.connect.service.leashes import Leashes
 from odradek.connect.service.membership import Membership
 from odradek.connect.service.settings import Settings
+from odradek.connect.service.task_figures import TaskFigures
 from odradek.connect.service.watching import Listed, News, NotListed, Regrouped, Sighting, Watching
 from odradek.connect.storage.configs import ConfigState, Target, task_entries
 from odradek.connect.storage.offsets import OffsetState
@@ -60,6 +61,7 @@ class Figures:
     polled: int = 0
     written: int = 0
     skipped: int = 0
+    tasks: dict[int, TaskFigures] = field(default_factory=dict)
     lines: deque[Mapping[str, object]] = field(default_factory=lambda: deque(maxlen=LOG_LINES_MAX))
 
 
@@ -395,6 +397,7 @@ class Steward:
         if outcome.ending in (Ending.FAILED, Ending.LOST):
             # It may have left a transaction open, or still be running.
             self._unfenced.add((name, task))
+            self._task_figures(name, task).failures += 1
             _log.warning("task %s of %s failed: %s", task, name, (outcome.trace or "").strip().rpartition("\n")[2])
             self._figures(name).lines.append({"at": time.time(), "task": task, "level": "ERROR", "text": outcome.trace})
         if outcome.ending is Ending.IDLE and self._watching is not None:
@@ -443,11 +446,35 @@ class Steward:
         figures.polled += facts.get("polled", 0)
         figures.written += facts.get("written", 0)
         figures.skipped += facts.get("skipped", 0)
+        self._count_report(name, task, facts)
         known = self.statuses.topics.get(name, {})
         new = [topic for topic in facts.get("topics", ()) if topic not in known]
         if new:
             now_ms = int(time.time() * 1000)
             self.status_log.append([topic_entry(name, topic, task, now_ms) for topic in new])
+
+    def _count_report(self, name: str, task: int, facts: Mapping[str, Any]) -> None:
+        ready = self._ready.get(name)
+        skipped = facts.get("skipped", 0)
+        has_letters = ready is not None and bool(ready.common.errors_deadletterqueue_topic_name)
+        dead_letters = skipped if has_letters else 0
+        # Sources write their dead letters with the records.
+        written = facts.get("written", 0) - (dead_letters if ready is not None and ready.is_source else 0)
+        self._task_figures(name, task).report(
+            polled=facts.get("polled", 0),
+            written=written,
+            skipped=skipped,
+            dead_letters=dead_letters,
+            now_ns=time.monotonic_ns(),
+        )
+
+    def _task_figures(self, name: str, task: int) -> TaskFigures:
+        return self._figures(name).tasks.setdefault(task, TaskFigures.beginning(time.monotonic_ns()))
+
+    def is_source(self, name: str) -> bool | None:
+        """None if the connector cannot start here."""
+        ready = self._ready.get(name)
+        return None if ready is None else ready.is_source
 
     def _figures(self, name: str) -> Figures:
         return self.figures.setdefault(name, Figures())

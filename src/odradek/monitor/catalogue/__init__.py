@@ -10,6 +10,7 @@ from odradek.monitor.catalogue import (
     broker,
     client_telemetry,
     clients,
+    connect,
     consumer_lag,
     groups,
     monitoring,
@@ -35,6 +36,7 @@ _MODULES = (
     clients,
     client_telemetry,
     streams,
+    connect,
     process,
     monitoring,
 )

@@ -74,7 +74,7 @@ class ClientListener:
         return len(self._connections)
 
     def software(self) -> list[ClientSoftware]:
-        """Of each open connection."""
+        """The clients of all open connections, as they named themselves."""
         return [connection.software for connection in self._connections]
 
     async def bind(self, host: str, port: int) -> None:
