@@ -17,6 +17,7 @@ from support.broker_process import free_port
 from support.prometheus_process import wait_for
 
 SMALL_DISK_MIB = 96
+TESTS = Path(__file__).parents[2]
 ODRADEK = [sys.executable, "-m", "odradek.cli"]
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
@@ -84,6 +85,8 @@ events.foreach(keep)
 events.group_by("n").agg(count=F.count("*")).materialize("counts")
 """
 
+CONNECT = [sys.executable, "-m", "support.connect_process"]
+
 
 class Processes:
     """Everything that the test starts, stopped at its end."""
@@ -98,7 +101,13 @@ class Processes:
         before = log.stat().st_size if log.exists() else 0
         with log.open("ab") as out:
             self._running[name] = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True, cwd=self.folder
+                command,
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                cwd=self.folder,
+                env=os.environ | {"PYTHONPATH": str(TESTS)},
             )
 
         def said() -> re.Match[str] | None:

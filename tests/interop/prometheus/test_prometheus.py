@@ -26,7 +26,15 @@ from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from interop.prometheus.observed_cluster import CLIENTS, MONITOR, ODRADEK, STREAMS, ObservedCluster, Processes
+from interop.prometheus.observed_cluster import (
+    CLIENTS,
+    CONNECT,
+    MONITOR,
+    ODRADEK,
+    STREAMS,
+    ObservedCluster,
+    Processes,
+)
 from odradek.monitor.dashboard import panels
 from odradek.monitor.rules import alert_groups, alert_rules
 from support.broker_process import free_port
@@ -125,9 +133,27 @@ def _started(folder: Path, processes: Processes, cluster: ObservedCluster) -> It
         "monitor": [lag],
         "clients": [clients],
         "streams": [streams],
+        "connect": [_connect(processes, cluster, number).removeprefix("http://") for number in (1, 2)],
     }
     with Prometheus(folder / "prometheus", targets, alert_rules(TIME_FACTOR)) as prometheus:
         yield Scene(cluster, processes, prometheus, run_streams, Producer(config), admin)
+
+
+def _connect(processes: Processes, cluster: ObservedCluster, number: int) -> str:
+    """The URL of a new connect service. The first one is active, the second stands by."""
+    file = processes.folder / f"connect-{number}.url"
+    processes.start(f"connect-{number}", [*CONNECT, cluster.bootstrap, str(file), "observed"], "")
+    wait_for("the connect service is ready", file.exists, 60)
+    url = file.read_text()
+    if number == 1:
+        wait_for("it is active", lambda: "active" in httpx.get(f"{url}/health").text, 60)
+        lines = processes.folder / "lines"
+        lines.write_text("1\n")
+        source = {"connector.class": "files-source", "path": str(lines), "topic": "lines", "errors.tolerance": "all"}
+        sink = {"connector.class": "files-sink", "topics": "lines", "path": str(processes.folder / "copies")}
+        for name, config in (("lines", source), ("copies", sink)):
+            httpx.post(f"{url}/connectors", json={"name": name, "config": config}, timeout=60).raise_for_status()
+    return url
 
 
 def test_every_process_is_scraped_and_its_text_is_valid(scene):
@@ -172,6 +198,24 @@ def test_dead_letters_and_slow_query(scene):
     finally:
         done.set()
         feeding.join()
+
+
+def test_connectors_that_skip_records_or_fail(scene):
+    folder = scene.processes.folder
+    with (folder / "lines").open("a") as lines:
+        lines.write('{"broken\n2\n')
+    scene.expect("a connector that skips a record", "ConnectorRecordsSkipped")
+    strict = {"connector.class": "files-source", "path": str(folder / "lines"), "topic": "strict-lines"}
+    strict |= {"restart.attempts.max": "6", "restart.backoff.ms": "1000", "restart.backoff.max.ms": "1000"}
+    url = (folder / "connect-1.url").read_text()
+    document = {"name": "strict", "config": strict}
+    httpx.post(f"{url}/connectors", json=document, timeout=60).raise_for_status()
+    scene.expect("a task that fails whenever it is started", "ConnectorTaskRestarts", "ConnectorTaskFailed")
+
+
+def test_connect_service_that_is_killed(scene):
+    scene.processes.kill("connect-1")
+    scene.expect("a killed connect service, before another takes over", "NoActiveConnectService")
 
 
 def test_application_that_is_restarted_again_and_again(scene):

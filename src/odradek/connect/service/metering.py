@@ -50,10 +50,13 @@ def _connector(steward: Steward, name: str) -> Iterator[Reading]:
         yield Reading(m.CONNECTOR_TYPE, (name,), "source" if is_source else "sink")
     for index, status in sorted(tasks.items()):
         yield Reading(m.TASK_STATUS, (name, str(index)), status.state.lower())
+    if is_source is None:
+        return
     known = steward.figures.get(name)
-    if known is not None and is_source is not None:
-        for index, figures in sorted(known.tasks.items()):
-            yield from _task((name, str(index)), figures, is_source=is_source)
+    for index in sorted(tasks):
+        # A series must exist before it grows: an alert on its increase does not see the first value.
+        figures = None if known is None else known.tasks.get(index)
+        yield from _task((name, str(index)), figures or TaskFigures.beginning(0), is_source=is_source)
 
 
 def _task(labels: tuple[str, str], figures: TaskFigures, *, is_source: bool) -> Iterator[Reading]:
