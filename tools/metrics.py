@@ -6,9 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from odradek.monitor.catalogue import all_metrics, modules
+from odradek.monitor.catalogue import LEFT_OUT, all_metrics, modules
 from odradek.monitor.dashboard import dashboard
-from odradek.monitor.left_out import LEFT_OUT
 from odradek.monitor.metric import Kind, Metric
 from odradek.monitor.rules import TARGET_DOWN, alert_rules
 

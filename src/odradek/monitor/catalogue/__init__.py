@@ -1,4 +1,4 @@
-"""Every metric of the project, declared once. A new module of declarations gets its line in `_MODULES`.
+"""Every metric of the project, declared once, and the MBeans of Kafka that are left out. A new module of declarations gets its line in `_MODULES`.
 
 Declarations are plain data. They are kept here and not near the code that measures, so that the documentation, the
 alert rules and the dashboards are generated without importing a broker or Spark.
@@ -22,6 +22,7 @@ from odradek.monitor.catalogue import (
     topics,
     transactions,
 )
+from odradek.monitor.left_out import LEFT_OUT as LEFT_OUT
 from odradek.monitor.metric import Metric
 
 _MODULES = (
