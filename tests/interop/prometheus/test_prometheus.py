@@ -112,6 +112,7 @@ def _started(folder: Path, processes: Processes, cluster: ObservedCluster) -> It
         configs = [part for setting in settings for part in ("-c", setting)]
         cluster.odradek("topic", "create", topic, "-p", "1", "-r", str(replicas), *configs)
     cluster.odradek("topic", "create", "fragile", "-p", "6", "-r", "1")
+    cluster.odradek("topic", "create", "lines", "strict-lines", "-p", "1", "-r", "3")
     config = {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "linger.ms": 0}
     admin = AdminClient(config)
     # Not on the third node, whose disk is in memory.

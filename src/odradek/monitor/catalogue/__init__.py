@@ -1,4 +1,6 @@
-"""Every metric of the project, declared once, and the MBeans of Kafka that are left out. A new module of declarations gets its line in `_MODULES`.
+"""Every metric of the project, declared once, and the MBeans of Kafka that are left out.
+
+A new module of declarations gets its line in `_MODULES`.
 
 Declarations are plain data. They are kept here and not near the code that measures, so that the documentation, the
 alert rules and the dashboards are generated without importing a broker or Spark.
