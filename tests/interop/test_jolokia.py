@@ -12,7 +12,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -31,6 +30,7 @@ from odradek.monitor.left_out import LEFT_OUT, LeftOut
 from support.broker_process import BrokerProcess, free_port
 from support.foreign_programs import node_folder
 from support.kafka_process import CLUSTER_ID, KafkaProcess, with_jolokia
+from support.prometheus_process import wait_for
 
 DOMAINS = ("kafka", "kafka.*", "org.apache.kafka.*")
 # Their MBeans appear with the first event of an API, version or error.
@@ -256,11 +256,8 @@ def test_counters_have_the_same_values_after_the_same_work(agents, name, attribu
 def test_groups_are_counted_the_same_once_kafka_has_updated_its_gauge(agents):
     name = "kafka.coordinator.group:name=NumGroups,type=GroupMetadataManager"
     kafka, ours = agents
-    deadline = time.monotonic() + GAUGE_WITHIN_S
-    while not (expected := kafka.mbeans()[name]["Value"]):
-        assert time.monotonic() < deadline, "Kafka did not update NumGroups"
-        time.sleep(1)
-    assert ours.mbeans()[name]["Value"] == expected == 1
+    wait_for("Kafka updates NumGroups", lambda: kafka.mbeans()[name]["Value"], GAUGE_WITHIN_S)
+    assert ours.mbeans()[name]["Value"] == kafka.mbeans()[name]["Value"] == 1
 
 
 def test_every_request_of_kafka_beyond_ours_is_a_retry_or_goes_to_the_controller(agents):
