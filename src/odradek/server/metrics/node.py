@@ -99,7 +99,7 @@ class NodeMetrics:
     async def _tick(self) -> None:
         ticks = volume_due = 0
         while True:
-            # The first tick comes before the broker: 0 usable bytes for the next 30 ticks would raise an alert.
+            # The first tick comes before the broker. Without this check its disk would be unknown (-1) for 30 ticks.
             if ticks >= volume_due and self._read_volume is not None:
                 await self._look_at_volume()
                 volume_due = ticks + TICKS_PER_VOLUME
