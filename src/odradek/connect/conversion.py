@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from odradek.connect.options import Parsed, parse
+from odradek.connect.options import Parsed, definitions, parse, unknown
 from odradek.connect.plugins import plugin
 from odradek.connect.records import Header, Record, Schema
 
@@ -82,8 +82,10 @@ def converter(given: Mapping[str, str], which: str, *, is_key: bool) -> Converte
     prefix = f"{which}."
     options = {key.removeprefix(prefix): text for key, text in given.items() if key.startswith(prefix)}
     parsed: Parsed[Any] = parse(kind.Config, options)
-    if parsed.config is None:
-        raise ValueError(f"{which}: {'; '.join(parsed.errors)}")
+    known = [each.name for each in definitions(kind.Config)]
+    wrong = parsed.errors + [told for _, told in unknown(options, parsed.used, known)]
+    if wrong or parsed.config is None:
+        raise ValueError(f"{which}: {'; '.join(wrong)}")
     return kind(parsed.config, is_key=is_key)
 
 

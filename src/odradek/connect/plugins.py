@@ -36,7 +36,10 @@ class BrokenPlugin(ImportError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """`name` is the entry point's name, `path` the full name of its class. Configs may use either."""
+    """`name` is the entry point's name, `path` the full name of its class. Configs may use either.
+
+    A class may have other names in `aliases`, such as the name of the class of Kafka Connect that it stands for.
+    """
 
     name: str
     path: str
@@ -61,12 +64,15 @@ def plugins(group: str = CONNECTORS) -> tuple[Plugin, ...]:
 
 
 def plugin(name: str, group: str = CONNECTORS) -> Plugin:
-    """The plug-in with this name, full class name, or last part of the class name. Raises NoSuchPlugin."""
+    """The plug-in with this name, full class name, last part of it, or alias. Raises NoSuchPlugin."""
     entries = entry_points(group=group)
     for entry in entries:
         path = entry.value.replace(":", ".")
         if name in (entry.name, path, path.rpartition(".")[2]):
             return _plugin(entry, group)
+    for each in plugins(group):
+        if name in getattr(each.loaded, "aliases", ()):
+            return each
     raise NoSuchPlugin(name, group, sorted(entry.name for entry in entries))
 
 
