@@ -1,4 +1,4 @@
-"""Values of Kafka Connect's logical types, as the plain types that formats store: days, milliseconds, unscaled bytes."""
+"""Values of Kafka Connect's logical types as the plain types that formats store: days, milliseconds, bytes."""
 
 from __future__ import annotations
 

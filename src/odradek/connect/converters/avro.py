@@ -48,9 +48,7 @@ class AvroConverter:
             )
         text, parsed = self._writing(schema)
         subject = self._config.subject(topic, schema.name, is_key=self._is_key)
-        return framed(
-            self._registry.id_of(subject, "AVRO", text), _body(parsed, _for_avro(schema, value, "the value"))
-        )
+        return framed(self._registry.id_of(subject, "AVRO", text), _body(parsed, _for_avro(schema, value, "the value")))
 
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, object]:
         if data is None:
@@ -116,7 +114,7 @@ def _read(topic: str, parsed: Any, body: bytes) -> object:  # noqa: ANN401
         raise CannotConvert(f"a record of {topic!r} is not Avro of its schema: {wrong!r}") from wrong
     if stream.tell() != len(body):
         raise CannotConvert(f"a record of {topic!r} has {len(body) - stream.tell()} bytes after its Avro body")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _for_avro(schema: Schema, value: object, where: str) -> object:

@@ -48,8 +48,10 @@ class _Writing:
 
     def schema(self, schema: Schema) -> Any:  # noqa: ANN401
         told = self._required(schema)
-        return ["null", told] if schema.optional and schema.default is None else (
-            [told, "null"] if schema.optional else told
+        return (
+            ["null", told]
+            if schema.optional and schema.default is None
+            else ([told, "null"] if schema.optional else told)
         )
 
     def _required(self, schema: Schema) -> Any:  # noqa: ANN401
@@ -168,6 +170,9 @@ class _Reading:
             return self._reference(told, space)
         if not isinstance(told, Mapping):
             raise CannotConvert(f"not an Avro schema: {told!r}")
+        return self._described_type(told, space, depth)
+
+    def _described_type(self, told: Mapping[str, Any], space: str, depth: int) -> Schema:
         kind = told.get("type")
         if isinstance(kind, Mapping | list):
             return self.schema(kind, space, depth + 1)

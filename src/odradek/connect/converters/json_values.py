@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import typing
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -19,7 +20,7 @@ _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def to_json(
     schema: Schema, value: object, *, numeric: bool = False, defaults: bool = True, where: str = "the value"
 ) -> object:
-    """What `msgspec.json.encode` takes. `numeric`: decimals as numbers. `defaults` stand for nulls of optional fields."""
+    """What `msgspec.json.encode` takes. `numeric`: decimals as numbers. `defaults`: a default replaces a null."""
     if value is None:
         value = schema.default if defaults else None
         if value is None:
@@ -41,7 +42,7 @@ def to_json(
         case Kind.ARRAY if schema.items is not None:
             return [
                 to_json(schema.items, item, numeric=numeric, defaults=defaults, where=f"{where}[{at}]")
-                for at, item in enumerate(plain)  # type: ignore[arg-type]
+                for at, item in enumerate(typing.cast("list[object]", plain))
             ]
         case Kind.MAP if schema.items is not None and schema.keys is not None:
             pairs = [
@@ -51,7 +52,7 @@ def to_json(
                 )
                 for key, item in plain.items()  # type: ignore[attr-defined]
             ]
-            return dict(pairs) if _has_text_keys(schema) else pairs  # type: ignore[arg-type]
+            return dict(pairs) if _has_text_keys(schema) else pairs
         case Kind.STRUCT:
             struct: Mapping[str, object] = plain  # type: ignore[assignment]
             return {
@@ -90,7 +91,7 @@ def from_json(schema: Schema, told: object, *, defaults: bool = True, where: str
         case Kind.ARRAY if schema.items is not None:
             return [
                 from_json(schema.items, item, defaults=defaults, where=f"{where}[{at}]")
-                for at, item in enumerate(plain)  # type: ignore[arg-type]
+                for at, item in enumerate(typing.cast("list[object]", plain))
             ]
         case Kind.MAP if schema.items is not None and schema.keys is not None:
             return {

@@ -111,7 +111,7 @@ class Registry:
                 return self._once(url, login, path, body)
             except urllib.error.HTTPError as refused:
                 told = f"the schema registry answers {refused.code} to {path}: {_message(refused)}"
-                if refused.code in (401, 403) or refused.code < 500 and refused.code not in (408, 429):
+                if refused.code in (401, 403) or (refused.code < 500 and refused.code not in (408, 429)):
                     raise RefusedByRegistry(told) from None
                 failures.append(told)
             except (OSError, ValueError) as failed:
@@ -125,14 +125,14 @@ class Registry:
         if login:
             headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url + path, data, headers)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        request = urllib.request.Request(url + path, data, headers)  # noqa: S310 (`_address` allows http and https)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
             text = answer.read(RESPONSE_BYTES_MAX + 1)
         if len(text) > RESPONSE_BYTES_MAX:
             raise RefusedByRegistry(f"the answer to {path} is larger than {RESPONSE_BYTES_MAX} bytes")
         found = json.loads(text)
         if not isinstance(found, dict):
-            raise ValueError(f"the answer to {path} is not a JSON object")
+            raise RefusedByRegistry(f"the answer to {path} is not a JSON object")
         return found
 
 
