@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from odradek.connect.records import Offset, Partition, Record
+from odradek.connect.records import Offset, Partition, Record, SourcePlace
 
 C = TypeVar("C")
 TopicPartition = tuple[str, int]
@@ -60,11 +60,12 @@ class Source(Generic[C]):
             if hasattr(reading, "close"):
                 reading.close()
 
-    def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record | None]:
+    def read(self, partition: Partition, offset: Offset | None) -> Iterator[Record | SourcePlace | None]:
         """Yields the records after `offset` in order; each has a `SourcePlace`. None of them may be skipped.
 
         `offset` is None for a partition that was never read. The iterator ends when there is nothing more now; the
         next one begins at the last offset. One that waits for data instead yields None at least every 100 ms.
+        A SourcePlace alone moves the offset without a record.
         """
         raise NotImplementedError
 

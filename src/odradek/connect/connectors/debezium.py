@@ -21,8 +21,8 @@ from odradek.connect.records import (
     struct,
 )
 
-Operation = Literal["c", "u", "d", "r"]
-"""Create, update, delete, and read by a snapshot."""
+Operation = Literal["c", "u", "d", "r", "t"]
+"""Create, update, delete, read by a snapshot, and truncate (of a table, without a row)."""
 
 Row = Mapping[str, Any]
 

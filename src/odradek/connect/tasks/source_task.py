@@ -31,7 +31,7 @@ class _Reader:
 
     partition: Partition
     offset: Offset | None
-    records: Iterator[Record | None] | None = None
+    records: Iterator[Record | SourcePlace | None] | None = None
     again_s: float = 0.0
 
 
@@ -50,7 +50,7 @@ class SourceRun:
     poll_interval_s: float
     clock: Callable[[], float] = time.monotonic
     _readers: list[_Reader] = field(default_factory=list)
-    # Places of records that could not be read. They are passed when the batch is written.
+    # Places without a record to write. They are passed when the batch is written.
     _passed: list[SourcePlace] = field(default_factory=list)
 
     def run(self) -> Outcome:
@@ -60,7 +60,7 @@ class SourceRun:
             batch = self._gathered()
             if batch or self._passed:
                 self._write(batch)
-                active_s = self.clock()
+                active_s = self.clock() if batch else active_s
             elif self.clock() - active_s > self.spec.linger_s:
                 return Outcome(ending=Ending.IDLE)
             else:
@@ -96,6 +96,10 @@ class SourceRun:
         try:
             for record in reader.records:
                 if record is None:
+                    return read
+                if isinstance(record, SourcePlace):
+                    self._passed.append(record)
+                    reader.offset = record.offset
                     return read
                 reader.offset = _place(record).offset
                 read.append(record)

@@ -1,0 +1,1 @@
+"""`postgres-cdc`: changes of a PostgreSQL database, read by logical replication (pgoutput)."""

@@ -1,0 +1,137 @@
+"""The options of `postgres-cdc`: Debezium's names, defaults and meanings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from odradek.connect.options import Check, Secret, at_least, not_empty, option
+
+SNAPSHOT = "Snapshot"
+TYPES = "Types"
+SLOT = "Replication"
+SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
+OPERATIONS = frozenset({"c", "u", "d", "t", "none"})
+
+
+def _patterns(found: list[str]) -> str | None:
+    for each in found:
+        try:
+            re.compile(each)
+        except re.error as wrong:
+            return f"has {each!r}, which is not a regular expression: {wrong}"
+    return None
+
+
+def _slot_name(name: str) -> str | None:
+    return None if SLOT_NAME.fullmatch(name) else "must consist of a-z, 0-9 and _, 63 characters at most"
+
+
+def _operations(found: list[str]) -> str | None:
+    wrong = sorted(set(found) - OPERATIONS)
+    return f"has {wrong[0]!r}; operations are c, u, d, t or none" if wrong else None
+
+
+def _prefix(text: str) -> str | None:
+    return None if re.fullmatch(r"[A-Za-z0-9._-]+", text) else "must consist of letters, digits, '.', '_' and '-'"
+
+
+PATTERNS: Check = _patterns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresCdcConfig:
+    database_hostname: str = option("The address of the PostgreSQL server.", importance="HIGH", check=not_empty)
+    database_port: int = option("Its port.", default=5432, importance="HIGH", check=at_least(1))
+    database_user: str = option(
+        "A user with the attribute REPLICATION, who may read the tables.", importance="HIGH", check=not_empty
+    )
+    database_password: Secret | None = option("The user's password.", default=None, importance="HIGH")
+    database_dbname: str = option("The database to capture.", importance="HIGH", check=not_empty)
+    database_sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] = option(
+        "Whether the connection is encrypted.", default="prefer"
+    )
+    database_sslcert: str | None = option("The file of the client's certificate.", default=None)
+    database_sslkey: str | None = option("The file of the client's key.", default=None)
+    database_sslrootcert: str | None = option("The file of trusted certificates.", default=None)
+    topic_prefix: str = option("Topics are PREFIX.SCHEMA.TABLE.", importance="HIGH", check=_prefix)
+    schema_include_list: list[str] = option("Regular expressions of schemas.", default=[], check=PATTERNS)
+    schema_exclude_list: list[str] = option(
+        "Regular expressions of schemas that are left out.", default=[], check=PATTERNS
+    )
+    table_include_list: list[str] = option(
+        "Regular expressions of SCHEMA.TABLE; the default is all tables.", default=[], check=PATTERNS
+    )
+    table_exclude_list: list[str] = option(
+        "Regular expressions of SCHEMA.TABLE that are left out.", default=[], check=PATTERNS
+    )
+    column_include_list: list[str] = option("Regular expressions of SCHEMA.TABLE.COLUMN.", default=[], check=PATTERNS)
+    column_exclude_list: list[str] = option(
+        "Regular expressions of SCHEMA.TABLE.COLUMN that are left out.", default=[], check=PATTERNS
+    )
+    plugin_name: Literal["pgoutput"] = option(
+        "The decoder in the server; pgoutput is part of PostgreSQL.", default="pgoutput", group=SLOT
+    )
+    slot_name: str = option(
+        "The replication slot. It belongs to this connector alone.", default="debezium", group=SLOT, check=_slot_name
+    )
+    publication_name: str = option("The publication.", default="dbz_publication", group=SLOT, check=not_empty)
+    publication_autocreate_mode: Literal["all_tables", "disabled", "filtered"] = option(
+        "What a missing publication is created for: all tables, or those that are captured then.",
+        default="all_tables",
+        group=SLOT,
+    )
+    publish_via_partition_root: bool = option(
+        "Changes of partitions go to the topic of the partitioned table. Used when the publication is created.",
+        default=False,
+        group=SLOT,
+    )
+    snapshot_mode: Literal["initial", "no_data"] = option(
+        "initial: first all rows, then changes. no_data: only changes from now on.",
+        default="initial",
+        group=SNAPSHOT,
+    )
+    snapshot_fetch_size: int = option("Rows that are read at once.", default=10_240, group=SNAPSHOT, check=at_least(1))
+    tombstones_on_delete: bool = option("Write a tombstone after each delete.", default=True)
+    skipped_operations: list[str] = option(
+        "Operations that are left out: c, u, d, t (truncate), or none.", default=["t"], check=_operations
+    )
+    decimal_handling_mode: Literal["precise", "double", "string"] = option(
+        "How numeric is written.", default="precise", group=TYPES
+    )
+    time_precision_mode: Literal["adaptive", "adaptive_time_microseconds", "connect"] = option(
+        "How dates and times are written.", default="adaptive", group=TYPES
+    )
+    binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = option(
+        "How bytea is written.", default="bytes", group=TYPES
+    )
+    include_unknown_datatypes: bool = option(
+        "Write columns of other types as the bytes of their text. Without it they are left out.",
+        default=False,
+        group=TYPES,
+    )
+    unavailable_value_placeholder: str = option(
+        "What stands for a large value that an update did not change, and that the server does not send.",
+        default="__debezium_unavailable_value",
+        group=TYPES,
+    )
+    status_update_interval_ms: int = option(
+        "How often the server gets a sign of life.", default=10_000, group=SLOT, check=at_least(1)
+    )
+
+    def covers_table(self, schema: str, table: str) -> bool:
+        name = f"{schema}.{table}"
+        return _is_wanted(schema, self.schema_include_list, self.schema_exclude_list) and _is_wanted(
+            name, self.table_include_list, self.table_exclude_list
+        )
+
+    def covers_column(self, schema: str, table: str, column: str) -> bool:
+        return _is_wanted(f"{schema}.{table}.{column}", self.column_include_list, self.column_exclude_list)
+
+
+def _is_wanted(name: str, included: list[str], excluded: list[str]) -> bool:
+    def found(patterns: list[str]) -> bool:
+        return any(re.fullmatch(each, name, re.IGNORECASE) for each in patterns)
+
+    return (not included or found(included)) and not found(excluded)
