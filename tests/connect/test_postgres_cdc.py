@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (the table of types)
 """Change data capture of PostgreSQL: snapshot, changes, types, and what survives restarts."""
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class PostgresCdc(Source[PostgresCdcConfig]):
             with closing(connected(self.config)) as connection:
                 tables = Tables(self.config, Catalog(connection))
                 slot.ensure_publication(connection, self.config, self._tables(connection))
-                if _is_streaming(offset):
+                if offset is not None and _is_streaming(offset):
                     slot.check_slot(connection, self.config, _lsn(offset))
                 elif self.config.snapshot_mode == "initial":
                     slot.drop_slot(connection, self.config)
@@ -126,13 +126,14 @@ class PostgresCdc(Source[PostgresCdcConfig]):
                     if waiting is not None:
                         yield waiting
                     waiting = record
-            if waiting is not None:  # only the last row completes the snapshot
-                waiting.place = SourcePlace(partition, done)
-                waiting.value["source"]["snapshot"] = "last"  # type: ignore[index]
-                yield waiting
-            else:
-                yield SourcePlace(partition, done)
-            return done
+        # Only the last row completes the snapshot. The transaction has ended: it would block changes of tables.
+        if waiting is not None:
+            waiting.place = SourcePlace(partition, done)
+            waiting.value["source"]["snapshot"] = "last"  # type: ignore[index]
+            yield waiting
+        else:
+            yield SourcePlace(partition, done)
+        return done
 
     def _rows(
         self, connection: psycopg.Connection, tables: Tables, name: TableName, partition: Partition, offset: Offset

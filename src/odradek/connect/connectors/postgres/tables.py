@@ -44,7 +44,7 @@ class CapturedTable:
 
     def row(self, values: Values, old: Values | None = None) -> Row:
         """The fields of a whole row. A value that an update did not change is taken from the old row, if it is known."""
-        fields = {}
+        fields: dict[str, object] = {}
         for column in self.columns:
             value = values[column.index]
             if value is UNCHANGED and old is not None:
@@ -59,7 +59,7 @@ class CapturedTable:
 
     def identity(self, values: Values) -> Row:
         """The fields of an old row of which only the key is known. Required fields must have a value."""
-        fields = {}
+        fields: dict[str, object] = {}
         for column in self.columns:
             value = values[column.index]
             known = isinstance(value, bytes)

@@ -59,7 +59,24 @@ FIXED: dict[str, Mapped] = {
     "ltree": Mapped(_named(records.STRING, "data.Ltree"), _text, ""),
 }
 TEXTS = frozenset(
-    ["text", "varchar", "bpchar", "char", "name", "citext", "inet", "cidr", "macaddr", "macaddr8", "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange"]
+    [
+        "text",
+        "varchar",
+        "bpchar",
+        "char",
+        "name",
+        "citext",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "int4range",
+        "int8range",
+        "numrange",
+        "tsrange",
+        "tstzrange",
+        "daterange",
+    ]
 )
 POINT = _named(
     records.struct(
@@ -283,10 +300,9 @@ def _as_datetime(value: bytes) -> datetime:
     return datetime.fromisoformat(_finite(value.decode()) + "+00:00")
 
 
+MIDNIGHT = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 CONNECT_TIMES = {
     "date": Mapped(records.DATES, lambda value: date.fromisoformat(_finite(value.decode())), date(1970, 1, 1)),
-    "time": Mapped(
-        records.TIMES, lambda value: (datetime.min + timedelta(microseconds=_time_us(value))).time(), time(0)
-    ),
-    "timestamp": Mapped(records.TIMESTAMPS, _as_datetime, datetime.fromisoformat("1970-01-01T00:00:00+00:00")),
+    "time": Mapped(records.TIMES, lambda value: (MIDNIGHT + timedelta(microseconds=_time_us(value))).time(), time(0)),
+    "timestamp": Mapped(records.TIMESTAMPS, _as_datetime, MIDNIGHT),
 }

@@ -112,7 +112,7 @@ class WalStream:
             "START_REPLICATION SLOT {} LOGICAL {} (proto_version '1', publication_names {}, messages 'true')"
         ).format(
             sql.Identifier(config.slot_name),
-            sql.SQL(lsn_text(start)),  # type: ignore[arg-type]  # digits of a number
+            sql.SQL(lsn_text(start)),  # digits of a number
             sql.Literal(sql.Identifier(config.publication_name).as_string()),
         )
         answer = self._libpq.exec_(start_it.as_bytes(self._connection))
