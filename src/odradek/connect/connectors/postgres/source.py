@@ -160,7 +160,7 @@ class PostgresCdc(Source[PostgresCdcConfig]):
         self._stream = stream = WalStream(self.config, _lsn(offset))
         try:
             transactions = _Transactions(self, tables, partition, offset)
-            moved_s = time.monotonic()
+            moved_s = asked_s = time.monotonic()
             is_quiet = False
             while True:
                 found = stream.next(WAIT_S if is_quiet else 0.0)
@@ -171,14 +171,14 @@ class PostgresCdc(Source[PostgresCdcConfig]):
                     is_quiet = False
                     yield from transactions.records(found)
                     moved_s = time.monotonic() if not transactions.is_open else moved_s
-                if transactions.is_open or time.monotonic() - moved_s < IDLE_S:
+                now = time.monotonic()
+                if transactions.is_open or now - moved_s < IDLE_S:
                     continue
                 if isinstance(found, Keepalive) and found.end > transactions.end:
-                    transactions.end = found.end
-                    moved_s = time.monotonic()
+                    transactions.end, moved_s = found.end, now
                     yield SourcePlace(partition, {"lsn": found.end})
-                elif found is None:
-                    moved_s = time.monotonic()
+                elif found is None and now - asked_s > IDLE_S:
+                    asked_s = now
                     stream.ask()
         finally:
             stream.close()

@@ -43,7 +43,7 @@ class CapturedTable:
     columns: tuple[CapturedColumn, ...]
 
     def row(self, values: Values, old: Values | None = None) -> Row:
-        """The fields of a whole row. A value that an update did not change is taken from the old row, if it is known."""
+        """The fields of a whole row. A value that an update did not change is taken from the old row, if known."""
         fields: dict[str, object] = {}
         for column in self.columns:
             value = values[column.index]
@@ -78,7 +78,7 @@ class Tables:
         self._known: dict[int, CapturedTable | None] = {}
 
     def learn(self, relation: Relation) -> None:
-        """A table as the next changes have it. The catalog, which may be younger, knows its key and required columns."""
+        """A table as the next changes have it. Its key and its required columns come from the catalog of today."""
         if not self._config.covers_table(relation.schema, relation.table):
             self._known[relation.oid] = None
             return

@@ -110,7 +110,7 @@ class Types:
             return Mapped(records.BYTES, bytes, b"")
         return mapped
 
-    def _of(self, kind: PgType, modifier: int) -> Mapped | None:
+    def _of(self, kind: PgType, modifier: int) -> Mapped | None:  # noqa: C901 (a table of types)
         if kind.is_array and kind.element:
             return self._array(kind, modifier)
         if kind.kind == "e":
