@@ -259,10 +259,10 @@ class _Transactions:
         self._at = (lsn, self._at[1] + 1 if self._at[0] == lsn else 1)
         written = self._written
         after = {"lsn": self.end, "txId": begin.xid, "event_lsn": lsn, "event": self._at[1]}
-        if written is not None and written["txId"] == begin.xid:
-            if self._at <= (int(str(written["event_lsn"])), int(str(written["event"]))):
-                self._offset = after
-                return
+        is_same = written is not None and written["txId"] == begin.xid
+        if written is not None and is_same and self._at <= (int(str(written["event_lsn"])), int(str(written["event"]))):
+            self._offset = after
+            return
         for change in self._changed(message, begin, lsn):
             yield from self._connector._events.records(change, self._partition, self._offset, after)  # noqa: SLF001
         self._offset = after
