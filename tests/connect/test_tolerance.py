@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from odradek.connect.common_options import CommonOptions
+from odradek.connect.conversion import CannotConvert, Conversion
 from odradek.connect.interface import BadRecord, RetriableError
 from odradek.connect.records import Record, TopicPlace
 from odradek.connect.tasks.dead_letters import dead_letter
-from odradek.connect.tasks.tolerance import Failure, RawRecord, Stage, Tolerance, write_or_divide
+from odradek.connect.tasks.tolerance import Failure, RawRecord, Stage, Tolerance, stage_of, write_or_divide
 
 
 def options(**more: object) -> CommonOptions:
@@ -94,3 +96,23 @@ def test_a_dead_letter_has_the_bytes_that_were_read_and_kafkas_headers() -> None
     assert told["exception.class.name"] == b"builtins.ValueError"
     assert b"ValueError: not JSON" in (told["exception.stacktrace"] or b"")
     assert dead_letter(failure, "dlq", "out", 3, context=False).headers == [("own", b"h")]
+
+
+def test_a_copy_of_a_bad_record_does_not_name_a_record_of_the_batch() -> None:
+    def refuses_a_copy(records: Sequence[Record]) -> None:
+        for record in records:
+            if record.value == 2:
+                raise BadRecord(replace(record), "no")
+
+    failures = write_or_divide(refuses_a_copy, batch(4), Tolerance(options(errors_tolerance="all")))
+    assert [failure.record.value for failure in failures] == [2]
+
+
+def test_a_key_that_cannot_be_converted_has_the_stage_of_keys() -> None:
+    conversion = Conversion.of({"key.converter": "integer", "value.converter": "integer"})
+    with pytest.raises(CannotConvert) as key:
+        conversion.encoded(Record(topic="t", key="text", value=1))
+    with pytest.raises(CannotConvert) as value:
+        conversion.encoded(Record(topic="t", key=1, value="text"))
+    assert stage_of(key.value, Stage.VALUE_CONVERTER) == Stage.KEY_CONVERTER
+    assert stage_of(value.value, Stage.VALUE_CONVERTER) == Stage.VALUE_CONVERTER

@@ -9,7 +9,7 @@ import pytest
 from odradek.connect.plugins import NoSuchPlugin
 from odradek.connect.providers import Unresolved, resolved
 from odradek.connect.topic_creation import rule_for, topic_rules
-from odradek.connect.validation import connector, validated
+from odradek.connect.validation import connector, secrets_of, validated
 
 DATAGEN = {"name": "gen", "connector.class": "datagen", "topic": "orders"}
 SINK = {"name": "out", "connector.class": "files-sink", "path": "/tmp/out"}
@@ -95,3 +95,16 @@ def test_topic_creation_uses_the_first_group_that_matches() -> None:
     assert (state.group, state.partitions, dict(state.config)) == ("compacted", 3, {"cleanup.policy": "compact"})
     assert (other.group, dict(other.config)) == ("default", {})
     assert topic_rules({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hidden"),
+    [
+        ("value.converter.basic.auth.user.info", "me:pass", True),
+        ("value.converter.schema.registry.url", "http://me:pass@registry:8081", True),
+        ("value.converter.schema.registry.url", "http://registry:8081/a:b@c", False),
+        ("value.converter.basic.auth.credentials.source", "USER_INFO", False),
+    ],
+)
+def test_logins_for_the_schema_registry_are_secret(name: str, text: str, hidden: bool) -> None:
+    assert (name in secrets_of({"connector.class": "datagen", name: text})) == hidden

@@ -7,7 +7,8 @@ A converter is a class with a dataclass of options, as an entry point in `odrade
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -22,6 +23,10 @@ CONVERTERS = "odradek.converters"
 
 class CannotConvert(ValueError):
     """A value that the converter cannot encode, or bytes that it cannot decode."""
+
+
+class CannotConvertKey(CannotConvert):
+    """The key is to blame, not the value."""
 
 
 class Converter(Protocol):
@@ -116,9 +121,11 @@ class Conversion:
         )
 
     def encoded(self, record: Record) -> Encoded:
+        with _blaming_the_key():
+            key = self.key.encode(record.topic, record.key_schema, record.key)
         return Encoded(
             record.topic,
-            self.key.encode(record.topic, record.key_schema, record.key),
+            key,
             self.value.encode(record.topic, record.value_schema, record.value),
             [(header.key, _header_bytes(header.value)) for header in record.headers],
             record.timestamp_ms,
@@ -128,7 +135,8 @@ class Conversion:
     def decoded(
         self, topic: str, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
     ) -> Record:
-        key_schema, read_key = self.key.decode(topic, key)
+        with _blaming_the_key():
+            key_schema, read_key = self.key.decode(topic, key)
         value_schema, read_value = self.value.decode(topic, value)
         return Record(
             topic=topic,
@@ -138,6 +146,14 @@ class Conversion:
             value_schema=value_schema,
             headers=tuple(Header(name, _header_value(data)) for name, data in headers),
         )
+
+
+@contextmanager
+def _blaming_the_key() -> Iterator[None]:
+    try:
+        yield
+    except CannotConvert as wrong:
+        raise CannotConvertKey(f"the key: {wrong}") from wrong
 
 
 def _header_bytes(value: object) -> bytes | None:

@@ -26,6 +26,10 @@ class BadConfig(ValueError):
         super().__init__("; ".join(errors))
 
 
+# An address such as http://user:password@host has a password whatever the name of its option is.
+_URL_LOGIN = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
     """The result for each option. `unknown` are options that no declaration has, each with its error."""
@@ -67,12 +71,18 @@ def secrets_of(given: Mapping[str, str]) -> frozenset[str]:
     except (NoSuchPlugin, BrokenPlugin):
         return frozenset()
     declared = {each.name for each in options_of(kind) if each.kind == "PASSWORD"}
-    return frozenset(name for name in given if name in declared or _sounds_secret(name))
+    return frozenset(
+        name for name, text in given.items() if name in declared or _sounds_secret(name) or _URL_LOGIN.search(text)
+    )
 
 
 def _sounds_secret(name: str) -> bool:
     """For options of converters and clients, which are not declared here."""
-    return bool(re.search(r"(password|secret|credential|\.key$|jaas\.config|token)", name, re.IGNORECASE))
+    return bool(
+        re.search(
+            r"(password|secret|credential(?!s\.source)|\.key$|jaas\.config|token|user\.info)", name, re.IGNORECASE
+        )
+    )
 
 
 def validated(given: Mapping[str, str]) -> Validation:

@@ -16,7 +16,7 @@ from odradek.connect.records import Record, TopicPlace
 from odradek.connect.tasks.dead_letters import dead_letter
 from odradek.connect.tasks.leash import Leash
 from odradek.connect.tasks.spec import Ending, Outcome, TaskSpec
-from odradek.connect.tasks.tolerance import Failure, RawRecord, Stage, Tolerance, write_or_divide
+from odradek.connect.tasks.tolerance import Failure, RawRecord, Stage, Tolerance, stage_of, write_or_divide
 from odradek.connect.transformation import Transforms
 
 POLL_S = 0.1
@@ -113,14 +113,14 @@ class SinkRun:
         raw = _raw_of(message)
         stage = Stage.VALUE_CONVERTER
         try:
-            record = self.conversion.decoded(raw.topic, raw.key, raw.value, raw.headers)
+            record = self.tolerance.attempt(lambda: self.conversion.decoded(raw.topic, raw.key, raw.value, raw.headers))
             record.place = TopicPlace(raw.topic, raw.partition, raw.offset)
             record.partition = raw.partition
             record.timestamp_ms = raw.timestamp_ms
             stage = Stage.TRANSFORMATION
             changed = self.tolerance.attempt(lambda: self.transforms(record))
         except Exception as failed:  # noqa: BLE001 (`bad` raises it unless it is tolerated)
-            self.tolerance.bad(Failure(record=None, stage=stage, error=failed, raw=raw))
+            self.tolerance.bad(Failure(record=None, stage=stage_of(failed, stage), error=failed, raw=raw))
             return None
         if changed is not None:
             self._raw[id(changed)] = raw

@@ -14,7 +14,7 @@ from odradek.connect.storage.offsets import offset_entries, partition_id
 from odradek.connect.tasks.dead_letters import dead_letter
 from odradek.connect.tasks.leash import Leash
 from odradek.connect.tasks.spec import Ending, Outcome, TaskSpec
-from odradek.connect.tasks.tolerance import Failure, Stage, Tolerance
+from odradek.connect.tasks.tolerance import Failure, Stage, Tolerance, stage_of
 from odradek.connect.tasks.writing import MissingTopics, Writer
 from odradek.connect.transformation import Transforms
 
@@ -142,9 +142,9 @@ class SourceRun:
             if changed is None:
                 return
             stage = Stage.VALUE_CONVERTER
-            yield self.conversion.encoded(changed)
+            yield self.tolerance.attempt(lambda: self.conversion.encoded(changed))
         except Exception as failed:  # noqa: BLE001 (`bad` raises it unless it is tolerated)
-            self.tolerance.bad(Failure(record=record, stage=stage, error=failed))
+            self.tolerance.bad(Failure(record=record, stage=stage_of(failed, stage), error=failed))
 
     def _dead_letters(self) -> list[Encoded]:
         options = self.tolerance.options

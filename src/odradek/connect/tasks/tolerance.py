@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from odradek.connect.common_options import CommonOptions
+from odradek.connect.conversion import CannotConvertKey
 from odradek.connect.interface import BadRecord, RetriableError
 from odradek.connect.records import Record
 
@@ -31,6 +32,11 @@ class Stage(StrEnum):
     TRANSFORMATION = "TRANSFORMATION"
     TASK_PUT = "TASK_PUT"
     TASK_POLL = "TASK_POLL"
+
+
+def stage_of(failed: Exception, stage: Stage) -> Stage:
+    """Both converters run in one step; the error says whether the key failed."""
+    return Stage.KEY_CONVERTER if isinstance(failed, CannotConvertKey) else stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +124,7 @@ def write_or_divide(
             raise
         if len(records) == 1:
             return [Failure(record=records[0], stage=Stage.TASK_PUT, error=failed)]
-        if isinstance(failed, BadRecord) and failed.record in records:
+        if isinstance(failed, BadRecord) and any(each is failed.record for each in records):
             return _around(write, records, failed, tolerance)
         middle = len(records) // 2
         return write_or_divide(write, records[:middle], tolerance) + write_or_divide(write, records[middle:], tolerance)
