@@ -29,7 +29,7 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         pytest.skip(str(missing))
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jsonl").write_text("1\n2\n")
-    (described,) = blocks(PAGE, "yaml")
+    described = blocks(PAGE, "yaml")[0]
     (tmp_path / "connectors.yaml").write_text(described.text)
     serve, first, second = blocks(PAGE, "sh")
     with Embedded() as broker, Terminal(tmp_path, broker.bootstrap_servers) as terminal:
