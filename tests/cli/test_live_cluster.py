@@ -83,7 +83,9 @@ def test_cluster_quorum_lists_the_voters(cluster: Embedded) -> None:
 
 
 def test_each_partition_has_a_leader_and_replicas_in_sync(cluster: Embedded, topic: str) -> None:
-    for partition in rows(cluster, "topic", "describe", topic):
+    described = rows(cluster, "topic", "describe", topic)
+    assert described
+    for partition in described:
         assert sorted(partition["replicas"]) == sorted(partition["in_sync"]) == [1, 2, 3]
         assert partition["leader"] in (1, 2, 3)
 

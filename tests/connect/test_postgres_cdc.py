@@ -52,7 +52,7 @@ def source(database: psycopg.Connection, **more: Any) -> PostgresCdc:
 
 
 class Reading:
-    """A running read. `until` returns the records up to the one that a condition is true for."""
+    """A running read. `until` returns the records up to the first that meets a condition."""
 
     def __init__(self, connector: PostgresCdc, offset: Offset | None = None) -> None:
         self.connector = connector

@@ -117,7 +117,9 @@ def test_group_records_have_the_same_bytes_as_kafkas(golden, name):
 
 @pytest.mark.parametrize("topic", ["rolled-0", "rolled-1", "edges-0"])
 def test_record_batches_have_the_same_bytes_as_kafkas(golden, topic):
-    for segment in (golden("stopped") / topic).glob("*.log"):
+    segments = list((golden("stopped") / topic).glob("*.log"))
+    assert segments
+    for segment in segments:
         for header, batch in iter_batches(segment.read_bytes()):
             again = encode_batch(
                 list(iter_records(batch)),

@@ -194,7 +194,9 @@ def test_t60_every_topic_key_is_described_with_source_and_synonyms():
 
 
 def test_t60_described_values_can_be_set_again():
-    for row in describe_topic({}, layers()):
+    described = describe_topic({}, layers())
+    assert described
+    for row in described:
         validate_topic_config(row.definition.name, row.written)
 
 

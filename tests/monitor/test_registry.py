@@ -108,8 +108,11 @@ def test_a_tick_does_bounded_work_per_slice(registry, time):
 def test_instruments_may_appear_while_a_snapshot_is_collected(registry):
     for number in range(1_000):
         registry.counter(METER, str(number))
+    collected = 0
     for number, _ in enumerate(registry.collect()):
         registry.counter(METER, f"new {number}")
+        collected += 1
+    assert collected
 
 
 def test_a_callback_that_fails_hides_only_itself_and_is_counted(registry, caplog):

@@ -142,8 +142,9 @@ def test_no_port_is_given_to_two_nodes(tmp_path):
 
 
 def test_settings_apply_to_every_node(tmp_path):
-    for node in planned(tmp_path, **{"num.partitions": "6"}):
-        assert NodeConfig.from_properties(node.properties.read_text()).broker.num_partitions == 6
+    nodes = planned(tmp_path, **{"num.partitions": "6"})
+    configs = [NodeConfig.from_properties(node.properties.read_text()) for node in nodes]
+    assert [config.broker.num_partitions for config in configs] == [6, 6, 6]
 
 
 def test_invalid_settings_leave_no_files_behind(tmp_path):

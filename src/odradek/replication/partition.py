@@ -177,7 +177,7 @@ class Partition:
         )
 
     def append_internal(self, batch: bytearray, wall_ms: int, verification: Verification = NOT_REQUIRED) -> Appended:
-        """Append a batch of a coordinator. It is small enough to be recompressed on the event loop."""
+        """Append a batch that a coordinator wrote. It is small enough to recompress on the event loop."""
         self._require_quorum_to_append()
         if self.log.config.codec is not None:
             batch = recompressed_own(batch, self.log.config)

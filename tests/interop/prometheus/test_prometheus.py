@@ -160,7 +160,9 @@ def _connect(processes: Processes, cluster: ObservedCluster, number: int) -> str
 def test_every_process_is_scraped_and_its_text_is_valid(scene):
     scene.send_events(*(json.dumps({"n": n}) for n in range(3)))
     wait_for("all targets are up", lambda: all("up " in each for each in scene.prometheus.targets().values()), 30)
-    for url in scene.prometheus.targets():
+    targets = scene.prometheus.targets()
+    assert targets
+    for url in targets:
         for parse, accept in ((parse_text, "text/plain"), (parse_open_metrics, "application/openmetrics-text")):
             assert list(parse(httpx.get(url, headers={"accept": accept}).text))
 

@@ -14,7 +14,7 @@ def test_a_query_keeps_the_number_of_shards_it_began_with(tmp_path):
 
 
 def test_the_number_of_shards_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    """Otherwise a machine that dies may leave an empty file, and nobody knows how the state is spread."""
+    """Otherwise a machine that dies may leave an empty file, which does not say how the state is spread."""
     synced, sync = {}, os.fsync
 
     def noted(handle):

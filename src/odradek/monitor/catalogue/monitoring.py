@@ -13,5 +13,5 @@ SERIES_DROPPED = counter(
 READINGS_FAILED = counter(
     "odradek.monitor:type=Registry,name=ReadingsFailed",
     "readings",
-    "Readings that failed because of a bug. The log has the first of each kind.",
+    "Readings that failed because of a bug. Each kind of failure is logged once.",
 )

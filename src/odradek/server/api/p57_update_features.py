@@ -1,7 +1,7 @@
 """UpdateFeatures 0-2: which formats and rules the whole cluster keeps to from now on.
 
-Either all updates of a request are made or none. 0 allows a downgrade with a flag, 1 with an upgrade type, and adds a
-dry run; 2 has no result for each feature.
+Either all updates of a request are made or none. In version 0 a flag allows a downgrade. Version 1 has an upgrade type
+in its place, and a dry run. The response of version 2 has no result for each feature.
 """
 
 from __future__ import annotations

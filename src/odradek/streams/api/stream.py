@@ -167,9 +167,10 @@ class Stream(Rows):
     ) -> Stream:
         """With another stream, a table, or a batch DataFrame, where the columns `on` are equal ({"mine": "theirs"}).
 
-        Stream: rows whose times differ by no more than `within` ("5 seconds", or (before, after)); inner, left, right,
-        outer; rows that come too late to meet any other go to the topic `late_to`, if given. Table: the row as it was
-        at the event's time, or with `as_of=False` the newest one known when the event is processed; inner, left.
+        Stream (inner, left, right, outer): rows match if their times differ by no more than `within` ("5 seconds", or
+        (before, after)). A late row that can no longer match goes to the topic `late_to`, if given.
+        Table (inner, left): the row as it was at the event's time, or with `as_of=False` the newest one known when the
+        event is processed.
         DataFrame: inner, left.
         Of columns that both sides have, the other side's get `suffix`; the columns `on` come once.
         """
