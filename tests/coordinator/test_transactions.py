@@ -7,6 +7,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import NO_BROKER
 from odradek.base.invariants import InvariantBroken
+from odradek.base.limits import producer_epoch_max as EPOCH_MAX
 from odradek.coordinator.transaction.states import (
     END_ANSWERS,
     END_ANSWERS_BY_EPOCH,
@@ -15,7 +16,6 @@ from odradek.coordinator.transaction.states import (
     State,
     next_state,
 )
-from odradek.coordinator.transaction.transaction import EPOCH_MAX
 from support.transaction_story import ID, A, B, C, TransactionStory
 
 NONE = ErrorCode.NONE

@@ -32,6 +32,8 @@ marker_partitions_per_request_max = 5_000
 # A request for the next transaction waits for the end of the current one, and its connection with it.
 transaction_end_wait_ms_max = 100
 waiting_requests_per_transactional_id_max = 10
+# Producer epochs are 16 bits wide. Clients never get the largest, so that a coordinator can always fence them.
+producer_epoch_max = 2**15 - 1
 pattern_ms_max = 5_000  # to match a regular expression of a client
 member_metadata_bytes_max = 1 * MIB
 metadata_records_per_decision_max = 10_000

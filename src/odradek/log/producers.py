@@ -7,6 +7,7 @@ expired. A producer with an open transaction writes only transactional batches u
 
 from __future__ import annotations
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log import safeguards
 from odradek.log.producer import NO_TRANSACTION, LastBatch, Producer, WrittenBatch, sequence_after
@@ -15,7 +16,6 @@ from odradek.log.verification import OPEN_HERE, Verification
 from odradek.protocol.batch import NO_SEQUENCE
 from odradek.protocol.txn_marker import TxnMarker
 
-PRODUCER_EPOCH_MAX = 2**15 - 1
 FIRST_WITH_EPOCH_BUMPS = 2  # transaction version: each transaction has an epoch of its own
 
 
@@ -200,7 +200,9 @@ class Producers:
             return
         current = producer.epoch
         if marker.transaction_version >= FIRST_WITH_EPOCH_BUMPS:
-            is_retry = producer.transaction_start == NO_TRANSACTION or marker.producer_epoch == PRODUCER_EPOCH_MAX
+            is_retry = (
+                producer.transaction_start == NO_TRANSACTION or marker.producer_epoch == limits.producer_epoch_max
+            )
             is_newer = marker.producer_epoch > current or (marker.producer_epoch == current and is_retry)
         else:
             is_newer = marker.producer_epoch >= current

@@ -61,6 +61,7 @@ def _many(seeds: range, sizes: tuple[Size, ...], jobs: int) -> int:
     faults: dict[str, int] = {}
     simulated_s = 0.0
     acked = polled = nearby = boots = compactions = 0
+    transactions: Counter[str] = Counter()
     for outcome in _outcomes(seeds, sizes, jobs):
         for fault, count in outcome.faults.items():
             faults[fault] = faults.get(fault, 0) + count
@@ -70,6 +71,7 @@ def _many(seeds: range, sizes: tuple[Size, ...], jobs: int) -> int:
         nearby += outcome.polled_nearby
         boots += outcome.boots
         compactions += outcome.compactions
+        transactions += outcome.transactions
         if outcome.problem is not None:
             failed += 1
             print(_line(outcome), flush=True)
@@ -80,6 +82,7 @@ def _many(seeds: range, sizes: tuple[Size, ...], jobs: int) -> int:
         f"{simulated_s / 3600:.2f} simulated hours, {sum(faults.values())} faults, {boots} boots, "
         f"{compactions} compactions, {acked} records acknowledged, {polled} read, {nearby} of them from followers"
     )
+    print("transactions: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(transactions.items())))
     print("faults: " + ", ".join(f"{count} {fault}" for fault, count in sorted(faults.items()) if count))
     return 1 if failed else 0
 

@@ -11,7 +11,7 @@ from odradek.sim.truth import Truth
 
 
 def not_yet_quiet(truth: Truth) -> str | None:
-    """What is still missing, or None: V1 leaders, V3 full ISRs, V4 brokers with all metadata, R3 logs of one length."""
+    """What is still missing, or None: V1 leaders, V3 full ISRs, V4 metadata, V5 ends of transactions, R3 equal logs."""
     image = truth.image()
     running = truth.running()
     if image is None or not truth.is_whole():
@@ -31,8 +31,21 @@ def not_yet_quiet(truth: Truth) -> str | None:
         for partition in each.replicas():
             found = (partition.high_watermark, partition.log.log_end_offset)
             known = ends.setdefault((partition.topic_id, partition.index), (found[1], found[1]))
+            if partition.last_stable_offset != partition.high_watermark:
+                return (
+                    f"V5 {partition} of node {each.number} has an open transaction: it is stable up to "
+                    f"{partition.last_stable_offset} of {partition.high_watermark}"
+                )
             if found != known:
                 return f"V3 {partition} of node {each.number} has (high watermark, end) {found}, not {known}"
+        unended = [
+            f"{transaction.transactional_id} is {transaction.state.value}"
+            for shard in each.transaction_shards()
+            for transaction in shard.transactions.newest.values()
+            if not transaction.state.is_idle
+        ]
+        if unended:
+            return f"V5 transactions have not ended: {', '.join(unended)}, at node {each.number}"
     return None
 
 

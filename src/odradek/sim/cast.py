@@ -9,10 +9,14 @@ from odradek.sim.cluster_knobs import GROWN, TUNED
 from odradek.sim.compaction_knobs import RETUNED
 from odradek.sim.history import Place
 from odradek.sim.keyed import Deletions
-from odradek.sim.knobs import LOST_DISK, CompactedPlan, Knobs, TopicPlan
+from odradek.sim.knobs import LOST_DISK, CompactedPlan, Knobs, TopicPlan, TransactionPlan
 from odradek.sim.machine import Machine
+from odradek.sim.transaction_knobs import COPIERS
+from odradek.sim.transactions import TransactionHistory
 from odradek.sim.workloads.admin import IdCollector, RecordDeleter, TopicChurn
+from odradek.sim.workloads.committed_reader import CommittedReader
 from odradek.sim.workloads.consumer import Consumer
+from odradek.sim.workloads.copier import Copier
 from odradek.sim.workloads.ephemeral import Ephemeral
 from odradek.sim.workloads.group_member import CommitAuditor, GroupMember, GroupPlan
 from odradek.sim.workloads.growing import Grower
@@ -21,6 +25,7 @@ from odradek.sim.workloads.near import NearReader
 from odradek.sim.workloads.operating import Elector, Mover, Tuner
 from odradek.sim.workloads.producer import Producer, ProducerPlan
 from odradek.sim.workloads.reincarnation import Reincarnation
+from odradek.sim.workloads.transactional import TransactionalPlan, TransactionalProducer
 from odradek.sim.workloads.vandal import Vandal
 from odradek.sim.workloads.voters import Seats, VoterKeeper
 from odradek.sim.workloads.worker import Errand, Worker
@@ -33,6 +38,7 @@ class Cast:
         self._knobs = knobs
         self._machines = machines
         self._errand = errand
+        self.transactions = TransactionHistory()
         self._grower = Grower("grower", errand("grower"), GROWN, 1) if "growth" in knobs.chores else None
 
     def places(self, topic: TopicPlan) -> tuple[Place, ...]:
@@ -70,6 +76,7 @@ class Cast:
         workers.append(TopicChurn("churn", self._errand("churn"), self._knobs.replicas))
         workers.append(IdCollector("ids", self._errand("ids")))
         workers += self._around_compaction()
+        workers += self._around_transactions()
         return [*workers, *self._operators(all_places), *self._near_readers(all_places)]
 
     def _producers(self, places: tuple[Place, ...]) -> list[Producer]:
@@ -122,6 +129,40 @@ class Cast:
             safe={plan.topic.name: plan.topic.safe and not plan.topic.shrinks},
         )
         return KeyedProducer(name, errand, producer, plan.keys)
+
+    def _around_transactions(self) -> list[Worker]:
+        plan = self._knobs.transactions
+        if plan is None:
+            return []
+        places = plan.topic.places
+        reader = CommittedReader("committed", self._errand("committed"), places, self.transactions)
+        kinds = [*(("old", False),) * plan.old_producers, *(("new", True),) * plan.new_producers]
+        workers: list[Worker] = [reader]
+        for number, (kind, is_new) in enumerate(kinds):
+            transactional_id = f"{kind}-{number}"
+            for name in (transactional_id, f"{transactional_id}-twin")[: 1 + plan.twins]:
+                producer = self._transactional(plan, transactional_id, is_new=is_new, has_twin=plan.twins)
+                workers.append(TransactionalProducer(name, self._errand(name), producer))
+        for number in range(plan.copiers):
+            name = f"copier-{number}"
+            # All copiers of a run speak the same protocol.
+            copier = self._transactional(plan, COPIERS, is_new=plan.new_producers > 1, has_twin=plan.copiers > 1)
+            workers.append(Copier(name, self._errand(name), copier))
+        return workers
+
+    def _transactional(
+        self, plan: TransactionPlan, transactional_id: str, *, is_new: bool, has_twin: bool
+    ) -> TransactionalPlan:
+        return TransactionalPlan(
+            transactional_id=transactional_id,
+            history=self.transactions,
+            places=plan.topic.places,
+            is_new=is_new,
+            transactions=plan.transactions_per_producer,
+            timeout_ms=plan.timeout_ms,
+            has_twin=has_twin,
+            clocks_agree=plan.clocks_agree,
+        )
 
     def _group(self, places: tuple[Place, ...]) -> list[Worker]:
         knobs = self._knobs

@@ -68,6 +68,26 @@ class CompactedPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionPlan:
+    """Producers that write in transactions, to a topic of their own."""
+
+    topic: TopicPlan
+    # With one epoch for many transactions, and with an epoch for each (transaction.version 2).
+    old_producers: int
+    new_producers: int
+    # Whether each has a twin with the same transactional id.
+    twins: bool
+    # Of one group and one transactional id: they copy records and commit the group's offset in the same transaction.
+    copiers: int
+    transactions_per_producer: int
+    timeout_ms: int
+    # Otherwise a transaction may time out at any moment, or much too late.
+    clocks_agree: bool
+    # Producers run out of epochs here. A run is too short for 32,767 transactions.
+    epoch_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
     nodes: int
     # What each machine is: broker, controller, or both.
@@ -106,10 +126,12 @@ class Knobs:
     # Whether brokers and some of the readers have racks, so that they read from followers.
     racks: bool = False
     compacted: CompactedPlan | None = None
+    transactions: TransactionPlan | None = None
 
     @property
     def all_topics(self) -> tuple[TopicPlan, ...]:
-        return self.topics if self.compacted is None else (*self.topics, self.compacted.topic)
+        plans = (self.compacted, self.transactions)
+        return (*self.topics, *(plan.topic for plan in plans if plan is not None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +147,7 @@ class Focus:
     chores: tuple[str, ...] | None = None
     compacts: bool | None = None
     recompresses: bool | None = None
+    transacts: bool | None = None
     # Changes what was drawn, in the end.
     adjust: Callable[[Knobs], Knobs] | None = None
 

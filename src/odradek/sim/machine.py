@@ -60,7 +60,12 @@ class Machine:
             self._cluster_id, voters = draw_voters(streams.stream("voters"), knobs)
             self.directory_id = format_disk(self.disk, number, self._cluster_id, voters, self.clock)
         self.recovery = RecoveryWatch(alone=knobs.nodes == 1)
-        self._staying = ("__cluster_metadata", "__consumer_offsets", *(topic.name for topic in knobs.all_topics))
+        self._staying = (
+            "__cluster_metadata",
+            "__consumer_offsets",
+            "__transaction_state",
+            *(topic.name for topic in knobs.all_topics),
+        )
         self.host: Host | None = None
         self._dead: Host | None = None
         self.node: Node | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from odradek.base.ids import BrokerId, DirectoryId
+from odradek.coordinator.transaction.shard import TransactionShard
 from odradek.metadata.bootstrap import METADATA_LOG_DIRECTORY
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.node.build import Node
@@ -49,6 +50,11 @@ class Running:
     def replicas(self) -> list[Partition]:
         broker = getattr(self.node, "_broker", None)
         return [] if broker is None else broker.partitions.all()
+
+    def transaction_shards(self) -> list[TransactionShard]:
+        """The transactions that it coordinates."""
+        broker = getattr(self.node, "_broker", None)
+        return [] if broker is None else list(broker.transactions.shards())
 
     def fetched(self) -> Iterator[tuple[BrokerId, Partition]]:
         """The partitions that it fetches, each with the leader that it fetches from."""

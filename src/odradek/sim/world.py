@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from odradek.base import limits
 from odradek.coordinator.placing import positive_java_hash
 from odradek.sim.agreement import check_images, check_replica_logs, log_starts, not_yet_quiet
 from odradek.sim.cast import Cast
@@ -34,10 +36,14 @@ from odradek.sim.on_disk import StoredLog, stored_logs
 from odradek.sim.ports import SimClock
 from odradek.sim.randomness import Streams
 from odradek.sim.recompression_knobs import with_recompression
+from odradek.sim.transaction_knobs import with_transactions
 from odradek.sim.transaction_watch import check_open_transactions, check_transaction_indexes
+from odradek.sim.transactions import check_copies, check_markers, check_transactions
 from odradek.sim.truth import NodeWatch, Truth
 from odradek.sim.workloads.admin import NewTopic, TopicSetter
+from odradek.sim.workloads.committed_reader import CommittedFinalReader
 from odradek.sim.workloads.consumer import FinalReader
+from odradek.sim.workloads.copier import copied_offset
 from odradek.sim.workloads.worker import Errand, Worker
 
 # Once the faults are over: how long clients may take to finish.
@@ -60,6 +66,8 @@ class Outcome:
     polled_nearby: int
     boots: int
     compactions: int
+    # How many transactions ended in which way.
+    transactions: Counter[str] = field(default_factory=Counter)
     faults: dict[str, int] = field(default_factory=dict)
 
 
@@ -69,6 +77,7 @@ def _draw(streams: Streams, nodes: int, controllers: int, focus: Focus) -> Knobs
         knobs = draw_cluster(streams.stream("cluster"), knobs, focus, nodes, controllers)
     knobs = with_compaction(streams.stream("compaction"), knobs, focus)
     knobs = with_recompression(streams.stream("recompression"), knobs, focus)
+    knobs = with_transactions(streams.stream("transactions"), knobs, focus)
     return knobs if focus.adjust is None else focus.adjust(knobs)
 
 
@@ -117,6 +126,9 @@ class World:
     def run(self) -> Outcome:
         """Raises nothing: what went wrong is in the outcome."""
         problem: Exception | None = None
+        epoch_max, plan = limits.producer_epoch_max, self.knobs.transactions
+        if plan is not None:
+            limits.producer_epoch_max = plan.epoch_max
         gc.disable()  # a collection at a moment of its own choosing would run finalisers in the middle of the run
         try:
             self.loop.run_until_complete(self._live())
@@ -124,6 +136,7 @@ class World:
             problem = found
         finally:
             self.loop.close()
+            limits.producer_epoch_max = epoch_max
             gc.unfreeze()  # each node has frozen the objects of its start
             gc.enable()
             gc.collect()
@@ -139,6 +152,7 @@ class World:
             polled_nearby=self.history.polled_nearby,
             boots=sum(machine.incarnation for machine in self.machines),
             compactions=sum(machine.compactions for machine in self.machines),
+            transactions=Counter(each.outcome.value for each in self._cast.transactions.transactions),
             faults=self._faults(),
         )
 
@@ -170,7 +184,7 @@ class World:
         if self.knobs.nodes == 1:
             watch: NodeWatch | ClusterWatch = NodeWatch(self.truth)
         else:
-            offsets = ("__consumer_offsets",) if self.knobs.groups_safe else ()
+            offsets = ("__consumer_offsets", "__transaction_state") if self.knobs.groups_safe else ()
             safe = tuple(topic.name for topic in self.knobs.all_topics if topic.safe)
             watch = ClusterWatch(self.truth, (*offsets, *safe), self._cast.deletions, self._was_shortened)
         while True:
@@ -243,8 +257,7 @@ class World:
         ]
         errand = replace(self._errand("last"), request_timeout_s=SETTLING_S)
         reader = FinalReader("last", errand, places, may_lose)
-        if self.knobs.nodes > 1:
-            await self._until_quiet()
+        await self._until_quiet()
         await self._finish([self._start(reader)], "the last reader found no end")
         for topic in self.knobs.all_topics:
             for place in self._cast.places(topic):
@@ -259,8 +272,24 @@ class World:
         }
         lossy = [f"{topic}-{index}" for topic, index in may_lose]
         check_replica_logs(files, log_starts(self.truth), self._cast.deletions, deleted_at, lossy)
+        await self._check_transactions()
         for machine in self.machines:
             await self._inspect(machine, reader.starts)
+
+    async def _check_transactions(self) -> None:
+        plan = self.knobs.transactions
+        if plan is None:
+            return
+        errand = replace(self._errand("last committed"), request_timeout_s=SETTLING_S)
+        seen = self._cast.transactions
+        reader = CommittedFinalReader("last committed", errand, plan.topic.places, seen, copies=plan.copiers > 0)
+        await self._finish([self._start(reader)], "the last committed reader found no end")
+        check_transactions(seen, reader.content)
+        copied = [copied_offset(value) for content in reader.content.values() for value in content.values()]
+        check_copies(seen, [offset for offset in copied if offset is not None], reader.copied_to)
+        by_epoch = {each.producer[0] for each in seen.transactions if each.transactional_id.startswith("new-")}
+        for machine in self.machines:
+            check_markers(stored_logs(machine.disk.files()), by_epoch)
 
     async def _until_quiet(self) -> None:
         ends_at = self.loop.time() + SETTLING_S
@@ -268,8 +297,9 @@ class World:
             if self.loop.time() > ends_at:
                 raise Violation(still)
             await asyncio.sleep(0.1)
-        check_images(self.truth)
-        check_metrics(self.truth)
+        if self.knobs.nodes > 1:
+            check_images(self.truth)
+            check_metrics(self.truth)
 
     async def _inspect(self, machine: Machine, starts: dict[Place, int]) -> None:
         """The node's own memory against its files, then the files that a clean stop leaves."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odradek.base import limits
 from odradek.base.errors import ErrorCode
 from odradek.coordinator.transaction import safeguards
 from odradek.coordinator.transaction.states import END_ANSWERS, END_ANSWERS_BY_EPOCH, Happening, State
 from odradek.coordinator.transaction.transaction import (
-    EPOCH_MAX,
     EPOCH_PER_TRANSACTION,
     ProducerIdentity,
     Transaction,
@@ -50,7 +50,7 @@ def _answer_by_epoch(transaction: Transaction, ending: Ending) -> ErrorCode | No
     # A retry with the last epoch of the producer id that this one has replaced.
     rotated = (
         transaction.producer_id != producer_id == transaction.previous_producer_id
-        and epoch == EPOCH_MAX - 1
+        and epoch == limits.producer_epoch_max - 1
         and transaction.producer_epoch == 0
         and state.is_idle
     )

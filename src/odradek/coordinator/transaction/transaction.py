@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from odradek.base import limits
 from odradek.base.ids import NO_PRODUCER, ProducerId, TopicPartition
 from odradek.base.invariants import invariant
 from odradek.coordinator.transaction import safeguards
 from odradek.coordinator.transaction.states import Happening, State, next_state
 
 NO_PRODUCER_EPOCH = -1
-EPOCH_MAX = 2**15 - 1
 NO_TIMESTAMP = -1
 # The first level of transaction.version at which each transaction has an epoch of its own (KIP-890).
 EPOCH_PER_TRANSACTION = 2
@@ -25,7 +25,7 @@ class ProducerIdentity(NamedTuple):
 
 def is_exhausted(epoch: int) -> bool:
     """Clients never get the largest epoch, so that the coordinator can always fence them."""
-    return epoch >= EPOCH_MAX - 1
+    return epoch >= limits.producer_epoch_max - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class Transaction:
         )
 
     def _next_epoch(self) -> int:
-        return min(self.producer_epoch + 1, EPOCH_MAX)
+        return min(self.producer_epoch + 1, limits.producer_epoch_max)
 
     def _moved(self, happening: Happening, **changes: Any) -> Transaction:  # noqa: ANN401
         state = next_state(self.state, happening)

@@ -46,7 +46,8 @@ class PartitionReader:
         found = [record for batch in batches for record in batch.records() if record[0] >= self.position]
         if batches:
             # A batch of a compacted topic may have no records left.
-            first = found[0][0] if found and not self._compacted else batches[0].last_offset
+            is_sparse = self._compacted or batches[0].is_control
+            first = found[0][0] if found and not is_sparse else batches[0].last_offset
             if first < self.position or (first > self.position and not self._compacted):
                 raise Violation(f"J4 {self.place} was asked for {self.position} and answered from {first}")
             self.position = batches[-1].last_offset + 1
@@ -104,14 +105,18 @@ def fetch_request(
     return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=list(topics.values()))
 
 
-async def list_offset(session: Session, place: Place, timestamp: int, timeout_s: float) -> int:
+async def list_offset(
+    session: Session, place: Place, timestamp: int, timeout_s: float, *, isolation_level: int = 0
+) -> int:
     name, partition = place
     leader = await session.leader(place)
     asked = ListOffsetsPartition(
         partition_index=partition, current_leader_epoch=session.leader_epoch(place), timestamp=timestamp
     )
     answer = await leader.ask(
-        ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[asked])]),
+        ListOffsetsRequest(
+            replica_id=-1, isolation_level=isolation_level, topics=[ListOffsetsTopic(name=name, partitions=[asked])]
+        ),
         LIST_VERSION,
         ListOffsetsResponse,
         timeout_s,

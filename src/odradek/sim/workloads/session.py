@@ -22,6 +22,7 @@ from odradek.sim.workloads.refusals import AskAgain, refuse
 
 _METADATA_VERSION = 12
 _FIND_COORDINATOR_VERSION = 3
+_TRANSACTION = 1
 
 
 class Session:
@@ -79,6 +80,17 @@ class Session:
             refuse(self._client.host.name, answer.error_code, "a coordinator")
             self._coordinators[group] = (answer.host, answer.port)
         return await self._connection(self._coordinators[group])
+
+    async def transaction_coordinator(self, transactional_id: str) -> BrokerConnection:
+        connection = await self.anyone()
+        answer = await connection.ask(
+            FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION),
+            _FIND_COORDINATOR_VERSION,
+            FindCoordinatorResponse,
+            self._timeout_s,
+        )
+        refuse(self._client.host.name, answer.error_code, "a transaction coordinator")
+        return await self._connection((answer.host, answer.port))
 
     async def describe(self, topics: Sequence[str] | None) -> MetadataResponse:
         """None for all topics."""
