@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from unittest import mock
+
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log.transaction_index import TransactionIndex
 from odradek.log.transactions import ABORTED_ENTRY
 from odradek.log.verification import OPEN_HERE
 from odradek.protocol.batch import TRANSACTIONAL
@@ -402,3 +406,16 @@ def test_coordinators_write_into_transactions_without_a_sequence(partition, make
     assert partition.stable == 3
     partition.crash()
     partition.append_in_transaction(b"a", sequence=0)
+
+
+def test_last_stable_offset_does_not_pass_an_aborted_transaction_that_the_full_disk_kept_out_of_the_index(partition):
+    partition.append_in_transaction(b"a", producer_id=1)
+    partition.append_in_transaction(b"b", producer_id=2)
+
+    def is_full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with mock.patch.object(TransactionIndex, "add", is_full):
+        assert code_of(partition.abort, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.log.log_end_offset == 3, "followers may have the marker"
+    assert partition.stable == 0, "readers would take its record for committed"

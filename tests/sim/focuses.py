@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from odradek.sim.knobs import STOPS, Focus, Knobs
 
@@ -68,6 +69,45 @@ def compacting(knobs: Knobs, *, keys: int, batches: int = 400, gap_s: float = 0.
         deletions_stay=True,
     )
     return replace(knobs, broker={**knobs.broker, "log.cleaner.backoff.ms": "20"}, compacted=plan)
+
+
+def transacting(
+    knobs: Knobs, *, gap_s: float = 1.0, epoch_max: int = 1000, twins: bool = True, old: int = 1, **changes: Any
+) -> Knobs:
+    """Transactions all the time, on several partitions, and little else."""
+    assert knobs.transactions is not None
+    plan = replace(
+        knobs.transactions,
+        topic=replace(knobs.transactions.topic, partitions=3),
+        old_producers=old,
+        new_producers=1,
+        twins=twins,
+        transactions_per_producer=60,
+        timeout_ms=60_000,
+        epoch_max=epoch_max,
+        **changes,
+    )
+    return replace(
+        knobs,
+        fault_gap_mean_s=gap_s,
+        duration_s=10.0,
+        pause_mean_s=0.02,
+        request_timeout_s=0.5,
+        slow_call_mean_us=1_000,
+        batches_per_producer=20,
+        plain_producers=0,
+        idempotent_producers=1,
+        group_members=0,
+        net=replace(knobs.net, delay_mean_us=1_000, piece_bytes_max=65_536, window_bytes=65_536),
+        disk=replace(knobs.disk, short_write=0.0, write_error=0.0, sync_error=0.0),
+        transactions=plan,
+    )
+
+
+def transactions(*faults: str, **changes: Any) -> Focus:
+    return Focus(
+        faults=faults, syncs_all=True, compacts=False, chores=(), transacts=True, adjust=partial(transacting, **changes)
+    )
 
 
 def restless(knobs: Knobs, *, slow_call_us: int = 10, survival: float = 0.5, min_isr: int | None = None) -> Knobs:

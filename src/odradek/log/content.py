@@ -147,11 +147,20 @@ class Content:
         aborted = safeguards.indexes_aborted(aborted)
         if aborted is not None:
             segment = self.segments.active
-            with self.failing():
-                try:
-                    segment.aborted.add(aborted)
-                except TransactionIndexBroken as broken:
-                    self._rebuild_aborted(segment, broken)  # from the batches, with this marker
+            try:
+                with self.failing():
+                    self._index_aborted(segment, aborted)
+            except BaseException:
+                # Readers would take its records for committed. The index is complete once the log is opened again.
+                if self.producers.transactions is not None:
+                    self.producers.transactions.hold_back(aborted.first_offset)
+                raise
+
+    def _index_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
+        try:
+            segment.aborted.add(aborted)
+        except TransactionIndexBroken as broken:
+            self._rebuild_aborted(segment, broken)  # from the batches, with this marker
 
     def trusting_aborted(self, segment: Segment, use: Callable[[TransactionIndex], T]) -> T:
         """Trust the index of aborted transactions until it is found broken, then rebuild it, which is slow and rare."""

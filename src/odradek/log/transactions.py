@@ -50,6 +50,11 @@ class Transactions:
         del self._open[first_offset]
         self._decided[marker_offset] = first_offset
 
+    def hold_back(self, first_offset: int) -> None:
+        """A transaction with a marker that readers cannot learn about: it counts as open."""
+        self._open = dict.fromkeys(sorted((*self._open, first_offset)))
+        self.unstable_from = self._first()
+
     def first_open(self) -> int:
         """The first offset of the oldest open transaction."""
         return next(iter(self._open), NOTHING_UNSTABLE)

@@ -65,10 +65,11 @@ class StableWatch:
             for batch in batches_between(log, max(position, log.log_start_offset), high):
                 seen.take(batch)
                 position = batch.last_offset + 1
-            self._compare(host, partition, seen)
+            self._compare(host, partition, seen, position)
         self._read[key] = (log, log.durability.history, position, seen)
 
-    def _compare(self, host: Host, partition: Partition, seen: TransactionsSeen) -> None:
+    def _compare(self, host: Host, partition: Partition, seen: TransactionsSeen, position: int) -> None:
+        """`position`: the end of the last batch below the high watermark, which may be inside the next batch."""
         log, high = partition.log, partition.high_watermark
         stable, expected = partition.last_stable_offset, min([high, *seen.open.values()])
         if stable == expected or (stable < expected and log.log_start_offset > 0):
@@ -78,7 +79,7 @@ class StableWatch:
                 f"T3 {partition} of {host.name}: last stable offset {stable}, high watermark {high}, but transactions "
                 f"are open: {seen.open} (producer id, first offset)"
             )
-        if stable < expected:
+        if stable < min(position, expected):
             raise Violation(
                 f"T3 {partition} of {host.name}: last stable offset {stable}, but nothing is open below {expected}"
             )
