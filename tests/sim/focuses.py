@@ -90,7 +90,7 @@ def transacting(
     return replace(
         knobs,
         fault_gap_mean_s=gap_s,
-        duration_s=10.0,
+        duration_s=4.0,
         pause_mean_s=0.02,
         request_timeout_s=0.5,
         slow_call_mean_us=1_000,
@@ -203,3 +203,9 @@ SLOW_FOLLOWERS = Focus(
     adjust=partial(restless, slow_call_us=30_000, survival=0.0, min_isr=2),
 )
 LOST_DISKS = Focus(faults=("lost disk", "wall around one", "kill"), chores=())
+
+_INTERRUPTIONS = ("kill", "reset", "client pause")
+TRANSACTIONS = transactions(*_INTERRUPTIONS)
+FEW_EPOCHS = transactions(*_INTERRUPTIONS, epoch_max=5)
+TRANSACTIONS_AND_KILLS = transactions("kill", gap_s=0.3)
+TRANSACTIONS_AND_POWER_CUTS = transactions("power cut", gap_s=0.5)

@@ -222,6 +222,14 @@ def controller(name, without, says, **noticed):
     return of("controller.safeguards", name, without, says, **noticed)
 
 
+def coordinator(name, without, says, story, **noticed):
+    return of(
+        *("coordinator.transaction.safeguards", name, without, says),
+        stories=(f"tests/coordinator/test_transactions.py::{story}",),
+        **noticed,
+    )
+
+
 def one(number, focus, *finds):
     return Seed(number=number, focus=focus, finds=finds)
 
@@ -374,6 +382,7 @@ TRANSACTIONS = (
     ),
     log(
         *("holds_back_open_transactions", the_high_watermark, "holding back records of open transactions"),
+        seed=one(0, focuses.TRANSACTIONS, "T3"),
         stories=(
             "tests/log/test_transactions.py::"
             "test_last_stable_offset_stays_at_the_first_batch_of_the_oldest_open_transaction",
@@ -381,10 +390,14 @@ TRANSACTIONS = (
     ),
     log(
         *("indexes_aborted", nothing, "the index of aborted transactions"),
+        seed=one(1, focuses.TRANSACTIONS, "T2", "T4", "T5"),
+        quick=False,
         stories=("tests/log/test_transactions.py::test_committed_readers_see_committed_records_and_no_aborted_ones",),
     ),
     log(
         *("rebuilds_transaction_index", never, "rebuilding the index of aborted transactions after a crash"),
+        seed=one(2, focuses.TRANSACTIONS_AND_POWER_CUTS, "T2", "T4", "T5"),
+        quick=False,
         stories=("tests/log/test_transactions.py::test_crash_rebuilds_an_index_that_was_not_synced",),
     ),
     log(
@@ -404,6 +417,45 @@ TRANSACTIONS = (
             "tests/log/test_transactional_compaction.py::"
             "test_marker_of_a_commit_stays_while_a_record_of_its_transaction_stays",
         ),
+    ),
+)
+
+COORDINATORS = (
+    coordinator(
+        *("bumps_epoch_with_each_transaction", never, "an epoch for each transaction"),
+        "test_t5_a_delayed_end_of_an_earlier_transaction_cannot_end_the_next_one",
+        seed=one(0, focuses.TRANSACTIONS, "T5", "T8"),
+    ),
+    coordinator(
+        *("is_current", always, "refusing the requests of a replaced producer"),
+        "test_t4_a_replaced_producer_cannot_get_another_epoch",
+        seed=one(0, focuses.TRANSACTIONS, "T4"),
+    ),
+    coordinator(
+        *("aborts_before_new_epoch", never, "aborting the transaction of the producer before"),
+        "test_t4_a_new_producer_aborts_the_transaction_of_the_old_one_and_gets_a_higher_epoch",
+        seed=one(0, focuses.TRANSACTIONS, "InvariantBroken"),
+    ),
+    coordinator(
+        *("has_ended", always, "waiting for the markers of all partitions"),
+        "test_a_committed_transaction_is_marked_in_every_partition_and_then_complete",
+    ),
+    coordinator(
+        *("resumes", never, "completing decided transactions after a failover"),
+        "test_t6_a_new_coordinator_completes_what_was_decided",
+        seed=one(1, focuses.TRANSACTIONS_AND_KILLS, "V2", "V5"),
+        quick=False,
+    ),
+    coordinator(
+        *("needs_new_producer_id", never, "a new producer id when epochs are used up"),
+        "test_t8_initialization_rotates_the_producer_id_when_its_epochs_are_used_up",
+        seed=one(0, focuses.FEW_EPOCHS, "T8"),
+    ),
+    coordinator(
+        *("is_part_of", always, "refusing batches for partitions that are not part of the transaction"),
+        "test_verification_tells_which_partitions_are_part_of_the_open_transaction",
+        seed=one(0, focuses.TRANSACTIONS, "T2", "T3", "V5"),
+        quick=False,
     ),
 )
 
@@ -635,6 +687,11 @@ GROUPS = (
     ),
 )
 
-RULES = (*LOG, *TRANSACTIONS, *QUORUM, *REPLICATION, *DECISIONS, *CONTROLLER, *GROUPS)
+RULES = (*LOG, *TRANSACTIONS, *COORDINATORS, *QUORUM, *REPLICATION, *DECISIONS, *CONTROLLER, *GROUPS)
 # Modules whose every safeguard must be in the list.
-SAFEGUARDS = ("log.safeguards", "replication.safeguards", "controller.safeguards")
+SAFEGUARDS = (
+    "log.safeguards",
+    "coordinator.transaction.safeguards",
+    "replication.safeguards",
+    "controller.safeguards",
+)

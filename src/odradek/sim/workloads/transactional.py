@@ -1,7 +1,7 @@
 """Producers that write in transactions, by the old protocol and by that of transaction.version 2.
 
 An old producer keeps its epoch. A request that was never answered may arrive late and change its next transaction, as
-with Kafka: `tests/coordinator/test_torn_transactions.py` shows it. So here it asks for a new epoch after any such
+with Kafka: `tests/traps/test_torn_transactions.py` shows it. So here it asks for a new epoch after any such
 request, and nothing is torn. A new producer has an epoch for each transaction, and needs no such care.
 """
 
@@ -88,8 +88,9 @@ class Work:
     began_s: float
     to_join: list[Place]
     to_send: deque[Batch]
-    # Sent without waiting for the answer, directly before the abort.
+    # Sent without waiting for the answer, directly before the abort, or after it: as from a connection that was slow.
     unawaited: list[Batch] = field(default_factory=list)
+    is_late: bool = False
     # Leaves the transaction open, after everything was sent, for this long, or for ever.
     sleeps_s: float = 0.0
     vanishes: bool = False
@@ -198,6 +199,7 @@ class TransactionalProducer(Worker):
         work.to_join = list(dict.fromkeys(batch.place for batch in work.to_send))
         if 0.65 <= fate < 0.8 and work.to_send:
             work.unawaited = [work.to_send.pop()]
+            work.is_late = fate < 0.72
         self.maybe_stray(work)
         return work
 
@@ -247,9 +249,8 @@ class TransactionalProducer(Worker):
             self._end_work(work)
             self._forget()
             return
-        for batch in work.unawaited:
-            await self._produce_unawaited(session, work, batch)
-        work.unawaited = []
+        if not work.is_late:
+            await self._produce_unawaited(session, work)
         await self._end(session, work)
 
     async def _join(self, session: Session, work: Work) -> None:
@@ -302,10 +303,12 @@ class TransactionalProducer(Worker):
     def _produce_version(self) -> int:
         return _NEW_PRODUCE if self.plan.is_new else _OLD_PRODUCE
 
-    async def _produce_unawaited(self, session: Session, work: Work, batch: Batch) -> None:
-        leader = await session.leader(batch.place)
-        leader.send(self._request(batch), self._produce_version, ProduceResponse)
-        work.in_doubt = True
+    async def _produce_unawaited(self, session: Session, work: Work) -> None:
+        batches, work.unawaited = work.unawaited, []
+        for batch in batches:
+            leader = await session.leader(batch.place)
+            leader.send(self._request(batch), self._produce_version, ProduceResponse)
+            work.in_doubt = True
 
     def _request(self, batch: Batch) -> ProduceRequest:
         topic, partition = batch.place
@@ -363,8 +366,9 @@ class TransactionalProducer(Worker):
         if self.plan.is_new:
             self._before = self.producer
             self._take((answer.producer_id, answer.producer_epoch), known)
-        elif work.in_doubt:
+        elif work.in_doubt or work.is_late:
             self._forget()
+        await self._produce_unawaited(session, work)
 
     def _end_work(self, work: Work) -> None:
         del work
