@@ -49,6 +49,17 @@ def test_a_committed_transaction_is_marked_in_every_partition_and_then_complete(
     assert story.transaction.partitions == ()
 
 
+def test_a_transaction_is_not_complete_before_every_partition_has_its_marker():
+    story = TransactionStory()
+    producer = story.begun(A, B)
+    story.holds_markers = True
+    story.end(producer)
+    story.answer(story.asked[0])
+    assert (story.state, len(story.written)) == ("PrepareCommit", 1)
+    story.answer_all()
+    assert (story.state, len(story.written)) == ("CompleteCommit", 2)
+
+
 def test_an_older_client_keeps_its_epoch():
     story = TransactionStory()
     producer = story.begun(A, version=0)

@@ -438,7 +438,7 @@ COORDINATORS = (
     ),
     coordinator(
         *("has_ended", always, "waiting for the markers of all partitions"),
-        "test_a_committed_transaction_is_marked_in_every_partition_and_then_complete",
+        "test_a_transaction_is_not_complete_before_every_partition_has_its_marker",
     ),
     coordinator(
         *("resumes", never, "completing decided transactions after a failover"),

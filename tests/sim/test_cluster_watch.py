@@ -69,6 +69,9 @@ class Member:
     def replicas(self):
         return [self.replica]
 
+    def transaction_shards(self):
+        return []
+
     def fetched(self):
         return self.fetches
 
