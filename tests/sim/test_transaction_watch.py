@@ -1,13 +1,17 @@
 """The checks of transactions, given logs whose state contradicts their batches."""
 
+import errno
 from random import Random
+from unittest import mock
 
 import pytest
 
+from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicId, TopicPartition
 from odradek.log import safeguards
 from odradek.log.config import LogConfig
 from odradek.log.directory import LogDirectory
+from odradek.log.transaction_index import TransactionIndex
 from odradek.log.transactions import ABORTED_ENTRY
 from odradek.log.verification import NOT_REQUIRED
 from odradek.protocol.txn_marker import TxnMarker
@@ -90,6 +94,25 @@ def test_last_stable_offset_that_stays_behind(one, monkeypatch):
     watch.look(host, one)
     monkeypatch.setattr(OneReplica, "last_stable_offset", 2)
     with pytest.raises(Violation, match=r"^T3 .* nothing is open below 6"):
+        watch.look(host, one)
+
+
+def test_offline_log_may_stay_before_an_aborted_transaction_that_it_could_not_index(one):
+    watch, host = StableWatch(), Host("node1")
+    one.end(1, committed=True)
+    one.write(4)
+
+    def is_full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with mock.patch.object(TransactionIndex, "add", is_full), pytest.raises(KafkaError):
+        one.end(4, committed=False)
+    assert (one.last_stable_offset, one.high_watermark) == (6, 8)
+    watch.look(host, one)
+    with (
+        mock.patch.object(OneReplica, "last_stable_offset", 5),
+        pytest.raises(Violation, match=r"^T3 .* nothing is open below 8"),
+    ):
         watch.look(host, one)
 
 

@@ -79,10 +79,14 @@ class StableWatch:
                 f"T3 {partition} of {host.name}: last stable offset {stable}, high watermark {high}, but transactions "
                 f"are open: {seen.open} (producer id, first offset)"
             )
-        if stable < min(position, expected):
+        if stable < min(position, expected) and not self._is_held_back(log, seen, stable):
             raise Violation(
                 f"T3 {partition} of {host.name}: last stable offset {stable}, but nothing is open below {expected}"
             )
+
+    def _is_held_back(self, log: Log, seen: TransactionsSeen, stable: int) -> bool:
+        """A log that went offline before an aborted transaction was indexed shows readers nothing from there on."""
+        return log.offline is not None and stable in {first for _, first, _, _ in seen.aborted}
 
     def _is_decided_above(self, log: Log, high: int, seen: TransactionsSeen, stable: int) -> bool:
         """A restart forgets which markers were not committed. Their decision is final all the same."""
