@@ -1,0 +1,193 @@
+"""Cast: fields or the whole value as another simple type."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from odradek.connect.options import not_empty, option
+from odradek.connect.records import Field, Kind, Record, Schema
+from odradek.connect.transforms.java_numbers import float_text, integer_of, parsed_float, parsed_integer, single
+from odradek.connect.transforms.parts import (
+    CannotTransform,
+    NullOptions,
+    OnKey,
+    OnPart,
+    OnValue,
+    SchemaCache,
+    as_map,
+    as_struct,
+    field_value,
+    kafka_names,
+    plain_struct,
+)
+from odradek.connect.values import LOGICAL, to_plain
+
+_BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
+TARGETS = {
+    "int8": Kind.INT8,
+    "int16": Kind.INT16,
+    "int32": Kind.INT32,
+    "int64": Kind.INT64,
+    "float32": Kind.FLOAT32,
+    "float64": Kind.FLOAT64,
+    "boolean": Kind.BOOLEAN,
+    "string": Kind.STRING,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CastOptions(NullOptions):
+    spec: list[str] = option(
+        f"Types of fields, as field:type; or one type for the whole value. Types: {', '.join(TARGETS)}.",
+        importance="HIGH",
+        check=not_empty,
+    )
+
+
+class Cast(OnPart):
+    """Changes the types of fields, or of the whole value."""
+
+    Config: ClassVar[type] = CastOptions
+
+    def __init__(self, config: CastOptions) -> None:
+        self._fields: dict[str, Kind] = {}
+        self._whole: Kind | None = None
+        for text in config.spec:
+            self._add(text)
+        if self._whole is not None and self._fields:
+            raise ValueError('"spec" has a type for the whole value, and types of fields')
+        self._defaults = config.replace_null_with_default
+        self._recast = SchemaCache(self._schema)
+
+    def _add(self, text: str) -> None:
+        name, colon, kind = text.rpartition(":")
+        if ":" in name:
+            raise ValueError(f'"spec" has {text!r}, but it needs pairs such as field:int32')
+        if kind.strip().lower() not in TARGETS:
+            raise ValueError(f'"spec" has the type {kind!r}, but it must be one of {", ".join(TARGETS)}')
+        target = TARGETS[kind.strip().lower()]
+        if colon:
+            self._fields[name.strip()] = target
+        elif self._whole is not None:
+            raise ValueError('"spec" has two types for the whole value')
+        else:
+            self._whole = target
+
+    def _schema(self, schema: Schema) -> Schema:
+        if self._whole is not None:
+            return replace(
+                schema, kind=self._whole, default=cast(schema, schema.default, self._whole), fields=(), items=None
+            )
+        fields = tuple(Field(field.name, self._of_field(field)) for field in schema.fields)
+        return replace(plain_struct(schema, fields), optional=schema.optional)
+
+    def _of_field(self, field: Field) -> Schema:
+        target = self._fields.get(field.name)
+        if target is None:
+            return field.schema
+        default = cast(field.schema, field.schema.default, target)
+        return Schema(kind=target, optional=field.schema.optional, default=default)
+
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if value is None:
+            return record
+        after_schema = None if schema is None else self._recast(schema)
+        if self._whole is not None:
+            return self.changed(record, after_schema, cast(schema, value, self._whole))
+        if schema is None:
+            before = dict(as_map(value, "cast types"))
+            cast_fields = {name: cast(None, before.get(name), target) for name, target in self._fields.items()}
+            return self.changed(record, None, before | cast_fields)
+        struct = as_struct(schema, value, "cast types")
+        after: dict[str, Any] = {}
+        for field in schema.fields:
+            found = field_value(struct, field, defaults=self._defaults)
+            target = self._fields.get(field.name)
+            after[field.name] = found if target is None else cast(field.schema, found, target)
+        return self.changed(record, after_schema, after)
+
+
+class CastKey(OnKey, Cast):
+    aliases: ClassVar[tuple[str, ...]] = kafka_names("Cast$Key")
+
+
+class CastValue(OnValue, Cast):
+    aliases: ClassVar[tuple[str, ...]] = kafka_names("Cast$Value")
+
+
+def cast(schema: Schema | None, value: Any, target: Kind) -> Any:  # noqa: ANN401
+    """A simple value as another type. Raises CannotTransform."""
+    if value is None:
+        return None
+    if isinstance(value, dict | list | tuple):
+        raise CannotTransform(f"a {type(value).__name__} cannot be cast to {target}")
+    if target is Kind.STRING:
+        return _text(schema, value)
+    if schema is not None and schema.name in LOGICAL and not isinstance(value, Decimal):
+        value = to_plain(schema, value)
+    try:
+        return _CASTS[target](value, target)
+    except ValueError as wrong:
+        raise CannotTransform(f"the cast to {target} failed: {wrong}") from None
+
+
+def _integer(value: Any, target: Kind) -> int:  # noqa: ANN401
+    bits = _BITS[target]
+    if isinstance(value, str):
+        return parsed_integer(value, bits)
+    return integer_of(_number(value), bits)
+
+
+def _float(value: Any, target: Kind) -> float:  # noqa: ANN401
+    number = parsed_float(value) if isinstance(value, str) else float(_number(value))
+    return single(number) if target is Kind.FLOAT32 else number
+
+
+def _boolean(value: Any, _: Kind) -> bool:  # noqa: ANN401
+    return value.lower() == "true" if isinstance(value, str) else integer_of(_number(value), 64) != 0
+
+
+def _number(value: Any) -> int | float | Decimal:  # noqa: ANN401
+    if isinstance(value, int | float | Decimal):
+        return int(value) if isinstance(value, bool) else value
+    raise ValueError(f"a value of type {type(value).__name__} is not a number")
+
+
+_CASTS: dict[Kind, Callable[[Any, Kind], object]] = {
+    **dict.fromkeys(_BITS, _integer),
+    Kind.FLOAT32: _float,
+    Kind.FLOAT64: _float,
+    Kind.BOOLEAN: _boolean,
+}
+
+
+def _text(schema: Schema | None, value: Any) -> str:  # noqa: ANN401
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return float_text(value, is_single=schema is not None and schema.kind is Kind.FLOAT32)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime() | date() | time():
+            return iso_text(value)
+        case _:
+            return str(value)
+
+
+def iso_text(value: datetime | date | time) -> str:
+    """As Kafka prints dates: midnight as a date alone, the first day of 1970 as a time alone."""
+    if isinstance(value, time):
+        return f"{value.isoformat('milliseconds')[:12]}Z"
+    if not isinstance(value, datetime):
+        return value.isoformat() if value != date(1970, 1, 1) else "00:00:00.000Z"
+    clock = f"{value.time().isoformat('milliseconds')}Z"
+    if value.date() <= date(1970, 1, 1):
+        return clock
+    return value.date().isoformat() if value.time() == time(0) else f"{value.date().isoformat()}T{clock}"
