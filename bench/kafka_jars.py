@@ -31,6 +31,7 @@ STORM = (
     ("org.apache.storm", "storm-kafka-client", "2.8.3"),
     ("org.apache.storm", "storm-server", "2.8.3"),
 )
+DEBEZIUM = ("io.debezium", "debezium-core", "3.3.1.Final")
 JOLOKIA = ("org.jolokia", "jolokia-agent-jvm", "2.6.0")
 # Only the jars of the client: Storm has its own versions of the rest.
 CLIENT_PARTS = ("kafka-clients", "lz4-java", "snappy-java", "zstd-jni")
@@ -56,6 +57,18 @@ def storm() -> list[Path]:
     dependencies = "".join(DEPENDENCY.format(*coordinates, "") for coordinates in STORM)
     own = sorted(_copied(STORM[0][1], OUT / "storm", dependencies).glob("*.jar"))
     return own + [jar for part in CLIENT_PARTS for jar in jars().glob(f"{part}-*.jar")]
+
+
+def connect() -> Path:
+    """Kafka Connect with its transforms and file connectors, in the broker's version."""
+    parts = ("connect-runtime", "connect-file", "connect-json", "connect-transforms")
+    dependencies = "".join(DEPENDENCY.format("org.apache.kafka", part, version(), "") for part in parts)
+    return _copied("connect-runtime", OUT / "connect", dependencies)
+
+
+def debezium() -> Path:
+    """Debezium's core, which has its transforms."""
+    return _copied(DEBEZIUM[1], OUT / "debezium", DEPENDENCY.format(*DEBEZIUM, ""))
 
 
 def jolokia_agent() -> Path:

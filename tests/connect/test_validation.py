@@ -40,7 +40,7 @@ def test_an_unknown_plugin_is_refused_with_the_installed_ones() -> None:
         ({"taks.max": "1"}, "did you mean 'tasks.max'"),
         ({"producer.override.lingr.ms": "5"}, "lingr.ms"),
         ({"value.converter": "no.such.Converter"}, "no plug-in 'no.such.Converter'"),
-        ({"transforms": "a"}, '"transforms.a.type"'),
+        ({"transforms": "a"}, 'transforms.a: missing required option "type"'),
         ({"topic.creation.default.partitions": "3"}, "topic.creation.default.replication.factor is required"),
         ({"errors.tolerance": "some"}, "one of none, all"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -74,6 +75,14 @@ def plugin(name: str, group: str = CONNECTORS) -> Plugin:
         if name in getattr(each.loaded, "aliases", ()):
             return each
     raise NoSuchPlugin(name, group, sorted(entry.name for entry in entries))
+
+
+def any_plugin(name: str) -> Plugin:
+    """A plug-in of any kind. The error names connectors: most requests are about them."""
+    for group in GROUPS:
+        with suppress(NoSuchPlugin):
+            return plugin(name, group)
+    return plugin(name)
 
 
 def _plugin(entry: EntryPoint, group: str) -> Plugin:

@@ -15,7 +15,7 @@ from odradek.connect.options import Checked, Definition, Parsed, definitions, pa
 from odradek.connect.plugins import BrokenPlugin, NoSuchPlugin, Plugin, plugin
 from odradek.connect.providers import Unresolved, resolved
 from odradek.connect.topic_creation import topic_rules
-from odradek.connect.transformation import Transforms
+from odradek.connect.transformation import Transforms, checked_steps, unnamed_steps
 
 
 class BadConfig(ValueError):
@@ -60,6 +60,8 @@ class Connector:
 
 
 def options_of(kind: Plugin) -> tuple[Definition, ...]:
+    if kind.kind not in ("source", "sink"):
+        return definitions(kind.loaded.Config)
     common = SourceOptions if kind.kind == "source" else SinkOptions
     return definitions(common) + definitions(kind.loaded.Config)
 
@@ -102,6 +104,7 @@ def validated(given: Mapping[str, str]) -> Validation:
         told = told or (check(common.config, values) if common.config is not None else None)
         if told is not None:
             checked = [_with_error(each, told) if each.definition.name == name else each for each in checked]
+    checked += [_as_given(each, given) for each in checked_steps(values)]
     return Validation(
         plugin=kind,
         checked=tuple(checked),
@@ -168,6 +171,15 @@ def _creation(common: CommonOptions, _: Mapping[str, str]) -> str | None:
     return _failure(lambda: topic_rules(given))
 
 
+def _transforms(given: Mapping[str, str]) -> str | None:
+    """Errors of single options are shown beside them; this finds what is wrong between options."""
+    if unnamed := unnamed_steps(given):
+        return "; ".join(unnamed)
+    if any(each.errors for each in checked_steps(given)):
+        return None
+    return _failure(lambda: Transforms(given))
+
+
 # By the option that shows the error.
 _CHECKS: dict[str, Callable[[CommonOptions, Mapping[str, str]], str | None]] = {
     "connector.class": lambda _common, _given: None,
@@ -178,5 +190,5 @@ _CHECKS: dict[str, Callable[[CommonOptions, Mapping[str, str]], str | None]] = {
     "consumer.override": _overrides,
     "key.converter": lambda _, given: _failure(lambda: converter(given, "key.converter", is_key=True)),
     "value.converter": lambda _, given: _failure(lambda: converter(given, "value.converter", is_key=False)),
-    "transforms": lambda _, given: _failure(lambda: Transforms(given)),
+    "transforms": lambda _, given: _transforms(given),
 }

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from odradek import __version__
-from odradek.connect.plugins import CONNECTORS, GROUPS, BrokenPlugin, NoSuchPlugin, plugin, plugins
+from odradek.connect.plugins import CONNECTORS, GROUPS, BrokenPlugin, NoSuchPlugin, any_plugin, plugin, plugins
 from odradek.connect.rest import loggers, shapes
 from odradek.connect.rest.errors import ERRORS
 from odradek.connect.rest.forwarding import Endpoint, to_the_active
@@ -204,7 +204,7 @@ class Api:
 
     async def plugin_config(self, request: Request) -> Response:
         try:
-            found = await run_in_threadpool(plugin, request.path_params["plugin"])
+            found = await run_in_threadpool(any_plugin, request.path_params["plugin"])
         except (NoSuchPlugin, BrokenPlugin) as missing:
             raise Refused(404, str(missing)) from None
         return JSONResponse(shapes.definitions(found))

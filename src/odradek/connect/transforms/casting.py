@@ -9,9 +9,9 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, ClassVar
 
+from odradek.connect.java_numbers import float_text, integer_of, parsed_float, parsed_integer, single
 from odradek.connect.options import not_empty, option
 from odradek.connect.records import Field, Kind, Record, Schema
-from odradek.connect.transforms.java_numbers import float_text, integer_of, parsed_float, parsed_integer, single
 from odradek.connect.transforms.parts import (
     CannotTransform,
     NullOptions,
@@ -55,28 +55,13 @@ class Cast(OnPart):
     Config: ClassVar[type] = CastOptions
 
     def __init__(self, config: CastOptions) -> None:
-        self._fields: dict[str, Kind] = {}
-        self._whole: Kind | None = None
-        for text in config.spec:
-            self._add(text)
-        if self._whole is not None and self._fields:
-            raise ValueError('"spec" has a type for the whole value, and types of fields')
+        pairs = [_pair(text) for text in config.spec]
+        self._fields = {name: target for name, target in pairs if name is not None}
+        self._whole = next((target for name, target in pairs if name is None), None)
+        if self._whole is not None and len(pairs) > 1:
+            raise ValueError('"spec" has a type for the whole value, so it cannot have more')
         self._defaults = config.replace_null_with_default
         self._recast = SchemaCache(self._schema)
-
-    def _add(self, text: str) -> None:
-        name, colon, kind = text.rpartition(":")
-        if ":" in name:
-            raise ValueError(f'"spec" has {text!r}, but it needs pairs such as field:int32')
-        if kind.strip().lower() not in TARGETS:
-            raise ValueError(f'"spec" has the type {kind!r}, but it must be one of {", ".join(TARGETS)}')
-        target = TARGETS[kind.strip().lower()]
-        if colon:
-            self._fields[name.strip()] = target
-        elif self._whole is not None:
-            raise ValueError('"spec" has two types for the whole value')
-        else:
-            self._whole = target
 
     def _schema(self, schema: Schema) -> Schema:
         if self._whole is not None:
@@ -111,6 +96,16 @@ class Cast(OnPart):
             target = self._fields.get(field.name)
             after[field.name] = found if target is None else cast(field.schema, found, target)
         return self.changed(record, after_schema, after)
+
+
+def _pair(text: str) -> tuple[str | None, Kind]:
+    """A field and its type; None for the whole value."""
+    name, colon, kind = text.rpartition(":")
+    if ":" in name:
+        raise ValueError(f'"spec" has {text!r}, but it needs pairs such as field:int32')
+    if kind.strip().lower() not in TARGETS:
+        raise ValueError(f'"spec" has the type {kind!r}, but it must be one of {", ".join(TARGETS)}')
+    return (name.strip() if colon else None), TARGETS[kind.strip().lower()]
 
 
 class CastKey(OnKey, Cast):

@@ -44,7 +44,7 @@ class Flatten(OnPart):
                 return record
             return self.changed(record, None, dict(self._of_map(as_map(value, "flattening"), "")))
         if value is None:
-            return self.changed(record, self._flat(schema), None)
+            return self.changed(record, self._flat(schema).or_null(), None)
         struct = as_struct(schema, value, "flattening")
         flat = self._flat(schema)
         after: dict[str, Any] = dict.fromkeys(field.name for field in flat.fields)

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
 
+from odradek.connect.java_numbers import parsed_float, single, wrapped
 from odradek.connect.options import not_empty, option
 from odradek.connect.records import Kind, Record, Schema
-from odradek.connect.transforms.java_numbers import parsed_float, single, wrapped
 from odradek.connect.transforms.parts import (
     CannotTransform,
     NullOptions,

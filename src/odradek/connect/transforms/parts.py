@@ -1,10 +1,10 @@
-"""What transforms share: the key or the value as the part that they change, and access to fields of structs and maps."""
+"""What transforms share: the part of a record that they change, and access to fields of structs and maps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from odradek.connect.options import option
 from odradek.connect.records import Field, Kind, Record, Schema
@@ -112,9 +112,3 @@ def field_value(value: Mapping[str, Any], field: Field, *, defaults: bool) -> An
 def plain_struct(schema: Schema, fields: tuple[Field, ...]) -> Schema:
     """A struct with the name, version and documentation of another one, required and without a default."""
     return replace(schema, optional=False, default=None, fields=fields)
-
-
-class Named:
-    """A class of Kafka Connect: other names that configs may use for it."""
-
-    aliases: ClassVar[tuple[str, ...]] = ()

@@ -17,7 +17,7 @@ def wrapped(number: int, bits: int) -> int:
     return low - (1 << bits) if low >> (bits - 1) else low
 
 
-def integer_of(number: int | float | Decimal, bits: int) -> int:
+def integer_of(number: float | Decimal, bits: int) -> int:
     """Integers and decimals keep their low bits. Floats are limited to the range first; NaN is 0."""
     if isinstance(number, float):
         if math.isnan(number):
@@ -46,11 +46,21 @@ def parsed_float(text: str) -> float:
 
 
 def single(number: float) -> float:
-    """The nearest number of 32 bits."""
+    """The nearest number of 32 bits, with no more digits than it needs: 0.1, not 0.10000000149011612."""
+    rounded = _rounded(number)
+    return rounded if not math.isfinite(rounded) else float(_short_single(rounded))
+
+
+def _rounded(number: float) -> float:
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
     except OverflowError:
         return math.copysign(math.inf, number)
+
+
+def _short_single(number: float) -> str:
+    texts = (f"{number:.{size}e}" for size in range(9))
+    return next(text for text in texts if _rounded(float(text)) == _rounded(number))
 
 
 def float_text(number: float, *, is_single: bool = False) -> str:
@@ -73,8 +83,6 @@ def float_text(number: float, *, is_single: bool = False) -> str:
 
 def _shortest(number: float, *, is_single: bool) -> tuple[str, str, int]:
     """Sign, digits and exponent of the shortest text that reads as the same number."""
-    text = repr(number)
-    if is_single:
-        text = next(f"{number:.{size}e}" for size in range(9) if single(float(f"{number:.{size}e}")) == single(number))
+    text = _short_single(number) if is_single else repr(number)
     negative, digits, exponent = Decimal(text).normalize().as_tuple()
     return "-" if negative else "", "".join(map(str, digits)), int(exponent)
