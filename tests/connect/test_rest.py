@@ -206,3 +206,22 @@ def test_other_paths_methods_and_large_bodies_are_refused(service: Service) -> N
     assert told(service.http.get("/none")) == (404, "HTTP 404 Not Found")
     assert told(service.http.post("/health"))[0] == 405
     assert service.http.post("/connectors", content=b" " * (2 << 20)).status_code == 413
+
+
+def test_transforms_predicates_and_converters_are_listed_and_described(service: Service) -> None:
+    found = service.http.get("/connector-plugins?connectorsOnly=false").json()
+    assert {each["type"] for each in found} == {"source", "sink", "converter", "transformation", "predicate"}
+    assert {each["type"] for each in service.http.get("/connector-plugins").json()} == {"source", "sink"}
+    for name in ("org.apache.kafka.connect.transforms.Cast$Value", "cast"):
+        options = service.http.get(f"/connector-plugins/{name}/config").json()
+        assert {each["name"] for each in options} == {"spec", "replace.null.with.default"}
+
+
+def test_validation_shows_the_options_of_transforms(service: Service) -> None:
+    given = {"connector.class": "datagen", "name": "v", "topic": "v", "transforms": "a", "transforms.a.type": "cast"}
+    result = service.http.put("/connector-plugins/datagen/config/validate", json=given).json()
+    rows = {each["value"]["name"]: each for each in result["configs"]}
+    assert result["error_count"] == 1
+    assert rows["transforms.a.spec"]["value"]["errors"][0].startswith('transforms.a: missing required option "spec"')
+    assert rows["transforms.a.type"]["definition"]["group"] == "Transforms: a"
+    assert "Transforms: a" in result["groups"]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from docs.pages import DOCS, Terminal, blocks
+from odradek.cli.connect_remote import described
+from odradek.cli.main import main
 from odradek.client import Consumer
+from odradek.client.admin import Admin
+from odradek.connect.validation import validated
 from odradek.spark.java import NoJava, find_java
 from odradek.testing import Embedded
 from support.connect_service import connect_service, eventually
+from support.topics import Records
 
 PAGE = DOCS / "connect.md"
 
@@ -31,7 +38,7 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "in" / "a.jsonl").write_text("1\n2\n")
     described = blocks(PAGE, "yaml")[0]
     (tmp_path / "connectors.yaml").write_text(described.text)
-    serve, first, second = blocks(PAGE, "sh")
+    serve, first, second, _ = blocks(PAGE, "sh")
     with Embedded() as broker, Terminal(tmp_path, broker.bootstrap_servers) as terminal:
         terminal.run(serve)
         terminal.run(first)
@@ -41,6 +48,29 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
             found = [json.loads(record.value) for record in consumer]
         assert set(found) <= {1, 2}
         assert terminal.interrupt() == [0]
+
+
+def test_the_dead_letter_commands_of_the_page(tmp_path: Path) -> None:
+    with Embedded() as broker, connect_service(broker.bootstrap_servers) as service:
+        for topic in ("orders", "orders-dlq"):
+            Admin(broker.bootstrap_servers).create_topic(topic, 1)
+        context = {"topic": "orders", "partition": "0", "offset": "0", "connector.name": "orders-table"}
+        headers = [(f"__connect.errors.{name}", text.encode()) for name, text in context.items()]
+        Records(broker.bootstrap_servers).put("orders-dlq", ["bad"], headers=headers)
+        *_, commands = blocks(PAGE, "sh")
+        env = {"ODRADEK_BOOTSTRAP": broker.bootstrap_servers, "ODRADEK_CONNECT": service.url}
+        for line in commands.text.splitlines():
+            done = CliRunner().invoke(main, shlex.split(line)[1:], env=env)
+            assert done.exit_code == 0, (line, done.output)
+        with Consumer("orders", bootstrap=broker.bootstrap_servers, stop_at_end=True) as consumer:
+            assert [record.value for record in consumer] == [b"bad"]
+
+
+def test_the_transforms_of_the_page_are_valid(tmp_path: Path) -> None:
+    (tmp_path / "masked.yaml").write_text(blocks(PAGE, "yaml")[-1].text)
+    ((name, config, _),) = described(tmp_path / "masked.yaml")
+    assert config["transforms"] == "mask,day"
+    assert validated({**config, "name": name}).errors == []
 
 
 def test_the_connector_of_the_page_is_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

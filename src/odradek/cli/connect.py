@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from odradek.cli import connect_dlq
 from odradek.cli.connect_remote import Service, described, url_option
 from odradek.cli.consent import Consent, destructive
 from odradek.cli.output import Row, output_option, print_rows
@@ -29,6 +30,9 @@ NONE = "no connectors; create one with `odradek connect create NAME connector.cl
 @click.group("connect")
 def command() -> None:
     """Run connectors: other systems' data into topics, and topics out to other systems."""
+
+
+command.add_command(connect_dlq.command)
 
 
 @command.command()
