@@ -53,6 +53,12 @@ def test_bad_records_are_found_and_all_others_are_written_in_order(names_them: b
     assert target.calls < 70
 
 
+def test_a_large_batch_may_have_bad_records_only() -> None:
+    target = Target(*range(1500), names_them=True)
+    failures = write_or_divide(target.write, batch(1500), Tolerance(options(errors_tolerance="all")))
+    assert [failure.record.value for failure in failures] == list(range(1500))
+
+
 def test_an_outage_is_never_the_fault_of_records() -> None:
     def down(_: Sequence[Record]) -> None:
         raise ConnectionRefusedError("the database is down")

@@ -135,8 +135,24 @@ def _around(
     write: Callable[[Sequence[Record]], None], records: Sequence[Record], bad: BadRecord, tolerance: Tolerance
 ) -> list[Failure]:
     """The connector named the record to blame: write the others, before it and after it."""
-    at = next(index for index, record in enumerate(records) if record is bad.record)
-    failures = write_or_divide(write, records[:at], tolerance) if at else []
-    failures.append(Failure(record=bad.record, stage=Stage.TASK_PUT, error=bad))
-    after = records[at + 1 :]
-    return failures + (write_or_divide(write, after, tolerance) if after else [])
+    failures: list[Failure] = []
+    rest = records
+    while True:  # a loop, because every record of a large batch may be bad
+        at = next(index for index, record in enumerate(rest) if record is bad.record)
+        failures += write_or_divide(write, rest[:at], tolerance) if at else []
+        failures.append(Failure(record=bad.record, stage=Stage.TASK_PUT, error=bad))
+        rest = rest[at + 1 :]
+        if not rest:
+            return failures
+        try:
+            tolerance.attempt(lambda after=rest: write(after))  # type: ignore[misc]
+        except BadRecord as next_bad:
+            if not any(each is next_bad.record for each in rest):
+                return failures + write_or_divide(write, rest, tolerance)
+            bad = next_bad
+        except OUTAGES:
+            raise
+        except Exception:  # noqa: BLE001 (a connector may raise anything; `write_or_divide` finds the record)
+            return failures + write_or_divide(write, rest, tolerance)
+        else:
+            return failures
