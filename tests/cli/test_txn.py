@@ -27,7 +27,7 @@ def begun(broker: Embedded, name: str) -> Producer:
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(name, b"record")
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return producer
 
 

@@ -70,7 +70,7 @@ def test_a_partitioner_is_a_function(bootstrap: str, topic: str) -> None:
 def test_a_tombstone_and_a_full_queue(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap, queue_buffering_max_messages=10) as producer:
         futures = [producer.send(topic, None, str(n), partition=0) for n in range(200)]
-        producer.flush(10)
+        producer.flush(60)
         assert [future.result().offset for future in futures] == list(range(200))
     assert {record.value for record in everything(bootstrap, topic)} == {None}
 

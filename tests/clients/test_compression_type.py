@@ -44,7 +44,7 @@ def produce(tap: Wiretap, topic: str, values: list[bytes], **config: object) -> 
     producer = Producer({"bootstrap.servers": tap.bootstrap, "linger.ms": 5, "batch.num.messages": 100} | config)
     for value in values:
         producer.produce(topic, value, key=b"k", headers={"h": b"1"}, on_delivery=on_delivery)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert failed == []
 
 
@@ -94,7 +94,7 @@ def test_batch_that_exceeds_max_message_bytes_after_recompression_is_refused(tap
     refused: list[str] = []
     producer = Producer({"bootstrap.servers": tap.bootstrap, "compression.type": "gzip"})
     producer.produce("too-large", bytes(50_000), on_delivery=lambda error, _: refused.append(error.name()))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert refused == ["MSG_SIZE_TOO_LARGE"]
 
 

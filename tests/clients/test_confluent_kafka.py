@@ -44,7 +44,7 @@ def produce(tap: Wiretap, topic: str, values: list[bytes], **config: object) -> 
     for number, value in enumerate(values):
         producer.produce(topic, value, key=b"k%d" % (number % 7), on_delivery=on_delivery)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return delivered
 
 
@@ -154,7 +154,7 @@ def test_seek_by_offset_and_time(tap: Wiretap) -> None:
     start = int(time.time() * 1000) - 10_000
     for number in range(100):
         producer.produce("seek", b"%d" % number, timestamp=start + number * 10)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     reader = consumer(tap, "seeking")
     reader.assign([TopicPartition("seek", 0, OFFSET_BEGINNING)])
     read(reader, 1)
@@ -189,7 +189,7 @@ def test_topics_are_created_grown_configured_and_deleted(tap: Wiretap) -> None:
     refusals: list[KafkaError] = []
     with Producer({"bootstrap.servers": tap.bootstrap}) as producer:
         producer.produce("life", b"x" * 5000, on_delivery=lambda error, _: refusals.append(error))
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
     assert [error.code() for error in refusals] == [KafkaError.MSG_SIZE_TOO_LARGE]
     admin.delete_topics(["life"])["life"].result(10)
     assert "life" not in admin.list_topics(timeout=10).topics

@@ -70,7 +70,7 @@ def test_metrics_of_a_producer_are_exported(broker: BrokerProcess, tap: Wiretap,
     client_id = f"pushing-{codec}"
     producer = Producer({"bootstrap.servers": tap.bootstrap, "client.id": client_id, "compression.type": codec})
     producer.produce("orders", b"value")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     series = wait_for(broker, client_id)
     assert all(name.startswith("org_apache_kafka_producer_") for name in series)
     [(labels, value)] = series["org_apache_kafka_producer_connection_creation_total"]
@@ -85,7 +85,7 @@ def test_a_client_that_no_subscription_matches_pushes_nothing(broker: BrokerProc
     pushing = Producer({"bootstrap.servers": tap.bootstrap, "client.id": "pushing-beside"})
     for producer in (silent, pushing):
         producer.produce("orders", b"value")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
     wait_for(broker, "pushing-beside")
     assert pushed_by(broker, "silent") == {}
 
@@ -99,7 +99,7 @@ def test_a_client_that_closes_pushes_once_more(broker: BrokerProcess, tap: Wiret
         producer = Producer({"bootstrap.servers": tap.bootstrap, "client.id": "closing"})
         for _ in range(20):
             producer.produce("orders", b"value")
-            assert producer.flush(10) == 0
+            assert producer.flush(60) == 0
         producer.close()
 
 

@@ -39,7 +39,7 @@ def test_a_run_that_dies_between_write_and_commit_is_aborted_and_fenced(broker: 
     later = {key: value + 2 if isinstance(value, int) else value for key, value in offset["offset"].items()}
     for key, value in offset_entries("lines", [(offset["partition"], later)]):
         dying.produce("connect-offsets", value, key)
-    assert dying.flush(30) == 0
+    assert dying.flush(60) == 0
 
     file.write_text("1\n2\n3\n4\n")
     with connect_service(broker.bootstrap_servers, group="once") as service:

@@ -80,7 +80,7 @@ def produce(bootstrap: str, records: int, age_s: float) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for _ in range(records):
         producer.produce(topics.POSITIONS, b"x", partition=0, timestamp=int((time.time() - age_s) * 1000))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def test_behind_is_what_the_slowest_group_has_not_processed_also_after_a_restart_of_the_broker(tmp_path):

@@ -76,7 +76,7 @@ def test_offsets_of_a_kip_848_group_are_available_to_a_classic_group(data):
         assert committed == {("compacted", 0): (132, "")}
         producer = Producer(small_world.client(broker.bootstrap_servers))
         producer.produce("compacted", "next", "key 1")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         member = Consumer(small_world.client(broker.bootstrap_servers, "modern"))
         member.subscribe(["compacted"])
         (message,) = member.consume(1, 30)

@@ -31,7 +31,7 @@ def transaction(bootstrap: str, values: list[str], name: str) -> Producer:
     producer.begin_transaction()
     for value in values:
         producer.produce("payments", value, partition=0)
-    producer.flush(30)
+    producer.flush(60)
     return producer
 
 

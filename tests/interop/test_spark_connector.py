@@ -76,7 +76,7 @@ def _fill(bootstrap: str, copies: int = 1) -> None:
                 headers=[("codec", codec.encode()), ("empty", None)] if index % 2 else None,
                 timestamp=BEGIN_MS + index * 1000,
             )
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 READS = {

@@ -44,7 +44,7 @@ def begun(broker: BrokerProcess, topic: str, timeout_ms: int) -> Producer:
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, b"record")
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return producer
 
 

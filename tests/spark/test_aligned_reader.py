@@ -210,7 +210,7 @@ def test_group_commits_contain_offsets_without_marks(cluster: Admin, records: Re
     begun = source.latestOffset(source.initialOffset(), LIMIT)
     assert begun["@cut"]
     source.latestOffset(begun, LIMIT)
-    source._progress.flush(10)
+    source._progress.flush(60)
     assert cluster.committed("told") == {("told-a", 0): begun["told-a"]["0"]}
 
 

@@ -313,7 +313,7 @@ def test_progress_is_committed_to_the_group(cluster: Admin, records: Records):
     end = reader.latestOffset(start, ALL)
     assert reader.latestOffset(end, ALL) == end  # Spark asks again when the batch is done, and then is idle
 
-    reader._progress.flush(10)
+    reader._progress.flush(60)
     assert cluster.committed("watched") == {("progress", 0): 5}
     reader.stop()
 
@@ -347,7 +347,7 @@ def test_failed_progress_commit_is_retried_and_does_not_fail_the_query(
     member.close()
     while not cluster.committed("disputed"):
         assert reader.latestOffset(end, ALL) == end
-        reader._progress.flush(10)
+        reader._progress.flush(60)
     assert cluster.committed("disputed") == {("disputed", 0): 5}
 
 

@@ -26,7 +26,7 @@ class Topics:
         for value in values:
             own_key = value.pop("key", key) if isinstance(value, dict) else key
             producer.produce(topic, json.dumps(value) if isinstance(value, dict) else value, own_key)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     def delete(self, topic: str, key: str) -> None:
         self.send(topic, None, key=key)

@@ -45,7 +45,7 @@ class Replay:
             value = None if row.value is None else json.dumps(row.value)
             topic = f"{self.name}-{row.topic}"
             producer.produce(topic, value, row.key, row.partition, timestamp=row.timestamp_ms)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     def start(self, *, available_now: bool):
         return self._app.start(

@@ -32,7 +32,7 @@ class Records:
         for value in values:
             self._producer.poll(0)
             self._producer.produce(topic, value, key, partition, headers=headers, timestamp=timestamp_ms)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
 
     def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
         """Deletes records at once, as retention would later."""

@@ -111,7 +111,7 @@ def test_a_full_disk_of_the_coordinator_loses_no_transaction(odradek: Embedded) 
     transact(producer, consumer, b"before")
     producer.commit_transaction(30)
     transact(producer, consumer, b"open")
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     odradek.fill_disk()
     with pytest.raises(KafkaException) as late:
         producer.commit_transaction(1)

@@ -85,7 +85,7 @@ class Scene:
     def send_events(self, *values: str, age_s: float = 0) -> None:
         for value in values:
             self.producer.produce("events", value, timestamp=int((time.time() - age_s) * 1000))
-        self.producer.flush(30)
+        self.producer.flush(60)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def produce(bootstrap, **config):
     outcome = []
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **config})
     producer.produce("orders", b"x" * 2000, on_delivery=lambda error, _: outcome.append(error))
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return outcome[0].code() if outcome[0] else None
 
 
@@ -84,7 +84,7 @@ def test_changed_configs_are_in_force_after_a_restart(tmp_path):
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "linger.ms": 0})
         for _ in range(10):
             producer.produce("orders", b"x" * 600, b"key")
-            assert producer.flush(10) == 0
+            assert producer.flush(60) == 0
         cleaned = tmp_path / CLEANED_OFFSETS
         while not (cleaned.exists() and re.search(r"^orders 0 [1-9]", cleaned.read_text(), re.MULTILINE)):
             admin.list_topics(timeout=10)

@@ -19,7 +19,7 @@ def produce(bootstrap: str, drivers: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for driver in drivers:
         producer.produce("positions", value=json.dumps({"driver": driver}))
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def counts(running) -> dict[str, int]:

@@ -169,7 +169,7 @@ def test_status_tells_the_lag_and_who_is_gone(odradek, cluster, layout):
     began_s = time.time()
     for number in range(10):
         producer.produce("in", value=b"x", timestamp=int(1000 * (began_s - 100 + 10 * number)))
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     commit(bootstrap, "fleet.count", "in", 7)
     lock = AppLock(layout)
     known = status(layout, cluster)
@@ -192,7 +192,7 @@ def test_the_age_of_what_retention_has_deleted_is_that_of_the_next_record(odrade
     producer = Producer({"bootstrap.servers": bootstrap})
     for age_s in (500, 100):
         producer.produce("in", value=b"x", timestamp=int(1000 * (time.time() - age_s)))
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     commit(bootstrap, "fleet.count", "in", 0)
     cluster.delete_records({("in", 0): 1})
     record(layout, bootstrap)

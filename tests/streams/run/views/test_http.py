@@ -34,7 +34,7 @@ def server(odradek_session, tmp_path_factory):
     producer = Producer({"bootstrap.servers": bootstrap})
     for key, value in ROWS.items():
         producer.produce("http-view", key=key, value=value)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     with View(bootstrap, "http-view", tmp_path_factory.mktemp("views") / "v.db", name="speeds") as view:
         view.wait_caught_up()
         with HttpServer(application(view_routes([view]))) as running:

@@ -34,7 +34,7 @@ def write(broker: Embedded, topic: str, rows: dict[str, str | None], partition: 
     for key, value in rows.items():
         producer.produce(topic, key=key, value=value, on_delivery=delivered, **where)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return seen
 
 
@@ -242,7 +242,7 @@ def test_records_without_a_key_are_no_rows(odradek, cluster, tmp_path):
     producer = Producer({"bootstrap.servers": odradek.bootstrap_servers})
     producer.produce("t", value=b"keyless")
     producer.produce("t", key=b"k", value=b"v")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     with view_of(odradek, "t", tmp_path) as view:
         view.wait_caught_up()
         assert list(view.scan()) == [(b"k", b"v")]
